@@ -1,0 +1,42 @@
+# Everything a fresh machine needs: Python 3.11 or later, git and make. The rest goes into .venv.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+BIN := .venv/bin
+WHEN_STALE := pyproject.toml Makefile
+
+.PHONY: demo test lint types unit bench clean
+
+demo: .venv/demo  ## a conversation full of the mistakes that models make
+	$(BIN)/toolcall demo $(ARGS)
+
+test: lint types unit  ## all that CI runs
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/dev
+	$(BIN)/python tests/snippets.py README.md build/readme
+	$(BIN)/mypy pipeline middlewares tests benchmarks build/readme
+	$(BIN)/pyright
+
+unit: .venv/dev
+	$(BIN)/pytest
+
+bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
+	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+clean:
+	rm -rf .venv build dist
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/demo: .venv/bin/python $(WHEN_STALE)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel]'
+	touch $@
+
+.venv/dev: .venv/bin/python $(WHEN_STALE)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@ .venv/demo

@@ -1,0 +1,143 @@
+"""Classify: what a tool's failure means. Inside of Retry, which looks at nothing else."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar, cast
+
+import attrs
+from returns.result import Failure
+
+from pipeline import (
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    Handler,
+    InvalidParams,
+    NeedsSetup,
+    NeedsUserInput,
+    Outcome,
+    Problem,
+    ResolvedCall,
+    ResourceNotFound,
+    TimedOut,
+    Tool,
+    ToolError,
+    ToolFailed,
+    Transient,
+    Unavailable,
+)
+
+R = TypeVar("R", bound=ResolvedCall)
+_LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, RFC 6585
+
+
+@attrs.frozen
+class Classify:
+    """Reads what Execute caught, by the table of exceptions; everything it has no word for stays a crash."""
+
+    clock: Callable[[], float] = attrs.field(default=time.time, repr=False)  # for a Retry-After that is a date
+
+    async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
+        """The outcome as it is, or the failure under its kind."""
+        outcome = await call_next(call)
+        if type(outcome) is Failure:
+            error: ToolError = outcome.failure()
+            if type(error) is Crashed and error.cause is not None:
+                read = self._read(error.cause, call.tool)
+                return outcome if read is None else Failure(read)
+        return outcome
+
+    def _read(self, exc: BaseException, tool: Tool[..., Any]) -> ToolError | None:
+        while isinstance(exc, BaseExceptionGroup):
+            first, *others = cast("BaseExceptionGroup[BaseException]", exc).exceptions
+            if others:
+                return None
+            exc = first  # a task group wraps even a single failure
+        if isinstance(exc, ToolFailed):
+            return _as_its_author_says(exc, tool)
+        approved = _text(exc) if tool.expect and isinstance(exc, tool.expect) else ""
+        if isinstance(exc, OSError):
+            if isinstance(exc, (ConnectionError, socket.gaierror)):
+                return Transient(exc)
+            if isinstance(exc, TimeoutError):
+                return TimedOut(cause=exc)
+            if isinstance(exc, PermissionError):
+                return Denied(tool.name, approved, cause=exc)
+            if isinstance(exc, FileNotFoundError):
+                return ResourceNotFound(approved, cause=exc)
+        status, headers = _status(exc)
+        if status is not None and (read := self._by_status(status, headers, exc, tool, approved)) is not None:
+            return read
+        return ExecutionFailed(approved, cause=exc) if tool.expect and isinstance(exc, tool.expect) else None
+
+    def _by_status(
+        self, status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], approved: str
+    ) -> ToolError | None:
+        if status == 401:  # noqa: PLR2004
+            return NeedsSetup(tool.name, approved, cause=exc)
+        if status == 403:  # noqa: PLR2004
+            return Denied(tool.name, approved, cause=exc)
+        if status in (404, 410):
+            return ResourceNotFound(approved, cause=exc)
+        if status in _LATER or 500 <= status <= 599:  # noqa: PLR2004
+            return Transient(exc, retry_after(headers, self.clock))
+        if 400 <= status <= 499:  # noqa: PLR2004
+            return ExecutionFailed(approved, cause=exc)
+        return None
+
+
+def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
+    message, details, kind = _text(failed), failed.details, failed.kind
+    match kind:
+        case "not_found":
+            return ResourceNotFound(message, details, cause=failed.__cause__)
+        case "permission":
+            return Denied(tool.name, message, cause=failed.__cause__)
+        case "configuration":
+            return NeedsSetup(tool.name, message, cause=failed.__cause__)
+        case "needs_input":
+            return NeedsUserInput(message, details.parameter)
+        case "validation":
+            return InvalidParams((Problem(details.parameter or "", "validator", message),))
+        case "unavailable":
+            return Unavailable(tool.name, "busy", failed.retry_after)
+        case "timeout":
+            return TimedOut(landed=failed.landed, cause=failed)
+        case "transient":
+            return Transient(failed, failed.retry_after, failed.landed)
+        case _:
+            return ExecutionFailed(message, details, cause=failed.__cause__)
+
+
+def _text(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
+        return ""
+
+
+def _status(exc: BaseException) -> tuple[int | None, Any]:
+    """An HTTP status and its headers, as httpx, requests, openai and anthropic carry them; else None."""
+    try:
+        response: Any = getattr(exc, "response", None)
+        status: Any = getattr(exc if response is None else response, "status_code", None)
+        if status is None or type(status) is not int:
+            return None, None
+        return status, getattr(exc if response is None else response, "headers", None)
+    except Exception:  # noqa: BLE001  # a foreign property may raise anything
+        return None, None
+
+
+def retry_after(headers: Any, clock: Callable[[], float]) -> float | None:
+    """Seconds to wait by a ``Retry-After`` header, a number of seconds or a date (RFC 9110 section 10.2.3)."""
+    try:
+        value = str(headers.get("Retry-After") or headers.get("retry-after") or "").strip()
+        if value.isascii() and value.isdigit():
+            return float(value)
+        return max(0.0, parsedate_to_datetime(value).timestamp() - clock())
+    except Exception:  # noqa: BLE001  # whatever a backend put there: no hint is no reason to fail
+        return None

@@ -1,0 +1,85 @@
+"""Execute: runs the tool. What it returns or raises becomes an Outcome, not yet judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from inspect import isawaitable
+from typing import Any, cast
+
+import anyio
+import attrs
+from anyio.to_thread import run_sync
+from returns.result import Failure, Success
+
+from pipeline import Crashed, ExecutionFailed, Outcome, ToolContext, ValidCall
+from pipeline.call import Marker
+from pipeline.errors import KINDS
+
+
+@attrs.frozen
+class Execute:
+    """Ends a stack. Async tools run in the loop, sync ones in a worker thread with the caller's context variables."""
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        """Success with the value; Crashed, to be classified, with what the tool raised."""
+        tool = call.tool
+        try:
+            if tool.direct and call.marker is None:
+                value: object = await tool.fn(**call.params)
+            else:
+                value = await _otherwise(call)
+        except Exception as exc:  # noqa: BLE001  # a tool may raise anything, and that is what this stage is for
+            return Failure(Crashed(exc))
+        kind = type(value)
+        if kind is Success:
+            return cast("Outcome", value)
+        return _failure(value) if kind is Failure else Success(value)
+
+
+async def _otherwise(call: ValidCall) -> object:
+    """With a context, with a marker, in a thread, or from a function that was not known to be async."""
+    tool = call.tool
+    args = (_context(call),) if tool.context else ()
+    if tool.run_in == "loop":
+        if call.marker is not None:
+            call.marker.begin()
+        value = tool.fn(*args, **call.params)
+    else:
+        value = await run_sync(_in_thread, tool.fn, args, call, abandon_on_cancel=True)
+    return await value if isawaitable(value) else value
+
+
+def _in_thread(function: Callable[..., Any], args: tuple[Any, ...], call: ValidCall) -> Any:
+    """The body, and word of its beginning and end, which a caller that has gone away still counts on.
+
+    What it raises travels as a value: a StopIteration cannot cross a future.
+    """
+    marker: Marker | None = call.marker
+    if marker is not None:
+        marker.begin()
+    try:
+        return function(*args, **call.params)
+    except Exception as exc:  # noqa: BLE001  # see Execute
+        return Failure(Crashed(exc))
+    finally:
+        if marker is not None:
+            marker.end()
+
+
+def _failure(value: Any) -> Outcome:
+    """A tool's own Failure: of a ToolError as it is, of text as its author's word, of an exception as if raised."""
+    error = value.failure()
+    if type(error) in KINDS:
+        return cast("Outcome", value)
+    if isinstance(error, str):
+        return Failure(ExecutionFailed(error))
+    if isinstance(error, Exception):
+        return Failure(Crashed(error))
+    return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
+
+
+def _context(call: ValidCall) -> ToolContext:
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    deadline = None if left == float("inf") else time.monotonic() + left
+    return ToolContext(call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report)

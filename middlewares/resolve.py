@@ -1,0 +1,75 @@
+"""Resolve: the name that the model wrote -> the tool; or UnknownTool, with the closest names."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from returns.result import Failure
+
+from pipeline import Call, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
+from pipeline.names import canonical, closest, without_noise
+
+_FEW = 20  # tools that an error may list
+_KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
+_STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
+
+
+class Resolve:
+    """Exact, then declared alias, then the same without transport noise; all else is a failure with suggestions.
+
+    ``canonical_names=True`` also takes a name that differs in case, separators or server prefix only, if it is the
+    only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
+    """
+
+    def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False) -> None:
+        self.registry = registry
+        self.canonical_names = canonical_names
+        self._tools = registry.tools
+        self._unknown: OrderedDict[str, tuple[int, UnknownTool]] = OrderedDict()
+
+    def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
+        """The call with its tool; what was changed in the name is in its repairs."""
+        name: Any = call.name
+        try:
+            tool = self._tools.get(name)
+        except TypeError:  # no text, and nothing that a dict would take
+            tool = None
+        if tool is not None:
+            return call.resolved(tool)
+        if type(name) is not str:
+            name = ""
+        known = self._unknown.get(name)
+        if known is not None and known[0] == self.registry.version:
+            return Failure(known[1])
+        return self._searched(call, name)
+
+    def _searched(self, call: Call, name: str) -> ResolvedCall | Failure[UnknownTool]:
+        registry = self.registry
+        if (tool := registry.aliases.get(name)) is not None:
+            return call.resolved(tool, (Repair("name", "alias", name, tool.name),))
+        clean = without_noise(name)
+        if (tool := registry.tools.get(clean) or registry.aliases.get(clean)) is not None:
+            return call.resolved(tool, (Repair("name", "transport_noise", name, tool.name),))
+        if self.canonical_names and (tool := self._canonical(clean)) is not None:
+            return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
+        names = registry.callable_names()
+        error = UnknownTool(
+            name,
+            closest(clean, registry.spellings, names),
+            tuple(names) if len(names) <= _FEW else (),
+        )
+        self._unknown[name] = (registry.version, error)
+        if len(self._unknown) > _KEPT:
+            self._unknown.popitem(last=False)
+        return Failure(error)
+
+    def _canonical(self, name: str) -> Tool[..., Any] | None:
+        registry = self.registry
+        found = canonical(name, registry.spellings)
+        if len(found) != 1:
+            return None
+        tool = registry.tools[found[0]]
+        near = [near for near in closest(name, registry.spellings, registry.callable_names()) if near != tool.name]
+        stronger = all(_STRENGTH[tool.effect] > _STRENGTH[registry.tools[other].effect] for other in near)
+        return None if near and stronger else tool

@@ -1,0 +1,89 @@
+"""A middleware pipeline for the tool calls that language models make."""
+
+from returns.result import Failure, Success
+
+from .batch import gather
+from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
+from .compose import Pipeline, Stack, start
+from .context import Progress, ToolContext
+from .decorator import tool
+from .errors import (
+    Crashed,
+    Denied,
+    Details,
+    ExecutionFailed,
+    InvalidParams,
+    MalformedCall,
+    NeedsSetup,
+    NeedsUserInput,
+    NotExecuted,
+    OutcomeUnknown,
+    Problem,
+    Repair,
+    ResourceNotFound,
+    SetupError,
+    TimedOut,
+    ToolError,
+    Transient,
+    Unavailable,
+    UnknownTool,
+)
+from .messages import ToolCallError, raise_for_error, say, tell
+from .private import RemoteCause
+from .registry import ToolRegistry
+from .report import Attempt, CallReport, Decision, StageRecord
+from .stage import Check, Handler, Middleware
+from .tool import Effect, Tool, ToolFailed
+
+__all__ = [
+    "Attempt",
+    "Call",
+    "CallReport",
+    "Check",
+    "Crashed",
+    "Decision",
+    "Denied",
+    "Details",
+    "Effect",
+    "ExecutionFailed",
+    "Failure",
+    "Handler",
+    "InvalidParams",
+    "MalformedCall",
+    "Middleware",
+    "NeedsSetup",
+    "NeedsUserInput",
+    "NotExecuted",
+    "Outcome",
+    "OutcomeUnknown",
+    "Pipeline",
+    "Problem",
+    "Progress",
+    "RemoteCause",
+    "Repair",
+    "ResolvedCall",
+    "ResourceNotFound",
+    "SetupError",
+    "Stack",
+    "StageRecord",
+    "Success",
+    "TimedOut",
+    "Tool",
+    "ToolCallError",
+    "ToolContext",
+    "ToolError",
+    "ToolFailed",
+    "ToolRegistry",
+    "Transient",
+    "Unavailable",
+    "UnknownTool",
+    "ValidCall",
+    "gather",
+    "is_failure",
+    "is_success",
+    "raise_for_error",
+    "say",
+    "start",
+    "tell",
+    "tool",
+]

@@ -1,0 +1,291 @@
+"""Stack composes stages, Pipeline runs them: a call in, as the model wrote it, and an Outcome out, always."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from time import perf_counter_ns, time_ns
+from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
+
+import attrs
+from returns.result import Failure, Success
+
+from .call import Call, Outcome, ResolvedCall
+from .chain import Watch, bare, watched
+from .deadline import within
+from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .log import log_failure
+from .registry import ToolRegistry
+from .report import CANCELLED, CallReport, Observer, Recorder, error_of, kind_of
+from .stage import AnyStage, Check, Handler, Middleware, Stage, ordered
+from .tool import Tool
+
+P = ParamSpec("P")
+T = TypeVar("T")
+In = TypeVar("In", bound=Call)
+Out = TypeVar("Out", bound=Call)
+Next = TypeVar("Next", bound=Call)
+
+
+class _Editable:
+    """Stages found by name; what comes out is checked again when it is built."""
+
+    parts: tuple[Stage, ...]
+
+    def _with(self, parts: tuple[Stage, ...]) -> Self:
+        raise NotImplementedError(parts)  # both of the two have their own
+
+    def before(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
+        """The same with one more stage, right outside of the one named."""
+        return self._edited(target, lambda old: (Stage.of(stage, name=name), old))
+
+    def after(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
+        """The same with one more stage, right inside of the one named."""
+        return self._edited(target, lambda old: (old, Stage.of(stage, name=name)))
+
+    def replace(self, target: str, stage: AnyStage | Handler[Any], /) -> Self:
+        """The same with another stage in place, and under the name, of the one named."""
+        return self._edited(target, lambda old: (Stage.of(stage, "end" if old.role == "end" else None, old.name),))
+
+    def without(self, target: str, /) -> Self:
+        """The same without the stage named."""
+        return self._edited(target, lambda _: ())
+
+    def _edited(self, target: str, edit: Callable[[Stage], tuple[Stage, ...]]) -> Self:
+        names = [part.name for part in self.parts]
+        if target not in names:
+            raise SetupError(f"there is no stage {target!r} here; there are {', '.join(names) or 'none'}")
+        place = names.index(target)
+        return self._with((*self.parts[:place], *edit(self.parts[place]), *self.parts[place + 1 :]))
+
+
+@attrs.frozen
+class Stack(_Editable, Generic[In, Out]):
+    """Takes an ``In`` and has so far turned it into an ``Out``; a stage in the wrong place is a type error."""
+
+    parts: tuple[Stage, ...] = ()
+
+    def check(self, check: Check[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]:
+        """Add a check, inside of all that is there: ``call -> next phase | Failure[error]``, no I/O, no await."""
+        return Stack((*self.parts, Stage.of(check, "check", name)))
+
+    @overload
+    def wrap(self, middleware: Observer, /, *, name: str | None = ...) -> Stack[In, Out]: ...
+    @overload
+    def wrap(self, middleware: Middleware[Out, Next], /, *, name: str | None = ...) -> Stack[In, Next]: ...
+    def wrap(self, middleware: Any, /, *, name: str | None = None) -> Stack[In, Any]:
+        """Add a middleware, inside of all that is there: ``async (call, call_next) -> Outcome``."""
+        stage = Stage.of(middleware, None if hasattr(middleware, "begin") else "wrap", name)
+        return Stack((*self.parts, stage))
+
+    def end(self, execute: Handler[Out], /, *, name: str | None = None) -> Pipeline:
+        """Build it. Raises SetupError for stages in an order that makes no sense, and for two of one name."""
+        return Pipeline((*self.parts, Stage.of(execute, "end", name)))
+
+    def _with(self, parts: tuple[Stage, ...]) -> Any:
+        return cast("Any", Stack)(parts)
+
+
+def start() -> Stack[Call, Call]:
+    """An empty stack."""
+    return Stack()
+
+
+class Pipeline(_Editable):
+    """Compiled once. Never raises, but for what is no Exception: cancellation passes untouched."""
+
+    def __init__(self, parts: tuple[Stage, ...]) -> None:
+        self.parts = ordered(parts)
+        self._begin: Callable[[Tool[..., Any] | None, int], Recorder | None] = (
+            parts[0].run if parts[0].role == "observe" else _nobody
+        )
+        inner = [part for part in parts if part.role != "observe"]
+        leading = next(place for place, part in enumerate(inner) if part.role != "check")
+        # A stack that begins with its Resolve knows the tool before anybody is asked whether the call is recorded.
+        first = int(leading > 0 and issubclass(inner[0].phases()[1], ResolvedCall))
+        self._finder: str | None = inner[0].name if first else None
+        self._find: Callable[[Any], Any] = inner[0].run if first else _unchanged
+        self._others: tuple[Callable[[Any], Any], ...] = tuple(part.run for part in inner[first:leading])
+        self._checks = (self._find, *self._others) if first else self._others
+        self._bare = bare(inner[leading:])
+        self._sampled_out = bare(inner[first:])
+        self._watched = watched(inner[first:])
+        self._run = self._alone if self._begin is _nobody else self._observed
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The names of its stages, outermost first."""
+        return tuple(part.name for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {' > '.join(self.stages)}>"
+
+    def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
+        """Run one call."""
+        return self._run(call)
+
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None = None,
+        *,
+        id: str = "",  # noqa: A002  # the providers' word
+        principal: str = "",
+        deps: object = None,
+        finish_reason: str | None = None,
+        timeout: float | None = None,  # a field of the call
+    ) -> Coroutine[Any, Any, Outcome]:
+        """Run one call, as the model wrote it; the fields are those of `Call`."""
+        return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout))
+
+    def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
+        """Run one of our own tools with arguments that the type checkers have seen.
+
+        Raises SetupError unless a registry of this pipeline holds this very tool under its name.
+        """
+        registries = [
+            found for part in self.parts if isinstance(found := getattr(part.it, "registry", None), ToolRegistry)
+        ]
+        if registries and not any(registry.tools.get(tool.name) is tool for registry in registries):
+            raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
+        arguments: dict[str, Any] = dict(kwargs)
+        if args:
+            bound = inspect.signature(tool.fn).bind_partial(*([None] if tool.context else []), *args).arguments
+            arguments |= dict(list(bound.items())[1:] if tool.context else bound)
+        return cast("Coroutine[Any, Any, Outcome[T]]", self._run(Call(tool.name, arguments)))
+
+    async def report(self, call: Call, /) -> CallReport:
+        """Run one call and tell all that happened to it; it is traced as well."""
+        wanted: list[CallReport] = []
+        await self._observed(call, wanted)
+        return wanted[0]
+
+    def _with(self, parts: tuple[Stage, ...]) -> Any:
+        return Pipeline(parts)
+
+    async def _alone(self, call: Call) -> Outcome:
+        moving: Any = call
+        try:
+            for check in self._checks:
+                verdict = check(moving)
+                if type(verdict) is Failure:
+                    return self._failed(moving, verdict)
+                moving = verdict
+            limit = call.timeout
+            outcome = await (self._bare(moving) if limit is None else within(limit, moving, self._bare))
+        except Exception as exc:  # noqa: BLE001  # a bug in a stage must not take the agent down
+            outcome = Failure(Crashed(exc))
+        return outcome if type(outcome) is Success else self._failed(moving, outcome)
+
+    async def _observed(self, call: Call, wanted: list[CallReport] | None = None) -> Outcome:
+        # The call span has the resolved name, for samplers, and the call's own earlier start: so the clock is read
+        # before anybody knows whether it matters, by the wall, since only a recorded call pays for an anchor.
+        moving: Any = call
+        began = time_ns()
+        try:
+            verdict = self._find(call)
+        except Exception as exc:  # noqa: BLE001  # see _alone
+            verdict = Failure(Crashed(exc))
+        found = time_ns()
+        try:
+            if type(verdict) is Failure:
+                recorder = self._begin(None, began)
+                if recorder is not None or wanted is not None:
+                    return await self._watch(call, call, verdict, (began, found), recorder, wanted)
+                return self._failed(call, verdict)
+            moving = verdict
+            recorder = self._begin(moving.tool if self._finder is not None else None, began)
+            if recorder is not None or wanted is not None:
+                return await self._watch(call, moving, None, (began, found), recorder, wanted)
+            for check in self._others:
+                verdict = check(moving)
+                if type(verdict) is Failure:
+                    return self._failed(moving, verdict)
+                moving = verdict
+            limit = call.timeout
+            outcome: Outcome = await (self._bare(moving) if limit is None else within(limit, moving, self._bare))
+        except Exception as exc:  # noqa: BLE001  # see _alone
+            outcome = Failure(Crashed(exc))
+        return outcome if type(outcome) is Success else self._failed(moving, outcome)
+
+    async def _watch(
+        self,
+        call: Call,
+        moving: Any,
+        outcome: Any,
+        times: tuple[int, int],
+        recorder: Recorder | None,
+        wanted: list[CallReport] | None,
+    ) -> Outcome:
+        """The rest of a call that somebody listens to; sampled out, the bare chain under the span's context."""
+        watch: Watch | None = None
+        try:
+            handler = self._sampled_out
+            if wanted is not None or (recorder is not None and recorder.recording):
+                watch = _begin(call, moving, self._finder, times, kind_of(outcome))
+                watch.recorder = recorder
+                handler = self._watched
+            if outcome is None:
+                if watch is not None:
+                    moving = attrs.evolve(moving, report=watch)
+                limit = call.timeout
+                outcome = await (handler(moving) if limit is None else within(limit, moving, handler))
+        except Exception as exc:  # noqa: BLE001  # see _alone
+            outcome = Failure(Crashed(exc))
+        finally:  # a cancelled call is part of the story too, though nothing comes out of it
+            verdict: str | None = CANCELLED
+            if outcome is not None:
+                if type(outcome) is not Success:  # under the span's context, for the log's trace ids
+                    outcome = self._failed(moving, outcome)
+                verdict = kind_of(cast("object", outcome))
+            if watch is not None:
+                watch.outcome, watch.ended = outcome, perf_counter_ns()
+            if recorder is not None:
+                recorder.call_ends(watch, verdict)
+        if watch is not None and wanted is not None:
+            wanted.append(watch.finished())
+        return cast("Outcome", outcome)
+
+    def _failed(self, call: Any, outcome: Any) -> Outcome:
+        """The last word on what did not succeed: no stage's bug, and no lost side effect, leaves as anything else."""
+        error: Any = error_of(outcome)
+        tool: Tool[..., Any] | None = call.tool if isinstance(call, ResolvedCall) else None
+        if type(error) not in KINDS:
+            error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
+            outcome = Failure(error)
+        elif tool is not None and (type(error) is Transient or type(error) is TimedOut):
+            error = unless_landed(error, tool)
+            outcome = outcome if error_of(outcome) is error else Failure(error)
+        try:  # noqa: SIM105  # suppress() costs a failed call 200 ns more
+            log_failure(call, tool.name if tool is not None else None, error)
+        except Exception:  # noqa: BLE001, S110  # a log filter that fails is no reason to lose an outcome
+            pass
+        return cast("Outcome", outcome)
+
+
+def unless_landed(error: ToolError, tool: Tool[..., Any]) -> ToolError:
+    """The same error; or, for a mutating tool whose lost call may have taken effect, OutcomeUnknown."""
+    if isinstance(error, (TimedOut, Transient)) and tool.effect == "mutating" and error.landed != "no":
+        return OutcomeUnknown(error, tool.verify_with)
+    return error
+
+
+def _nobody(tool: Tool[..., Any] | None, started: int) -> None:
+    """The observer of a stack without one."""
+
+
+def _unchanged(call: Call) -> Call:
+    return call
+
+
+def _begin(call: Call, last: Any, finder: str | None, times: tuple[int, int], refused: str | None) -> Watch:
+    """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
+    now, (began, found) = perf_counter_ns(), times
+    passed = max(0, time_ns() - found)  # the wall clock may step back; a report's time does not
+    ended = now - passed
+    start = ended - max(0, found - began)
+    watch = Watch(call, getattr(last, "tool", None), start, started_at=began)
+    watch.repairs = getattr(last, "repairs", ())
+    if finder is not None:
+        watch.mark(finder, start, ended, refused)
+    return watch

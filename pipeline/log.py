@@ -1,0 +1,63 @@
+"""A failure in the developer's log: the only home of a private cause."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from .errors import Crashed, InvalidParams, ToolError
+
+if TYPE_CHECKING:
+    from .call import Call
+
+logger = logging.getLogger("toolcall_pipeline")
+_LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LONGEST = 200  # characters of a name or a cause: what a model or a backend sent may be of any size
+_told: set[tuple[str, type | None]] = set()
+
+
+def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
+    """Log one failed call at the level of its kind; a crash with its stack.
+
+    Where logging is not configured at all nothing is logged, as with a NullHandler, but for crashes: the first of
+    each kind of each tool goes the way of Python's last resort, to stderr, or a developer would never hear of it.
+    """
+    level = _LEVELS[error.log]
+    if not logger.isEnabledFor(level):
+        return
+    if not logger.hasHandlers():
+        crash = (tool or "", type(error.cause) if isinstance(error, Crashed) else None)
+        if crash[1] is None or crash in _told:
+            return
+        _told.add(crash)
+    stack = error.cause if isinstance(error, Crashed) else None
+    logger.log(
+        level,
+        "Tool %s%s: %s%s (call %s)",
+        _safe(call.name),
+        f" (resolved to {_safe(tool)})" if tool is not None and tool != call.name else "",
+        error.kind,
+        _what(error),
+        _safe(call.id),
+        exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
+        extra={"tool": tool, "error_type": error.kind, "call_id": call.id},
+    )
+
+
+def _what(error: ToolError) -> str:
+    if isinstance(error, InvalidParams):  # where and which rule, never the values
+        return ": " + ", ".join(f"{problem.path or 'arguments'} ({problem.rule})" for problem in error.problems)
+    cause: object = getattr(error, "cause", None)
+    cause = getattr(cause, "cause", None) or cause  # of an OutcomeUnknown, that of the error behind it
+    if isinstance(error, Crashed) or not isinstance(cause, BaseException):
+        return f": {error.reason}" if error.kind == "unavailable" else ""
+    return f": {type(cause).__name__}: {_safe(cause)}"
+
+
+def _safe(value: object) -> str:
+    """One line, quoted, of bounded length: nothing that came in can forge a line of the log."""
+    try:
+        text = str(value)
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+        text = f"<{type(value).__name__}>"
+    return repr(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")

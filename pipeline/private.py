@@ -1,0 +1,51 @@
+"""How a private cause travels: in no ``repr``, no part of an error's equality, and by its type alone in a pickle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+
+class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any name
+    """What a pickle leaves of a private cause: the name of its type, and how much text was withheld."""
+
+    def __init__(self, type_name: str, withheld: int = 0) -> None:
+        super().__init__(type_name, withheld)
+        self.type_name = type_name
+        self.withheld = withheld  # characters of the original text
+
+    def __str__(self) -> str:
+        return f"{self.type_name} ({self.withheld} characters withheld)"
+
+
+def _remote(cause: BaseException) -> RemoteCause:
+    if isinstance(cause, RemoteCause):
+        return cause
+    try:
+        withheld = len(str(cause))
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything, and this must not
+        withheld = 0
+    return RemoteCause(type(cause).__name__, withheld)
+
+
+def error(cls: type[Any]) -> type[Any]:
+    """``attrs.frozen``, and a pickle in which a private cause is replaced by its `RemoteCause`."""
+    cls = attrs.frozen(cls)
+    names = tuple(field.name for field in attrs.fields(cls))
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        values = ((name, getattr(self, name)) for name in names)
+        return _rebuilt, (cls, {n: _remote(v) if isinstance(v, BaseException) else v for n, v in values})
+
+    type.__setattr__(cls, "__reduce__", reduce)
+    return cls
+
+
+def _rebuilt(cls: type[Any], values: dict[str, Any]) -> Any:
+    return cls(**values)
+
+
+def private(*, positional: bool = False) -> Any:
+    """The field of a cause: for the developer's log only."""
+    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional)

@@ -1,0 +1,149 @@
+"""ToolRegistry: names, aliases, and the one gate that Available, ``definitions()`` and suggestions all ask."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from .decorator import ToolDecorator
+from .errors import SetupError, Unavailable
+from .names import Spelling
+from .tool import Tool
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ToolRegistry:
+    """The tools that one kind of caller may use; empty at first."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, Tool[..., Any]] = {}  # by name
+        self.aliases: dict[str, Tool[..., Any]] = {}  # by declared other name
+        self.spellings: dict[str, Spelling] = {}  # by name, normalised once
+        self.closed: Mapping[str, Unavailable] = {}  # the gate: by name; empty in the common case
+        self._locks: dict[str, dict[str, Unavailable]] = {}  # by name and reason: a tool is open when the last is gone
+        self._changes: int = 0
+        self.tool = ToolDecorator(self.register)
+
+    def register(self, tool: Tool[..., Any]) -> None:
+        """Add a tool. Raises SetupError, with both origins, where its name or an alias is taken."""
+        for name in (tool.name, *tool.aliases):
+            if (first := self.tools.get(name) or self.aliases.get(name)) is not None:
+                raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
+        self.tools[tool.name] = tool
+        self.aliases.update(dict.fromkeys(tool.aliases, tool))
+        self.spellings[tool.name] = Spelling.of(tool.name)
+        self._changes += 1
+
+    def disable(self, name: str) -> None:
+        """Take a tool out of use until `enable`."""
+        self.close(Unavailable(self._known(name), "disabled"))
+
+    def enable(self, name: str) -> None:
+        """Undo `disable`; a tool that is also paused stays so."""
+        self.reopen(name, "disabled")
+
+    def pause(self, name: str, retry_after: float | None = None) -> None:
+        """Take a tool out of use until `resume`; ``retry_after`` (seconds) is told to whoever asks for it."""
+        self.close(Unavailable(self._known(name), "paused", retry_after))
+
+    def resume(self, name: str) -> None:
+        """Undo `pause`; a tool that is also disabled stays so."""
+        self.reopen(name, "paused")
+
+    def close(self, why: Unavailable) -> None:
+        """Shut the gate for ``why.tool``, one lock for each reason. For breakers, quotas and the like."""
+        self._locks.setdefault(self._known(why.tool), {})[why.reason] = why
+        self._settle(why.tool)
+
+    def reopen(self, name: str, reason: str) -> None:
+        """Take one lock away; the tool opens with the last of them."""
+        self._locks.get(self._known(name), {}).pop(reason, None)
+        self._settle(name)
+
+    def _settle(self, name: str) -> None:
+        locks = self._locks.get(name)
+        others = {key: why for key, why in self.closed.items() if key != name}
+        self.closed = {**others, name: next(iter(locks.values()))} if locks else others
+        self._changes += 1
+
+    def _known(self, name: str) -> str:
+        if name not in self.tools:
+            raise SetupError(f"there is no tool {name!r} here; there are {', '.join(self.tools) or 'none'}")
+        return name
+
+    @property
+    def version(self) -> int:
+        """Grows with each change of what is there or open: what was computed for an older one is stale."""
+        return self._changes
+
+    def callable_names(self) -> list[str]:
+        """The tools that may be called right now, in the order of registration."""
+        closed = self.closed
+        return [name for name in self.tools if name not in closed]
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """What a model is offered: ``{"name", "description", "parameters"}`` for each tool that is open now."""
+        return [self.tools[name].definition() for name in self.callable_names()]
+
+    def view(self, names: Collection[str]) -> ToolRegistry:
+        """A registry that shares these tools and leaves the others closed, for a process, an agent or a tenant.
+
+        What is closed here is closed there too; what is closed there is closed there alone.
+        """
+        return _View(self, frozenset(map(self._known, names)))
+
+    def __iter__(self) -> Iterator[Tool[..., Any]]:
+        return iter(self.tools.values())
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tools
+
+
+class _View(ToolRegistry):
+    def __init__(self, whole: ToolRegistry, names: frozenset[str]) -> None:
+        super().__init__()
+        self._whole, self._names = whole, names
+        self.tools, self.aliases, self.spellings = whole.tools, whole.aliases, whole.spellings
+        self.closed = _ViewGate(whole, names, {})
+
+    def register(self, tool: Tool[..., Any]) -> None:
+        raise SetupError(
+            f"{tool.name}: a view shares tools and takes none of its own; register with the whole registry"
+        )
+
+    def _settle(self, name: str) -> None:  # noqa: ARG002
+        own = {key: next(iter(locks.values())) for key, locks in self._locks.items() if locks}
+        self.closed = _ViewGate(self._whole, self._names, own)
+        self._changes += 1
+
+    @property
+    def version(self) -> int:
+        return self._changes + self._whole.version
+
+
+class _ViewGate(Mapping[str, Unavailable]):
+    """What the view closes itself, then what it leaves out, then what the whole registry has closed."""
+
+    def __init__(self, whole: ToolRegistry, names: frozenset[str], own: dict[str, Unavailable]) -> None:
+        self._whole, self._names, self._own = whole, names, own
+
+    def __getitem__(self, name: str) -> Unavailable:
+        if name in self._own:
+            return self._own[name]
+        if name not in self._names and name in self._whole.tools:
+            return Unavailable(name, "disabled")
+        return self._whole.closed[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._whole.tools if self.get(name) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # asked for each call: counting would be the dear way to say so

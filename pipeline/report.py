@@ -1,0 +1,161 @@
+"""CallReport: what happened to one call. Spans, metrics, logs and rows are computed from it, so they agree."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
+
+import attrs
+from returns.result import Failure, Success
+
+from .errors import Landed, Repair, ToolError
+
+if TYPE_CHECKING:
+    from .call import Call, Outcome
+    from .context import Progress
+    from .tool import Tool
+
+CANCELLED = "cancelled"  # the verdict of what was cancelled: no kind of error, since no Outcome came of it
+# A StageRecord not yet named: six of them are made per call, and a bare tuple costs an eighth.
+Row: TypeAlias = tuple[str, int, int, str | None, int, str]
+
+
+class StageRecord(NamedTuple):
+    """One run of one stage. Times are on ``time.perf_counter_ns()``."""
+
+    name: str
+    start: int  # ns
+    end: int  # ns
+    verdict: str | None  # the kind of error that it made or changed, or "cancelled"; None: it let the call pass
+    attempt: int  # 0: outside of all attempts
+    note: str  # its own words, as the reason of a retry; mostly ""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, itself: of a middleware, without what it surrounds."""
+        return (self.end - self.start) / 1e9
+
+
+class Attempt(NamedTuple):
+    """One run of the tool, or of what stands in its place."""
+
+    number: int  # from 1
+    executor: str  # loop, thread, …
+    start: int  # ns, perf_counter_ns
+    end: int  # ns
+    wait: float  # seconds that were waited before it
+    verdict: str | None  # the kind of error it ended in, or "cancelled"; None: a success
+    landed: Landed  # whether its side effect happened
+
+
+class Decision(NamedTuple):
+    """What was decided after a failed attempt, and why."""
+
+    attempt: int  # the one that failed
+    wait: float | None  # seconds before the next one; None: there is none
+    reason: str
+
+
+class Recorder(Protocol):
+    """The live half of a trace: what must exist while the tool runs. An observer makes one for a call."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether anybody will see it; False where it was sampled out."""
+        ...
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        """Open an attempt; what it gives back closes it."""
+        ...
+
+    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+        """Close it."""
+        ...
+
+    def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
+        """The call is over; ``report`` is None where it was sampled out."""
+        ...
+
+
+class Observer(Protocol):
+    """A stage that is in no chain: `pipeline` knows Trace by this only."""
+
+    def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
+        """Start recording a call that began at ``started`` (wall clock, ns); None where nobody listens at all."""
+        ...
+
+
+def error_of(verdict: Any) -> Any:
+    """What an outcome or a check's verdict failed with; None where it did not."""
+    return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
+
+
+def kind_of(verdict: object) -> str | None:
+    """The kind of error that an outcome or a check's verdict is, if it is one."""
+    return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None
+
+
+def landed_of(outcome: object) -> Landed:
+    """Whether the side effect of an attempt happened, as far as its outcome tells."""
+    if type(outcome) is Success:
+        return "yes"
+    error: Any = error_of(outcome)
+    category: str = getattr(error, "category", "internal")
+    known: Landed = getattr(error, "landed", "no" if category in ("availability", "parameter") else "maybe")
+    return known
+
+
+@attrs.define(eq=False)
+class CallReport:
+    """What happened to one call. ``outcome`` is None only for what was cancelled."""
+
+    call: Call  # as it was sent
+    tool: Tool[..., Any] | None = None  # the one it was resolved to; None: none
+    started: int = 0  # ns, perf_counter_ns
+    ended: int = 0
+    started_at: int = 0  # ns since the epoch
+    outcome: Outcome | None = None
+    repairs: tuple[Repair, ...] = ()
+    attempts: list[Attempt] = attrs.Factory(list[Attempt])
+    decisions: list[Decision] = attrs.Factory(list[Decision])
+    progress: list[Progress] = attrs.Factory(list["Progress"])
+    rows: list[Row] = attrs.field(factory=list[Row], repr=False)
+    attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
+
+    @property
+    def stages(self) -> tuple[StageRecord, ...]:
+        """Each run of each stage, in the order in which they ended."""
+        return tuple(StageRecord(*row) for row in self.rows)
+
+    @property
+    def seconds(self) -> float:
+        """How long the whole call took."""
+        return (self.ended - self.started) / 1e9
+
+    @property
+    def error(self) -> ToolError | None:
+        """What it failed with, if it did."""
+        return self.outcome.failure() if type(self.outcome) is Failure else None
+
+    def mark(self, name: str, start: int, end: int, verdict: str | None, note: str = "") -> None:
+        """A stage ended."""
+        self.rows.append((name, start, end, verdict, self.attempt, note))
+
+    def decided(self, attempt: int, wait: float | None, reason: str) -> None:
+        """A retry was decided for or against."""
+        self.decisions.append(Decision(attempt, wait, reason))
+
+    def attempt_ended(self, number: int, executor: str, start: int, verdict: str | None, outcome: object) -> None:
+        """An attempt is over."""
+        before = self.decisions[-1].wait if self.decisions else None
+        landed: Landed = landed_of(outcome)
+        self.attempts.append(Attempt(number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The caller's own objects stay with him: a report is a record, and most of them do not pickle.
+        state = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
+        return state | {"call": attrs.evolve(self.call, deps=None, report=None, marker=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)

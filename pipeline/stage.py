@@ -1,0 +1,137 @@
+"""One stage of a stack: its name, its role, and the phases that it takes and gives."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from types import FunctionType
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
+
+import attrs
+from returns.result import Failure
+
+from .call import Call, Outcome, ResolvedCall, ValidCall
+from .errors import SetupError, ToolError
+from .report import Observer
+
+In = TypeVar("In", bound=Call)
+Out = TypeVar("Out", bound=Call)  # the bound keeps an async function from passing as a check
+
+Handler: TypeAlias = Callable[[In], Awaitable[Outcome]]
+Middleware: TypeAlias = Callable[[In, Handler[Out]], Awaitable[Outcome]]
+Check: TypeAlias = Callable[[In], Out | Failure[ToolError]]
+AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
+Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
+
+_PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
+
+
+@attrs.frozen
+class Stage:
+    """A stage as it stands in a stack."""
+
+    name: str
+    role: Role
+    it: Any  # as the user gave it
+    run: Callable[..., Any] = attrs.field(repr=False)  # a function or bound method: 50 ns less than an instance's call
+
+    @classmethod
+    def of(cls, it: Any, role: Role | None = None, name: str | None = None) -> Stage:
+        """Raises SetupError for what is no stage, or not one of that role."""
+        if isinstance(it, type):
+            raise SetupError(f"{it.__name__} is a class: a stage is an instance of it, {it.__name__}(…)")
+        name = name or _name_of(it)
+        if hasattr(it, "begin") and not callable(it):
+            return cls(name, "observe", it, it.begin)
+        if not callable(it):
+            raise SetupError(f"{it!r} is no stage: it cannot be called")
+        run: Callable[..., Any] = it if isinstance(it, FunctionType) else it.__call__
+        found = role or _role_of(run, name)
+        if found == "check" and inspect.iscoroutinefunction(run):
+            raise SetupError(f"{name} is async, and a check does no I/O: make it a middleware")
+        if found == "wrap" and _arity(run) == 1:
+            raise SetupError(f"{name} takes a call only: a middleware takes call_next too")
+        if found in ("check", "end") and _arity(run) == 2:  # noqa: PLR2004
+            raise SetupError(f"{name} takes two arguments, as a middleware does: put it in with wrap")
+        return cls(name, found, it, run)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it runs its inside again: what it repeats is an attempt."""
+        return bool(getattr(self.it, "repeats", False))
+
+    def phases(self) -> tuple[type[Call], type[Call]]:
+        """What it takes and what it hands on. Unannotated, or annotated past finding out: any call."""
+        parameters = list(inspect.signature(self.run).parameters.values())
+        takes = _phase(self._hint(parameters[0].annotation)) if parameters else Call
+        if self.role == "wrap" and len(parameters) > 1:
+            given: Any = get_args(self._hint(parameters[1].annotation))
+            inside = given[0] if given else ()
+            return takes, max(takes, _phase(inside[0]) if inside else Call, key=_depth)
+        if self.role == "check":
+            answer = self._hint(inspect.signature(self.run).return_annotation)
+            return takes, max(takes, *map(_phase, (answer, *get_args(answer))), key=_depth)
+        return takes, takes
+
+    def _hint(self, written: Any) -> Any:
+        """One annotation, found on its own: the others may exist for the type checkers only."""
+        if not isinstance(written, str):
+            return written
+        plain: Any = inspect.unwrap(getattr(self.run, "__func__", self.run))
+        try:
+            return eval(written, {**_PHASES, "Handler": Handler, **getattr(plain, "__globals__", {})})  # noqa: S307
+        except (NameError, TypeError, AttributeError):  # exists for the type checkers only, as its author's phases do
+            return None
+
+
+def _phase(hint: Any) -> type[Call]:
+    hint = getattr(hint, "__bound__", None) or hint
+    return hint if isinstance(hint, type) and issubclass(hint, Call) else Call
+
+
+def _depth(phase: type[Call]) -> int:
+    return len(phase.__mro__)
+
+
+def _name_of(it: Any) -> str:
+    plain = it.func if isinstance(it, functools.partial) else it
+    name: str = getattr(plain, "__name__", None) or type(plain).__name__
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _arity(run: Callable[..., Any]) -> int | None:
+    """How many arguments it must be given; None where any number will do."""
+    parameters = inspect.signature(run).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return None
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+
+
+def _role_of(run: Callable[..., Any], name: str) -> Role:
+    arity = _arity(run)
+    if arity not in (1, 2):
+        raise SetupError(f"{name} is no stage: a check takes (call), a middleware (call, call_next)")
+    return "check" if arity == 1 else "wrap"
+
+
+def ordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """The same stages. Raises SetupError for a stage where it makes no sense, and for two of one name."""
+    phase: type[Call] = Call
+    seen: Mapping[str, Stage] = {}
+    for place, stage in enumerate(stages):
+        if (first := seen.get(stage.name)) is not None:
+            raise SetupError(f"two stages named {stage.name!r}: {first.it!r} and {stage.it!r}; give one of them name=")
+        seen = {**seen, stage.name: stage}
+        if stage.role == "observe":
+            if place:
+                raise SetupError(f"{stage.name} must stand outermost, not after {stages[place - 1].name}")
+            continue
+        takes, gives = stage.phases()
+        if not issubclass(phase, takes):
+            raise SetupError(f"{stage.name} needs a {takes.__name__} and stands where there is a {phase.__name__}")
+        phase = max(phase, gives, key=_depth)
+    if not stages or stages[-1].role != "end" or any(stage.role == "end" for stage in stages[:-1]):
+        raise SetupError("a pipeline has one end, and it stands last")
+    return stages
