@@ -46,22 +46,22 @@ async def _otherwise(call: ValidCall) -> object:
             call.marker.begin()
         value = tool.fn(*args, **call.params)
     else:
-        value = await run_sync(_in_thread, tool.fn, args, call, abandon_on_cancel=True)
+        (value,) = await run_sync(_in_thread, tool.fn, args, call, abandon_on_cancel=True)
     return await value if isawaitable(value) else value
 
 
-def _in_thread(function: Callable[..., Any], args: tuple[Any, ...], call: ValidCall) -> Any:
+def _in_thread(function: Callable[..., Any], args: tuple[Any, ...], call: ValidCall) -> tuple[Any]:
     """The body, and word of its beginning and end, which a caller that has gone away still counts on.
 
-    What it raises travels as a value: a StopIteration cannot cross a future.
+    Boxed, and what it raises as a value: trio takes no coroutine from a thread, and asyncio no StopIteration.
     """
     marker: Marker | None = call.marker
     if marker is not None:
         marker.begin()
     try:
-        return function(*args, **call.params)
+        return (function(*args, **call.params),)
     except Exception as exc:  # noqa: BLE001  # see Execute
-        return Failure(Crashed(exc))
+        return (Failure(Crashed(exc)),)
     finally:
         if marker is not None:
             marker.end()

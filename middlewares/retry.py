@@ -9,9 +9,8 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, SetupError, TimedOut, ToolError, Transient, ValidCall
+from pipeline import Effect, Handler, Outcome, SetupError, TimedOut, ToolError, Transient, ValidCall
 from pipeline.compose import unless_landed
-from pipeline.tool import Effect
 
 _UNENDING_THREAD = ("read", "keyed")  # may run beside a first one that could not be ended
 

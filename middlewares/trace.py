@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from opentelemetry import trace
@@ -42,15 +43,17 @@ class Trace:
         context = get_current()
         if context.get(SUPPRESS):
             return None
-        if tool is None:
-            span = self._start(UNKNOWN_NAME, context, INTERNAL, UNKNOWN, None, started)
-        else:
-            span = self._start(tool.span_name, context, INTERNAL, tool.span_attributes, None, started)
-        if span is INVALID_SPAN:  # what the API hands out where there is no provider
+        name, attributes = (UNKNOWN_NAME, UNKNOWN) if tool is None else (tool.span_name, tool.span_attributes)
+        try:
+            span = self._start(name, context, INTERNAL, attributes, None, started)
+            if span is INVALID_SPAN:  # what the API hands out where there is no provider
+                return None
+            if span.is_recording():
+                return SpanRecorder(self._tracer, span, started, context, self._emit, named=tool is not None)
+            return SampledOut(span, context) if span.get_span_context().is_valid else None
+        except Exception:  # a sampler or processor with a bug must not fail a call
+            logging.getLogger(SCOPE).exception("A span could not be begun")
             return None
-        if span.is_recording():
-            return SpanRecorder(self._tracer, span, context, self._emit, named=tool is not None)
-        return SampledOut(span, context) if span.get_span_context().is_valid else None
 
     def flush(self) -> None:
         """Make the stage spans that are still waiting."""

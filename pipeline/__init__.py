@@ -5,8 +5,7 @@ from returns.result import Failure, Success
 from .batch import gather
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
 from .compose import Pipeline, Stack, start
-from .context import Progress, ToolContext
-from .decorator import tool
+from .context import Progress
 from .errors import (
     Crashed,
     Denied,
@@ -33,7 +32,7 @@ from .private import RemoteCause
 from .registry import ToolRegistry
 from .report import Attempt, CallReport, Decision, StageRecord
 from .stage import Check, Handler, Middleware
-from .tool import Effect, Tool, ToolFailed
+from .tool import Effect, Tool, ToolContext, ToolFailed, tool
 
 __all__ = [
     "Attempt",

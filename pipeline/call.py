@@ -14,8 +14,8 @@ from .errors import Repair, ToolError
 if TYPE_CHECKING:  # frozen for whoever reads the types; attrs.frozen at run time costs 230 ns a phase more
     from attrs import frozen as phase
 
+    from .definition import Tool
     from .report import CallReport
-    from .tool import Tool
 else:
     phase = attrs.define
 

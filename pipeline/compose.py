@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter_ns, time_ns
-from typing import Any, Generic, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import attrs
 from returns.result import Failure, Success
@@ -13,12 +13,12 @@ from returns.result import Failure, Success
 from .call import Call, Outcome, ResolvedCall
 from .chain import Watch, bare, watched
 from .deadline import within
+from .definition import Tool
 from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
 from .log import log_failure
 from .registry import ToolRegistry
 from .report import CANCELLED, CallReport, Observer, Recorder, error_of, kind_of
-from .stage import AnyStage, Check, Handler, Middleware, Stage, ordered
-from .tool import Tool
+from .stage import Check, Editable, Handler, Middleware, Stage, ordered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -27,40 +27,8 @@ Out = TypeVar("Out", bound=Call)
 Next = TypeVar("Next", bound=Call)
 
 
-class _Editable:
-    """Stages found by name; what comes out is checked again when it is built."""
-
-    parts: tuple[Stage, ...]
-
-    def _with(self, parts: tuple[Stage, ...]) -> Self:
-        raise NotImplementedError(parts)  # both of the two have their own
-
-    def before(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
-        """The same with one more stage, right outside of the one named."""
-        return self._edited(target, lambda old: (Stage.of(stage, name=name), old))
-
-    def after(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
-        """The same with one more stage, right inside of the one named."""
-        return self._edited(target, lambda old: (old, Stage.of(stage, name=name)))
-
-    def replace(self, target: str, stage: AnyStage | Handler[Any], /) -> Self:
-        """The same with another stage in place, and under the name, of the one named."""
-        return self._edited(target, lambda old: (Stage.of(stage, "end" if old.role == "end" else None, old.name),))
-
-    def without(self, target: str, /) -> Self:
-        """The same without the stage named."""
-        return self._edited(target, lambda _: ())
-
-    def _edited(self, target: str, edit: Callable[[Stage], tuple[Stage, ...]]) -> Self:
-        names = [part.name for part in self.parts]
-        if target not in names:
-            raise SetupError(f"there is no stage {target!r} here; there are {', '.join(names) or 'none'}")
-        place = names.index(target)
-        return self._with((*self.parts[:place], *edit(self.parts[place]), *self.parts[place + 1 :]))
-
-
 @attrs.frozen
-class Stack(_Editable, Generic[In, Out]):
+class Stack(Editable, Generic[In, Out]):
     """Takes an ``In`` and has so far turned it into an ``Out``; a stage in the wrong place is a type error."""
 
     parts: tuple[Stage, ...] = ()
@@ -82,16 +50,13 @@ class Stack(_Editable, Generic[In, Out]):
         """Build it. Raises SetupError for stages in an order that makes no sense, and for two of one name."""
         return Pipeline((*self.parts, Stage.of(execute, "end", name)))
 
-    def _with(self, parts: tuple[Stage, ...]) -> Any:
-        return cast("Any", Stack)(parts)
-
 
 def start() -> Stack[Call, Call]:
     """An empty stack."""
     return Stack()
 
 
-class Pipeline(_Editable):
+class Pipeline(Editable):
     """Compiled once. Never raises, but for what is no Exception: cancellation passes untouched."""
 
     def __init__(self, parts: tuple[Stage, ...]) -> None:
@@ -160,9 +125,6 @@ class Pipeline(_Editable):
         await self._observed(call, wanted)
         return wanted[0]
 
-    def _with(self, parts: tuple[Stage, ...]) -> Any:
-        return Pipeline(parts)
-
     async def _alone(self, call: Call) -> Outcome:
         moving: Any = call
         try:
@@ -221,8 +183,10 @@ class Pipeline(_Editable):
         watch: Watch | None = None
         try:
             handler = self._sampled_out
-            if wanted is not None or (recorder is not None and recorder.recording):
-                watch = _begin(call, moving, self._finder, times, kind_of(outcome))
+            recording = recorder is not None and recorder.recording
+            if wanted is not None or recording:
+                offset = recorder.offset if recorder is not None and recording else None
+                watch = _begin(call, moving, self._finder, times, offset, kind_of(outcome))
                 watch.recorder = recorder
                 handler = self._watched
             if outcome is None:
@@ -278,14 +242,14 @@ def _unchanged(call: Call) -> Call:
     return call
 
 
-def _begin(call: Call, last: Any, finder: str | None, times: tuple[int, int], refused: str | None) -> Watch:
+def _begin(
+    call: Call, last: Any, finder: str | None, times: tuple[int, int], offset: int | None, refused: str | None
+) -> Watch:
     """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
-    now, (began, found) = perf_counter_ns(), times
-    passed = max(0, time_ns() - found)  # the wall clock may step back; a report's time does not
-    ended = now - passed
-    start = ended - max(0, found - began)
-    watch = Watch(call, getattr(last, "tool", None), start, started_at=began)
+    now = perf_counter_ns()
+    began, found = (min(time - (time_ns() - now if offset is None else offset), now) for time in times)
+    watch = Watch(call, getattr(last, "tool", None), began, started_at=times[0])
     watch.repairs = getattr(last, "repairs", ())
     if finder is not None:
-        watch.mark(finder, start, ended, refused)
+        watch.mark(finder, began, max(began, found), refused)
     return watch

@@ -94,7 +94,7 @@ def _object(arguments: object) -> dict[str, Any] | MalformedCall:
     if isinstance(arguments, str) and arguments and not arguments.isspace():
         try:
             arguments = from_json(arguments, allow_inf_nan=False)
-        except UnicodeEncodeError:
+        except (TypeError, UnicodeEncodeError):  # a lone surrogate: no text that could be encoded
             return MalformedCall("they hold a character that is no Unicode")
         except ValueError as exc:
             return problems.not_json(str(exc))
@@ -108,8 +108,8 @@ def _object(arguments: object) -> dict[str, Any] | MalformedCall:
 def _decoded(text: str) -> object:
     try:
         return from_json(text)
-    except ValueError:
-        return None
+    except (TypeError, ValueError):
+        return text
 
 
 def _attrs_as_dict(value: Any) -> Any:

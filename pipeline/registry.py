@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from .decorator import ToolDecorator
+from .definition import Tool
 from .errors import SetupError, Unavailable
 from .names import Spelling
-from .tool import Tool
+from .tool import ToolDecorator
 
 P = ParamSpec("P")
 T = TypeVar("T")

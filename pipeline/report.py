@@ -13,7 +13,7 @@ from .errors import Landed, Repair, ToolError
 if TYPE_CHECKING:
     from .call import Call, Outcome
     from .context import Progress
-    from .tool import Tool
+    from .definition import Tool
 
 CANCELLED = "cancelled"  # the verdict of what was cancelled: no kind of error, since no Outcome came of it
 # A StageRecord not yet named: six of them are made per call, and a bare tuple costs an eighth.
@@ -62,6 +62,11 @@ class Recorder(Protocol):
     @property
     def recording(self) -> bool:
         """Whether anybody will see it; False where it was sampled out."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """What turns ``perf_counter_ns`` into the wall clock of the call's span, in ns."""
         ...
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:

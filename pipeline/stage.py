@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from types import FunctionType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
 from returns.result import Failure
@@ -135,3 +135,34 @@ def ordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     if not stages or stages[-1].role != "end" or any(stage.role == "end" for stage in stages[:-1]):
         raise SetupError("a pipeline has one end, and it stands last")
     return stages
+
+
+class Editable:
+    """Stages found by name; what comes out is checked again when it is built."""
+
+    parts: tuple[Stage, ...]
+
+    def before(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
+        """The same with one more stage, right outside of the one named."""
+        return self._edited(target, lambda old: (Stage.of(stage, name=name), old))
+
+    def after(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
+        """The same with one more stage, right inside of the one named."""
+        return self._edited(target, lambda old: (old, Stage.of(stage, name=name)))
+
+    def replace(self, target: str, stage: AnyStage | Handler[Any], /) -> Self:
+        """The same with another stage in place, and under the name, of the one named."""
+        return self._edited(target, lambda old: (Stage.of(stage, "end" if old.role == "end" else None, old.name),))
+
+    def without(self, target: str, /) -> Self:
+        """The same without the stage named."""
+        return self._edited(target, lambda _: ())
+
+    def _edited(self, target: str, edit: Callable[[Stage], tuple[Stage, ...]]) -> Self:
+        names = [part.name for part in self.parts]
+        if target not in names:
+            raise SetupError(f"there is no stage {target!r} here; there are {', '.join(names) or 'none'}")
+        place = names.index(target)
+        anew: Any = type(self)  # both of the two are made of their stages alone
+        edited: Self = anew((*self.parts[:place], *edit(self.parts[place]), *self.parts[place + 1 :]))
+        return edited

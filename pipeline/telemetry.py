@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 
+from .definition import Tool
 from .report import CallReport, Row
-from .tool import Tool
 
 SCOPE = "toolcall_pipeline"
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"  # the last one that defines gen_ai.*
@@ -51,6 +51,7 @@ class SampledOut:
     """The recorder of a call that nobody will see: what runs inside inherits the decision."""
 
     recording = False
+    offset = 0
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -73,30 +74,35 @@ class SpanRecorder:
 
     recording = True
 
-    def __init__(self, tracer: Tracer, span: Span, context: Context, emit: Emit, *, named: bool = True) -> None:
+    def __init__(
+        self, tracer: Tracer, span: Span, started: int, context: Context, emit: Emit, *, named: bool = True
+    ) -> None:
         self._tracer, self._span, self._emit, self._named = tracer, span, emit, named
+        # Not before the start, even if the wall clock stepped back meanwhile: children nest in time.
+        self.offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
-        self._anchors: Anchors = {0: (inside, _offset())}
+        self._anchors: Anchors = {0: (inside, self.offset)}
         self._token = attach(inside)
 
     @_harmless
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the attempt's span and make it current: the tool's own spans stand under it."""
         name = tool.attempt_name if tool is not None else "attempt"
-        outer = self._anchors[0][0]
+        outer = get_current()  # with what middlewares put there, as baggage or a span of their own
         span = self._tracer.start_span(name, outer, INTERNAL, {"toolcall.attempt": number})
         inside = set_span_in_context(span, outer)
-        self._anchors[number] = (inside, _offset())
-        return span, attach(inside)
+        offset = -perf_counter_ns() + time_ns()  # read in this order it is late if anything: children nest in time
+        self._anchors[number] = (inside, offset)
+        return span, attach(inside), offset
 
     @_harmless
     def attempt_ends(self, opened: Any, verdict: str | None) -> None:
         """End it, red if the attempt failed."""
         if opened is not None:
-            span, token = opened
+            span, token, offset = opened
             detach(token)
             settle(span, verdict)
-            span.end()
+            span.end(perf_counter_ns() + offset)
 
     @_harmless
     def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
@@ -111,13 +117,9 @@ class SpanRecorder:
         if not self._named and report.tool is not None:  # a middleware stands before Resolve: better late than wrong
             span.update_name(report.tool.span_name)
             span.set_attribute("gen_ai.tool.name", report.tool.name)
-        last = report.rows[-1][2] + self._anchors[0][1] if report.rows else 0
+        end = perf_counter_ns() + max(offset for _, offset in self._anchors.values())
         self._emit(self._tracer, report.rows, self._anchors)
-        span.end(max(time_ns(), last))
-
-
-def _offset() -> int:
-    return time_ns() - perf_counter_ns()
+        span.end(end)
 
 
 def _facts(report: CallReport) -> dict[str, Any]:

@@ -1,0 +1,195 @@
+"""Tool: a function, or a raw schema with a handler, and what may be done with it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar
+
+import attrs
+
+from .errors import Details, Landed, SetupError
+
+if TYPE_CHECKING:
+    from .params import Parse
+
+# read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
+Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
+RunIn: TypeAlias = Literal["loop", "thread"]
+FailureKind: TypeAlias = Literal[
+    "execution",
+    "not_found",
+    "permission",
+    "configuration",
+    "needs_input",
+    "validation",
+    "unavailable",
+    "timeout",
+    "transient",
+]
+Expected: TypeAlias = type[Exception] | tuple[type[Exception], ...]
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class ToolFailed(Exception):  # noqa: N818  # it is what happened, as in "raise ToolFailed"
+    """Raised by a tool: a failure whose text its author approved for the model.
+
+    ``parameter`` names the argument at fault, ``suggestion`` what to do about it, ``retry_after`` is in seconds,
+    ``landed`` says whether the side effect happened (None: not known).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: FailureKind = "execution",
+        parameter: str | None = None,
+        suggestion: str | None = None,
+        retry_after: float | None = None,
+        landed: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.details = Details(parameter, suggestion)
+        self.retry_after = retry_after
+        self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
+
+
+@attrs.define(eq=False)
+class Tool(Generic[P, T]):
+    """What the pipeline knows of a tool; ``P`` and ``T`` are what ``pipeline.run`` is typed by."""
+
+    name: str
+    fn: Callable[..., Any] = attrs.field(repr=False)  # the original function, called with keyword arguments
+    effect: Effect = "mutating"
+    description: str = attrs.field(default="", repr=False)
+    expect: tuple[type[Exception], ...] = ()  # exceptions whose text the model may see
+    aliases: tuple[str, ...] = ()
+    run_in: RunIn = "loop"
+    context: bool = False  # the first parameter is a ToolContext, and no part of the schema
+    verify_with: str | None = None  # the tool that tells whether a lost call of this one landed
+    schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # None: made from fn when first wanted
+    origin: str = attrs.field(default="", repr=False)  # where it was defined, for set-up errors
+    direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
+    parse: Parse = attrs.field(init=False, repr=False)  # arguments -> params, or what is wrong with them
+    span_name: str = attrs.field(init=False, repr=False)
+    attempt_name: str = attrs.field(init=False, repr=False)
+    span_attributes: dict[str, str] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._check()
+        self.origin = self.origin or _origin(self.fn)
+        self.direct = self.run_in == "loop" and not self.context and is_async(self.fn)
+        self.parse = self._compile_and_parse
+        self.span_name = f"execute_tool {self.name}"
+        self.attempt_name = f"attempt {self.name}"
+        self.span_attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": self.name,
+            "gen_ai.tool.type": "function",
+        }
+
+    @staticmethod
+    def from_schema(
+        *,
+        name: str,
+        parameters: Mapping[str, Any] | None,
+        handler: Callable[..., object],
+        description: str = "",
+        effect: Effect = "mutating",
+        expect: Expected = (),
+        aliases: tuple[str, ...] = (),
+        run_in: RunIn | None = None,
+        context: bool = False,
+        verify_with: str | None = None,
+    ) -> Tool[..., Any]:
+        """A tool described by JSON Schema; ``handler`` is called with keyword arguments.
+
+        ``parameters=None`` means any object. Raises SetupError where the schema does not compile; nothing is fetched
+        for a ``$ref``, neither from the network nor from a file.
+        """
+        schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
+        made: Tool[..., Any] = Tool(
+            name,
+            handler,
+            effect,
+            description,
+            expected(expect),
+            aliases,
+            run_in or default_run_in(handler),
+            context,
+            verify_with,
+            schema,
+        )
+        from .params import of_schema
+
+        made.parse = of_schema(schema, name)
+        return made
+
+    def definition(self) -> dict[str, Any]:
+        """What a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema."""
+        if self.schema is None:
+            self._compile()
+        return {"name": self.name, "description": self.description, "parameters": self.schema}
+
+    def _compile_and_parse(self, arguments: object) -> Any:
+        self._compile()
+        return self.parse(arguments)
+
+    def _compile(self) -> None:
+        from .params import of_function  # pydantic costs 100 ms: not before a tool is used
+
+        self.parse, self.schema = of_function(self.fn, skip_first=self.context)
+
+    def _check(self) -> None:
+        if type(self.name) is not str or not self.name.strip():
+            raise SetupError(f"a tool's name is a text that is not empty, not {self.name!r}")
+        if self.effect not in ("read", "idempotent", "keyed", "mutating"):
+            raise SetupError(f"{self.name}: effect is read, idempotent, keyed or mutating, not {self.effect!r}")
+        if self.effect == "keyed" and not self.context:
+            raise SetupError(
+                f"{self.name}: a keyed tool takes its idempotency key from a ToolContext: add context=True"
+            )
+        if self.run_in not in ("loop", "thread"):
+            raise SetupError(f"{self.name}: run_in is loop or thread, not {self.run_in!r}")
+        if self.run_in == "thread" and is_async(self.fn):
+            raise SetupError(f"{self.name} is async: it runs in the loop")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A function that a decorator replaced does not pickle, and whoever reads a report elsewhere wants its facts.
+        facts = (self.name, _elsewhere, self.effect, self.description, (), self.aliases, "thread", False)
+        return Tool, (*facts, self.verify_with, self.schema or {"type": "object"}, self.origin)
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine, as far as can be told beforehand."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def default_run_in(function: Callable[..., Any]) -> RunIn:
+    """Async functions run in the loop, sync ones in a worker thread."""
+    return "loop" if is_async(function) else "thread"
+
+
+def expected(expect: Expected) -> tuple[type[Exception], ...]:
+    """The exception types that were declared. Raises SetupError for anything else."""
+    types = expect if isinstance(expect, tuple) else (expect,)
+    given: tuple[Any, ...] = types
+    for each in given:
+        if not (isinstance(each, type) and issubclass(each, Exception)):
+            raise SetupError(f"expect= takes exception types, not {each!r}")
+    return types
+
+
+def _origin(function: Callable[..., Any]) -> str:
+    plain = inspect.unwrap(function) if callable(function) else function
+    code = getattr(plain, "__code__", None)
+    place = f" (line {code.co_firstlineno})" if code else ""
+    return f"{getattr(plain, '__module__', '?')}.{getattr(plain, '__qualname__', type(plain).__name__)}{place}"
+
+
+def _elsewhere(**_arguments: object) -> None:
+    raise RuntimeError("this is a copy of a tool that came with a report: its function stayed where it was")

@@ -1,0 +1,28 @@
+"""The Python blocks of a Markdown file, each a program of its own: for tests, and as files for the type checkers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def snippets(text: str) -> list[tuple[int, str]]:
+    """Line number and code of each block."""
+    return [(text[: found.start()].count("\n") + 2, found[1]) for found in _BLOCK.finditer(text)]
+
+
+def main(source: str, target: str) -> None:
+    """Write each block to a file of its own."""
+    folder = Path(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.py"):
+        old.unlink()
+    for line, code in snippets(Path(source).read_text()):
+        (folder / f"line_{line}.py").write_text(code)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,315 @@
+"""Stacks and pipelines: what is refused at set-up, and what a pipeline answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+from returns.result import Failure, Success
+
+from middlewares import Available, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
+from pipeline import (
+    Call,
+    Crashed,
+    Denied,
+    Handler,
+    Outcome,
+    OutcomeUnknown,
+    Pipeline,
+    ResolvedCall,
+    SetupError,
+    TimedOut,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    Transient,
+    UnknownTool,
+    ValidCall,
+    start,
+    tool,
+)
+from pipeline.testing import script
+from support import a_tool
+
+C = TypeVar("C", bound=Call)
+
+
+async def log(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    return await call_next(call)
+
+
+scope: dict[str, Any] = {}
+exec("async def untyped(call, call_next): return await call_next(call)", scope)
+untyped: Any = scope["untyped"]
+
+
+def count(call: C) -> C:
+    return call
+
+
+def registry(*tools: Any) -> ToolRegistry:
+    made = ToolRegistry()
+    for each in tools or (a_tool(),):
+        made.register(each)
+    return made
+
+
+TOOLS = registry()
+validate: Any = Validate()  # as Any: the checkers' part is tests/typing_api.py, and here the types are ignored
+retry: Any = Retry()
+execute: Any = Execute()
+
+
+async def asks(call: Any) -> Any:
+    return call
+
+
+def takes_two(call: Any, call_next: Any) -> Any:
+    return call
+
+
+def takes_three(call: Any, call_next: Any, more: Any) -> Any:
+    return call
+
+
+STRANGE: dict[str, Any] = {"number": 3, "class": Validate, "three": takes_three, "two": takes_two, "async": asks}
+any_count: Any = count
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "validate before resolve": (
+        lambda: start().check(validate).end(execute),
+        "validate needs a ResolvedCall and stands where there is a Call",
+    ),
+    "retry before validate": (
+        lambda: start().check(Resolve(TOOLS)).wrap(retry).end(execute),
+        "retry needs a ValidCall and stands where there is a ResolvedCall",
+    ),
+    "no validate": (
+        lambda: start().check(Resolve(TOOLS)).end(execute),
+        "execute needs a ValidCall and stands where there is a ResolvedCall",
+    ),
+    "log before validate": (lambda: standard(TOOLS).before("validate", log), "log needs a ValidCall"),
+    "without resolve": (lambda: standard(TOOLS).without("resolve"), "available needs a ResolvedCall"),
+    "without the end": (lambda: standard(TOOLS).without("execute"), "one end, and it stands last"),
+    "trace inside": (lambda: standard(TOOLS).without("trace").after("resolve", Trace()), "must stand outermost"),
+    "two of one name": (lambda: standard(TOOLS).before("retry", Retry()), "two stages named 'retry'"),
+    "async check": (lambda: start().check(STRANGE["async"]), "asks is async, and a check does no I/O"),
+    "check as a middleware": (lambda: start().wrap(any_count), "a middleware takes call_next too"),
+    "middleware as a check": (lambda: start().check(STRANGE["two"]), "put it in with wrap"),
+    "no stage at all": (lambda: standard(TOOLS).before("retry", STRANGE["number"]), "3 is no stage"),
+    "a class": (lambda: standard(TOOLS).before("retry", STRANGE["class"]), "Validate is a class"),
+    "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is no stage: a check takes"),
+    "unknown place": (lambda: standard(TOOLS).before("retyr", log), "there is no stage 'retyr' here; there are trace"),
+    "no time": (lambda: Timeout(0), "more than zero seconds"),
+    "no attempt": (lambda: Retry(attempts=0), "at least one attempt"),
+}
+
+
+@pytest.mark.parametrize(("build", "text"), WRONG.values(), ids=WRONG)
+def test_set_up_mistakes_raise_at_once(build: Callable[[], object], text: str) -> None:
+    """A mistake at set-up raises at once, whether or not the types were looked at, and says what is wrong."""
+    with pytest.raises(SetupError) as raised:
+        build()
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [TypeError, ValueError])
+def test_a_set_up_error_is_a_type_error_and_a_value_error(kind: type[Exception]) -> None:
+    """Whoever catches the built-in kind of a set-up mistake catches it."""
+    with pytest.raises(kind):
+        standard(TOOLS).without("resolve")
+
+
+def test_the_standard_order() -> None:
+    """The seven stages stand in the documented order, and a time limit inside of retry."""
+    seven = ("trace", "resolve", "available", "validate", "retry", "classify", "execute")
+    assert standard(TOOLS).stages == seven
+    assert standard(TOOLS, timeout=1).stages == (*seven[:5], "timeout", *seven[5:])
+
+
+def test_stages_are_placed_by_name() -> None:
+    """before, after, replace and without work alike on a pipeline and on a stack, and change neither."""
+    pipeline = standard(TOOLS)
+    stack = start().check(Resolve(TOOLS)).check(Available(TOOLS)).check(Validate())
+    assert pipeline.before("retry", log).after("retry", untyped).stages[4:7] == ("log", "retry", "untyped")
+    assert pipeline.before("retry", Retry(2), name="outer").stages[4:6] == ("outer", "retry")
+    assert pipeline.replace("execute", script(Success(1))).stages == pipeline.stages
+    assert pipeline.without("trace").stages == pipeline.stages[1:]
+    edited = stack.before("available", count).without("available").after("validate", log)
+    assert edited.end(Execute()).stages == ("resolve", "count", "validate", "log", "execute")
+    assert stack.end(Execute()).stages == ("resolve", "available", "validate", "execute")
+
+
+async def test_edited_and_built_pipelines_run_what_they_say() -> None:
+    """A replaced stage runs in place of the old one."""
+    inside = script(Success("played"))
+    assert await standard(TOOLS).replace("execute", inside).call("probe") == Success("played")
+    assert inside.calls[0].tool.name == "probe"
+
+
+async def test_an_unannotated_stage_is_accepted_anywhere() -> None:
+    """Phases are read from annotations, and a stage without them may stand in any place."""
+    for place in standard(TOOLS).stages[1:]:
+        assert await standard(TOOLS).before(place, untyped).call("probe") == Success("done")
+
+
+async def test_a_middleware_sees_what_its_phase_promises() -> None:
+    """Inside of Validate a middleware reads tool and params without asking whether they are there."""
+    seen: list[tuple[str, object]] = []
+
+    async def look(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        seen.append((call.tool.name, call.params))
+        return await call_next(call)
+
+    await standard(TOOLS).before("retry", look).call("probe", {"a": 1})
+    assert seen == [("probe", {"a": 1})]
+
+
+async def test_a_middleware_may_find_the_tool() -> None:
+    """A middleware that hands on a later phase than it takes counts as the stage that makes that phase."""
+
+    async def ask(call: Call, call_next: Handler[ResolvedCall]) -> Outcome:
+        return await call_next(call.resolved(TOOLS.tools["probe"]))
+
+    pipeline = start().wrap(Trace()).wrap(ask).check(Validate()).end(Execute())
+    assert await pipeline.call("anything") == Success("done")
+    assert (await pipeline.report(Call("anything"))).tool is TOOLS.tools["probe"]
+
+
+REFUSALS: list[ToolError] = [Denied("limit", "five calls a second"), UnknownTool("x")]
+
+
+@pytest.mark.parametrize("error", REFUSALS)
+async def test_a_stage_refuses_with_a_failure(error: ToolError) -> None:
+    """What a check or a middleware refuses is what comes out, from any place in the stack."""
+
+    def refuse(call: C) -> C | Failure[ToolError]:
+        return Failure(error)
+
+    async def refuse_later(call: C, call_next: Handler[C]) -> Outcome:
+        return Failure(error)
+
+    for place in standard(TOOLS).stages[1:]:
+        for stage in (refuse, refuse_later):
+            assert await standard(TOOLS).before(place, stage).call("probe") == Failure(error)
+
+
+def raises(call: Any) -> Any:
+    raise KeyError("a bug")
+
+
+async def raises_later(call: Any, call_next: Any) -> Any:
+    raise KeyError("a bug")
+
+
+def nothing(call: Any) -> Any:
+    return None
+
+
+async def a_string(call: Any, call_next: Any) -> Any:
+    await call_next(call)
+    return "done"
+
+
+async def a_foreign_failure(call: Any, call_next: Any) -> Any:
+    return Failure("no such thing")
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("stage", [raises, raises_later, nothing, a_string, a_foreign_failure])
+async def test_a_bug_in_a_stage_is_a_crash_of_the_call(stage: Any, traced: bool) -> None:
+    """A stage that raises, or answers with what is no Outcome, makes its call a Crashed, and nothing else."""
+    pipeline = standard(TOOLS) if traced else standard(TOOLS).without("trace")
+    for place in pipeline.stages[1:] if traced else pipeline.stages:
+        outcome = await pipeline.before(place, stage).call("probe")
+        assert isinstance(outcome, Failure), place
+        assert isinstance(outcome.failure(), Crashed), place
+        report = await pipeline.before(place, stage).report(Call("probe"))
+        assert isinstance(report.error, Crashed), place
+
+
+LOST: list[ToolError] = [TimedOut(1.0), Transient(), Transient(landed="yes")]
+
+
+@pytest.mark.parametrize("error", LOST)
+async def test_a_lost_side_effect_is_never_told_as_a_passing_failure(error: TimedOut | Transient) -> None:
+    """For a mutating tool what may have landed comes out as OutcomeUnknown, with and without a Retry."""
+    tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("read", "read"))
+    for pipeline in (standard(tools), standard(tools).without("retry")):
+        outcome = await pipeline.replace("execute", script(Failure(error))).call("send")
+        assert outcome == Failure(OutcomeUnknown(error, "outbox"))
+    once = standard(tools, attempts=1).replace("execute", script(Failure(error)))
+    assert await once.call("read") == Failure(error)
+
+
+async def test_what_did_not_land_stays_what_it_is() -> None:
+    """A failure before the body began is a passing one for any tool."""
+    tools = registry(a_tool("send", "mutating"))
+    error = Transient(landed="no")
+    assert await standard(tools, attempts=1).replace("execute", script(Failure(error))).call("send") == Failure(error)
+
+
+def typed(tools: ToolRegistry) -> tuple[Any, Any]:
+    @tools.tool(effect="read")
+    async def add(a: int, b: int = 1) -> int:
+        """Add."""
+        return a + b
+
+    @tools.tool(effect="read", context=True)
+    def whose(context: ToolContext, thing: str) -> str:
+        """Say whose it is."""
+        return f"{thing} of {context.principal or 'nobody'}"
+
+    return add, whose
+
+
+async def test_run_calls_our_own_tool() -> None:
+    """Run takes the tool and its arguments as the function would, and gives its outcome."""
+    tools = ToolRegistry()
+    add, whose = typed(tools)
+    pipeline = standard(tools)
+    assert await pipeline.run(add, a=1) == Success(2)
+    assert await pipeline.run(add, 1, b=4) == Success(5)
+    assert await pipeline.run(whose, "hat") == Success("hat of nobody")
+    assert await pipeline.run(whose, thing="hat") == Success("hat of nobody")
+
+
+async def test_run_refuses_a_stranger() -> None:
+    """Run refuses a tool that this pipeline's registry does not hold under that name."""
+    tools = registry(a_tool("add"))
+
+    @tool(effect="read")
+    async def add(a: int) -> int:
+        return a
+
+    with pytest.raises(SetupError, match="is not the tool of that name"):
+        await standard(tools).run(add, a=1)
+
+
+async def test_call_passes_every_field_on() -> None:
+    """The keyword arguments of call are the fields of the Call that the stages see."""
+    seen: list[Call] = []
+
+    def look(call: C) -> C:
+        seen.append(call)
+        return call
+
+    deps = object()
+    await (
+        standard(TOOLS)
+        .before("resolve", look)
+        .call("probe", "{}", id="c1", principal="p", deps=deps, finish_reason="stop", timeout=9.0)
+    )
+    assert seen == [Call("probe", "{}", "c1", "p", deps, "stop", 9.0)]
+
+
+def test_a_pipeline_tells_its_stages() -> None:
+    """The repr of a pipeline is its stages in order."""
+    pipeline: Pipeline = standard(TOOLS)
+    assert repr(pipeline) == "<Pipeline trace > resolve > available > validate > retry > classify > execute>"
+
+
+async def test_classify_alone_needs_no_validated_call() -> None:
+    """A stage may be used with fewer others around it than the standard ones."""
+    pipeline = start().check(Resolve(TOOLS)).check(Validate()).wrap(Classify()).end(Execute())
+    assert await pipeline.call("probe") == Success("done")

@@ -1,0 +1,67 @@
+"""The public names: listed, documented, quick to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+from typing import Any
+
+import pytest
+
+import middlewares
+import pipeline
+import pipeline.messages
+
+
+@pytest.mark.parametrize("module", [pipeline, middlewares, pipeline.messages], ids=lambda module: module.__name__)
+def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
+    """`__all__` lists each public name once, in order, and each can be imported."""
+    assert module.__all__ == sorted(set(module.__all__))
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert public == set(module.__all__) - {
+        name for name in module.__all__ if isinstance(vars(module)[name], types.ModuleType)
+    }
+
+
+PUBLIC = [
+    pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
+    for module in (pipeline, middlewares)
+    for name in module.__all__
+    if isinstance(getattr(module, name), (type, types.FunctionType))
+]
+
+
+@pytest.mark.parametrize("value", PUBLIC)
+def test_every_public_name_is_documented(value: Any) -> None:
+    """Public classes and functions say what they are, and so do their public methods."""
+    assert value.__doc__
+    if isinstance(value, type) and value.__module__.split(".")[0] in ("pipeline", "middlewares"):
+        for name, member in vars(value).items():
+            if isinstance(member, (types.FunctionType, property)) and not name.startswith("_"):
+                assert member.__doc__, name
+
+
+LAZY = ("pydantic", "pydantic_core", "jsonschema_rs", "rapidfuzz", "griffe", "opentelemetry.sdk", "click", "rich")
+
+
+def test_what_is_heavy_is_imported_at_first_use() -> None:
+    """Importing both packages and making a thousand function tools imports no validator, SDK or terminal library."""
+    code = f"""
+import sys
+import middlewares
+import pipeline
+tools = pipeline.ToolRegistry()
+for n in range(1000):
+    def tool(a: int, b: str = "x") -> str:
+        return b * a
+    tools.tool(name=f"tool_{{n}}")(tool)
+middlewares.standard(tools)
+print([name for name in {LAZY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

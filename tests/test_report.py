@@ -1,0 +1,114 @@
+"""CallReport: what it tells, and how it travels."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from returns.result import Failure, Success
+
+from middlewares import Retry, standard
+from pipeline import Call, Crashed, RemoteCause, Repair, ToolContext, ToolRegistry, is_failure
+from support import a_tool
+
+
+def flaky() -> Any:
+    seen: list[int] = []
+
+    async def fail_once(**_: object) -> str:
+        seen.append(1)
+        if len(seen) == 1:
+            raise ConnectionError("secret")
+        return "done"
+
+    return fail_once
+
+
+def registry(*tools: Any) -> ToolRegistry:
+    made = ToolRegistry()
+    for each in tools:
+        made.register(each)
+    return made
+
+
+async def test_a_report_tells_all() -> None:
+    """A report has the call as sent, the tool, the outcome, each stage and attempt with times, and the decisions."""
+    tool = a_tool(fn=flaky())
+    call = Call("functions.probe", "{}", "c1")
+    report = await standard(registry(tool)).replace("retry", Retry(dice=lambda: 0.01)).report(call)
+    assert (report.call, report.tool, report.outcome, report.error) == (call, tool, Success("done"), None)
+    assert report.repairs == (Repair("name", "transport_noise", "functions.probe", "probe"),)
+    assert [(stage.name, stage.verdict, stage.attempt) for stage in report.stages] == [
+        ("resolve", None, 0),
+        ("available", None, 0),
+        ("validate", None, 0),
+        ("execute", "internal", 1),
+        ("classify", "transient", 1),
+        ("retry", None, 0),
+        ("execute", None, 2),
+        ("classify", None, 2),
+    ]
+    assert [(each.number, each.executor, each.verdict, each.landed) for each in report.attempts] == [
+        (1, "loop", "transient", "maybe"),
+        (2, "loop", None, "yes"),
+    ]
+    assert report.attempts[1].wait == report.decisions[0].wait == 0.001
+    times = [report.started, *(time for stage in report.stages for time in stage[1:3]), report.ended]
+    assert times == sorted(times)
+    assert 0 < report.seconds < 60
+    assert all(stage.seconds >= 0 for stage in report.stages)
+
+
+async def test_a_refused_call_has_a_report() -> None:
+    """A call that no check let pass has a report too, with no tool and no attempt."""
+    report = await standard(registry(a_tool())).report(Call("nope"))
+    assert report.error is not None
+    assert (report.tool, report.attempts, report.error.kind) == (None, [], "unknown_tool")
+    assert [(stage.name, stage.verdict) for stage in report.stages] == [("resolve", "unknown_tool")]
+
+
+async def test_nobody_listens_and_nothing_is_kept() -> None:
+    """Without a listener the call rides without a report."""
+    seen: list[object] = []
+
+    def look(call: Any) -> Any:
+        seen.append(call.report)
+        return call
+
+    await standard(registry(a_tool())).before("retry", look).call("probe")
+    assert seen == [None]
+
+
+async def test_an_inner_pipeline_writes_its_own_report() -> None:
+    """A tool that calls a pipeline leaves no row of that call in its own report."""
+    inner = standard(registry(a_tool("inner")))
+
+    async def outer() -> str:
+        await inner.call("inner")
+        return "done"
+
+    report = await standard(registry(a_tool("outer", fn=outer))).report(Call("outer"))
+    assert [stage.name for stage in report.stages].count("resolve") == 1
+
+
+async def test_reports_pickle() -> None:
+    """A report pickles without the caller's own objects and functions, and with no private text."""
+
+    def crash(context: ToolContext, a: int) -> None:
+        raise ValueError("secret")
+
+    tools = ToolRegistry()
+    tools.tool(context=True)(crash)
+    report = await standard(tools).report(Call("crash", {"a": 1}, deps=lambda: None))
+    data = pickle.dumps(report)
+    assert b"secret" not in data
+    copy = pickle.loads(data)
+    assert copy.stages == report.stages
+    assert (copy.call.name, copy.call.arguments, copy.call.deps) == ("crash", {"a": 1}, None)
+    assert (copy.tool.name, copy.tool.effect) == ("crash", "mutating")
+    assert is_failure(copy.outcome)
+    error = copy.outcome.failure()
+    assert isinstance(error, Crashed)
+    assert isinstance(error.cause, RemoteCause)
+    assert str(error.cause) == "ValueError (6 characters withheld)"
+    assert copy.outcome == Failure(Crashed())

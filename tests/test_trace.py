@@ -1,0 +1,515 @@
+"""The span tree: what a call leaves in a trace, for each way it can go."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry import trace
+from opentelemetry.context import attach, detach, set_value
+from opentelemetry.sdk.trace import SpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
+from returns.result import Failure, Success
+
+from middlewares import Retry, Trace, standard
+from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, ToolFailed, ToolRegistry, Transient, start
+from pipeline.later import Later
+from pipeline.telemetry import SUPPRESS
+from pipeline.testing import script
+from support import Exported, a_tool, tree
+
+
+async def no_wait(_seconds: float) -> None:
+    """Nobody waits in a test."""
+
+
+def traced(exported: Exported, *tools: Any, **options: Any) -> Pipeline:
+    registry = ToolRegistry()
+    for each in tools or (a_tool(),):
+        registry.register(each)
+    observer = Trace(tracer_provider=exported.provider, **options)
+    return standard(registry).replace("trace", observer).replace("retry", Retry(first_delay=0, sleep=no_wait))
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    async def fail(**_: object) -> None:
+        raise error
+
+    return fail
+
+
+SUCCESS = """\
+execute_tool probe
+  resolve
+  available
+  validate
+  attempt probe
+    execute
+    classify"""
+
+CASES: dict[str, tuple[Any, tuple[Any, ...], str]] = {
+    "success": (a_tool(), ("probe",), SUCCESS),
+    "unknown name": (
+        a_tool(),
+        ("prob",),
+        "execute_tool ERROR error.type=unknown_tool\n  resolve ERROR error.type=unknown_tool",
+    ),
+    "bad parameter": (
+        a_tool(),
+        ("probe", "[]"),
+        """\
+execute_tool probe ERROR error.type=malformed_call
+  resolve
+  available
+  validate ERROR error.type=malformed_call""",
+    ),
+    "a crash": (
+        a_tool(fn=failing(RuntimeError("secret"))),
+        ("probe",),
+        """\
+execute_tool probe ERROR error.type=internal
+  resolve
+  available
+  validate
+  attempt probe ERROR error.type=internal
+    execute ERROR error.type=internal
+    classify""",
+    ),
+    "a failure that its author tells": (
+        a_tool(fn=failing(ToolFailed("no such row", kind="not_found"))),
+        ("probe",),
+        """\
+execute_tool probe ERROR error.type=not_found
+  resolve
+  available
+  validate
+  attempt probe ERROR error.type=not_found
+    execute ERROR error.type=internal
+    classify ERROR error.type=not_found""",
+    ),
+    "a lost mutation": (
+        a_tool(effect="mutating", fn=failing(ConnectionError())),
+        ("probe",),
+        """\
+execute_tool probe ERROR error.type=outcome_unknown
+  resolve
+  available
+  validate
+  attempt probe ERROR error.type=transient
+    execute ERROR error.type=internal
+    classify ERROR error.type=transient
+  retry ERROR error.type=outcome_unknown""",
+    ),
+}
+
+
+@pytest.mark.parametrize("defer", [False, True])
+@pytest.mark.parametrize(("tool", "call", "expected"), CASES.values(), ids=CASES)
+async def test_the_tree_of_a_call(tool: Any, call: tuple[Any, ...], expected: str, defer: bool) -> None:
+    """Each stage that ran has one span in its place; red are the call, the attempt, and whoever made the verdict."""
+    exported = Exported()
+    pipeline = traced(exported, tool, defer=defer)
+    await pipeline.call(*call)
+    pipeline.parts[0].it.flush()
+    assert exported.tree == expected
+
+
+RETRIED = """\
+execute_tool probe toolcall.attempts=2
+  resolve
+  available
+  validate
+  attempt probe ERROR error.type=transient toolcall.attempt=1
+    execute ERROR error.type=internal
+    classify ERROR error.type=transient
+  retry toolcall.reason=transient, and the tool is read
+  attempt probe toolcall.attempt=2
+    execute
+    classify"""
+
+
+def flaky() -> Callable[..., Any]:
+    seen: list[int] = []
+
+    async def fail_once(**_: object) -> str:
+        seen.append(1)
+        if len(seen) == 1:
+            raise ConnectionError("secret")
+        return "done"
+
+    return fail_once
+
+
+async def test_a_retried_success_is_not_red() -> None:
+    """Each failed attempt is red by itself, the call is not, and the wait between has its reason."""
+    exported = Exported()
+    assert await traced(exported, a_tool(fn=flaky())).call("probe") == Success("done")
+    shown = ("toolcall.attempts", "toolcall.attempt", "toolcall.reason")
+    assert tree(exported.spans, *shown) == RETRIED
+
+
+async def test_spans_nest_in_time() -> None:
+    """A child begins and ends within its parent, to the nanosecond."""
+    exported = Exported()
+    await traced(exported, a_tool(fn=flaky())).call("probe")
+    by_id = {span.context.span_id: span for span in exported.spans if span.context}
+    for span in exported.spans:
+        if span.parent is not None:
+            parent = by_id[span.parent.span_id]
+            times = (parent.start_time, span.start_time, span.end_time, parent.end_time)
+            assert all(time is not None for time in times)
+            assert list(times) == sorted(time or 0 for time in times), span.name
+
+
+async def test_the_call_span_says_what_was_called() -> None:
+    """The call span, and it alone, carries the attributes of the GenAI conventions; neither arguments nor results."""
+    exported = Exported()
+    await traced(exported).call("functions.probe", {"secret": "canary"}, id="call_7")
+    root = next(span for span in exported.spans if span.parent is None)
+    assert dict(root.attributes or {}) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "probe",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "call_7",
+        "toolcall.attempts": 1,
+        "toolcall.tool.requested_name": "functions.probe",
+        "toolcall.repairs": ("name: transport_noise",),
+    }
+    others = [dict(span.attributes or {}) for span in exported.spans if span.parent is not None]
+    assert all("gen_ai.operation.name" not in attributes for attributes in others)
+    assert "canary" not in "".join(span.to_json() for span in exported.spans)
+
+
+async def test_an_invented_name_is_no_span_name() -> None:
+    """A name that no tool has is `_OTHER`, since models invent names without bound; what was asked is cut."""
+    exported = Exported()
+    await traced(exported).call("x" * 10_000)
+    root = exported.spans[-1]
+    assert root.name == "execute_tool"
+    assert root.attributes is not None
+    assert root.attributes["gen_ai.tool.name"] == "_OTHER"
+    assert root.attributes["toolcall.tool.requested_name"] == "x" * 128
+
+
+@pytest.mark.parametrize("error", [RuntimeError("canary"), ConnectionError("canary"), PermissionError("canary")])
+async def test_a_private_cause_is_in_no_span(error: Exception) -> None:
+    """Neither the text of an exception nor its stack gets into a trace."""
+    exported = Exported()
+    await traced(exported, a_tool(fn=failing(error))).call("probe")
+    assert "canary" not in "".join(span.to_json() for span in exported.spans)
+    assert not any(span.events for span in exported.spans)
+
+
+async def test_the_tools_own_spans_stand_under_its_attempt() -> None:
+    """While the tool runs its attempt is the current span, in the loop and in a worker thread."""
+
+    def in_thread() -> None:
+        exported.provider.get_tracer("tool").start_span("in the thread").end()
+
+    async def in_loop() -> None:
+        exported.provider.get_tracer("tool").start_span("in the loop").end()
+
+    exported = Exported()
+    pipeline = traced(exported, a_tool("one", fn=in_thread), a_tool("two", fn=in_loop))
+    await pipeline.call("one")
+    await pipeline.call("two")
+    by_id = {span.context.span_id: span.name for span in exported.spans if span.context}
+    parents = {span.name: by_id[span.parent.span_id] for span in exported.spans if span.parent}
+    assert (parents["in the thread"], parents["in the loop"]) == ("attempt one", "attempt two")
+
+
+async def test_parallel_calls_have_a_tree_each() -> None:
+    """Twenty calls at once are twenty traces, and none holds a span of another."""
+
+    async def work() -> None:
+        await anyio.sleep(0.001)
+        exported.provider.get_tracer("tool").start_span("work").end()
+
+    exported = Exported()
+    pipeline = traced(exported, a_tool(fn=work))
+    async with anyio.create_task_group() as group:
+        for _ in range(20):
+            group.start_soon(pipeline, Call("probe"))
+    trees: dict[int, list[Any]] = {}
+    for span in exported.spans:
+        assert span.context is not None
+        trees.setdefault(span.context.trace_id, []).append(span)
+    assert len(trees) == 20
+    assert {tree(spans).count("work") for spans in trees.values()} == {1}
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+async def test_a_call_stands_under_its_callers_span() -> None:
+    """The call span is a child of the span that is current where the call is made, which is current again after."""
+    exported = Exported()
+    pipeline = traced(exported)
+    with exported.provider.get_tracer("agent").start_as_current_span("turn") as turn:
+        await pipeline.call("probe")
+        assert trace.get_current_span() is turn
+    assert exported.tree.startswith("turn\n  execute_tool probe\n    resolve")
+
+
+async def test_a_cancelled_call_is_recorded_as_cancelled() -> None:
+    """Cancellation passes, and what it cut off is in the trace as cancelled, in its place."""
+    exported = Exported()
+    pipeline = traced(exported, a_tool(fn=anyio.sleep_forever))
+    with anyio.move_on_after(0.01) as scope:
+        await pipeline.call("probe")
+    assert scope.cancelled_caught
+    assert exported.tree == (
+        """\
+execute_tool probe ERROR error.type=cancelled
+  resolve
+  available
+  validate
+  retry ERROR error.type=cancelled
+  attempt probe ERROR error.type=cancelled
+    classify ERROR error.type=cancelled
+    execute ERROR error.type=cancelled"""
+    )
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+async def test_sampled_out_leaves_no_span_and_tells_the_inside() -> None:
+    """A call that was sampled out records nothing, and what runs inside inherits that decision."""
+
+    async def inner() -> bool:
+        return trace.get_current_span().get_span_context().trace_flags.sampled
+
+    exported = Exported(sampler=ALWAYS_OFF)
+    pipeline = traced(exported, a_tool(fn=inner))
+    assert await pipeline.call("probe") == Success(False)
+    assert await pipeline.call("prob") != Success(False)
+    assert exported.spans == ()
+    assert trace.get_current_span() is trace.INVALID_SPAN
+    assert (await pipeline.report(Call("probe"))).stages
+
+
+async def test_suppression_is_honoured() -> None:
+    """Where instrumentation is suppressed a call leaves no span."""
+    exported = Exported()
+    token = attach(set_value(SUPPRESS, True))
+    try:
+        assert await traced(exported).call("probe") == Success("done")
+    finally:
+        detach(token)
+    assert exported.spans == ()
+
+
+class Asked(Sampler):
+    """Remembers what a sampler is told when the span begins."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def should_sample(self, *args: Any, **kwargs: Any) -> SamplingResult:
+        self.asked.append((args[2], dict(kwargs.get("attributes") or args[4] or {})))
+        return SamplingResult(Decision.RECORD_AND_SAMPLE)
+
+    def get_description(self) -> str:
+        return "asked"
+
+
+async def test_a_sampler_sees_the_resolved_name() -> None:
+    """The call span begins under its final name and with the attributes that a sampler decides by."""
+    sampler = Asked()
+    await traced(Exported(sampler=sampler)).call("'probe'")
+    name, attributes = sampler.asked[0]
+    assert name == "execute_tool probe"
+    assert attributes["gen_ai.operation.name"] == "execute_tool"
+    assert attributes["gen_ai.tool.name"] == "probe"
+
+
+async def test_a_stage_before_resolve_hides_the_name_only_at_first() -> None:
+    """Where a middleware stands before Resolve, the call span gets its name when the tool is found."""
+
+    async def early(call: Call, call_next: Handler[Call]) -> Outcome:
+        return await call_next(call)
+
+    exported = Exported()
+    await traced(exported).before("resolve", early).call("probe")
+    assert exported.tree.startswith("execute_tool probe\n")
+
+
+async def test_a_middlewares_span_is_its_own_time() -> None:
+    """A middleware is told by where it waited itself: before it called on, or after the inside answered."""
+
+    async def queue(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+        await anyio.sleep(0.005)
+        return await call_next(call)
+
+    async def answer_later(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+        outcome = await call_next(call)
+        await anyio.sleep(0.005)
+        return outcome
+
+    exported = Exported()
+    await traced(exported).before("retry", queue).before("retry", answer_later).call("probe")
+    names = [line.strip() for line in exported.tree.splitlines()]
+    assert names.index("queue") < names.index("attempt probe") < names.index("answer_later")
+
+
+async def test_a_stage_is_red_only_if_it_made_the_verdict() -> None:
+    """A middleware that passes a failure on is not red, one that turns a success into a failure is."""
+
+    async def veto(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+        await call_next(call)
+        return Failure(Denied("veto"))
+
+    exported = Exported()
+    await traced(exported).before("retry", veto).call("probe")
+    red = [line.strip() for line in exported.tree.splitlines() if "ERROR" in line]
+    assert red == ["execute_tool probe ERROR error.type=permission", "veto ERROR error.type=permission"]
+
+
+async def test_without_a_repeating_stage_the_attempt_goes_around_the_end() -> None:
+    """A stack without Retry has one attempt, around its end."""
+    exported = Exported()
+    await traced(exported).without("retry").call("probe")
+    lines = SUCCESS.splitlines()
+    assert exported.tree.splitlines() == [*lines[:4], lines[4], lines[5], lines[6].replace("    ", "  ")]
+
+
+class Broken(SpanProcessor):
+    """A processor with a bug."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        raise RuntimeError("on_start")
+
+    def on_end(self, span: Any) -> None:
+        raise RuntimeError("on_end")
+
+
+class BrokenEnd(Broken):
+    """Another one."""
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        pass
+
+
+@pytest.mark.parametrize("processor", [Broken(), BrokenEnd()])
+async def test_broken_telemetry_breaks_no_call(processor: SpanProcessor) -> None:
+    """A span processor that raises turns no success into a failure."""
+    exported = Exported()
+    exported.provider.add_span_processor(processor)
+    assert await traced(exported).call("probe") == Success("done")
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+async def test_a_full_queue_drops_and_counts() -> None:
+    """Deferred stage spans are bounded: what is over is dropped and counted, the call and its attempts are not."""
+    exported = Exported()
+    pipeline = traced(exported, defer=True)
+    later = Later(size=0)
+    pipeline.parts[0].it._emit = later
+    await pipeline.call("probe")
+    assert later.dropped == 1
+    assert [span.name for span in exported.spans] == ["attempt probe", "execute_tool probe"]
+
+
+LATER_NAMES = "attempt probe resolve available validate execute classify execute_tool probe"
+PROVIDER_LATER = """
+import anyio
+from opentelemetry import trace
+from middlewares import standard
+from pipeline import ToolRegistry
+tools = ToolRegistry()
+@tools.tool(effect="read")
+async def probe() -> str:
+    return "done"
+run = standard(tools)
+anyio.run(run.call, "probe")
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+seen = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(seen))
+trace.set_tracer_provider(provider)
+anyio.run(run.call, "probe")
+print(*(span.name for span in seen.get_finished_spans()))
+"""
+
+
+def test_a_provider_set_after_the_pipeline_was_built_is_used() -> None:
+    """Whether anybody records is asked anew for each call, so a provider may come late."""
+    done = subprocess.run([sys.executable, "-c", PROVIDER_LATER], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == LATER_NAMES.split()
+
+
+AT_EXIT = """
+import anyio
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
+trace.set_tracer_provider(provider)
+from middlewares import Trace, standard
+from pipeline import ToolRegistry
+tools = ToolRegistry()
+@tools.tool(effect="read")
+async def probe() -> str:
+    return "done"
+anyio.run(standard(tools).replace("trace", Trace(defer=True)).call, "probe")
+"""
+
+
+def test_deferred_spans_are_made_before_the_provider_shuts_down() -> None:
+    """A process that ends at once loses no deferred span."""
+    done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True)
+    assert sorted(done.stdout.split("\n")) == sorted(
+        ["", "resolve", "available", "validate", "attempt probe", "execute", "classify", "execute_tool probe"]
+    )
+
+
+def test_a_fork_makes_its_own_spans_and_no_others() -> None:
+    """After a fork the deferring thread begins anew, and the parent's waiting spans stay the parent's."""
+    made: list[str] = []
+    later = Later()
+
+    class Tracer:
+        def start_span(self, name: str, *_: Any) -> Any:
+            made.append(name)
+            return trace.INVALID_SPAN
+
+    job: Any = (Tracer(), [("mine", 0, 1, None, 0, "")], {0: (None, 0)})
+    as_forked: Any = later
+    as_forked._waiting.append(job)
+    as_forked._thread, as_forked._pid = object(), -1
+    as_forked(Tracer(), [("the child's", 0, 1, None, 0, "")], job[2])
+    later.flush()
+    assert made == ["the child's"]
+
+
+async def test_a_report_is_traced_as_well() -> None:
+    """pipeline.report leaves the same spans as a plain call."""
+    exported = Exported()
+    report = await traced(exported).report(Call("probe"))
+    assert exported.tree == SUCCESS
+    assert [stage.name for stage in report.stages] == ["resolve", "available", "validate", "execute", "classify"]
+
+
+async def test_stages_seen_alone() -> None:
+    """A stack without Trace has reports all the same, and no spans."""
+    registry = ToolRegistry()
+    registry.register(a_tool())
+    report = await standard(registry).without("trace").report(Call("probe"))
+    assert [attempt.number for attempt in report.attempts] == [1]
+
+
+async def test_a_stack_may_be_a_single_end() -> None:
+    """The shortest pipeline is an end, and it is observed like any other."""
+    exported = Exported()
+    inside = script(Failure(Transient()))
+    outcome = await start().wrap(Trace(tracer_provider=exported.provider)).end(inside).call("x")
+    assert outcome == Failure(Transient())
+    assert exported.tree == (
+        "execute_tool ERROR error.type=transient\n"
+        "  attempt ERROR error.type=transient\n"
+        "    script ERROR error.type=transient"
+    )

@@ -1,0 +1,187 @@
+"""What the type checkers must say; checked, never run.
+
+Each ignore below is an error that a checker has to find: an unused one fails the build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, assert_never, assert_type
+
+from returns.result import Failure, Result, Success
+
+from middlewares import Available, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
+from pipeline import (
+    Call,
+    CallReport,
+    Crashed,
+    Denied,
+    Handler,
+    Outcome,
+    Pipeline,
+    ResolvedCall,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    ValidCall,
+    is_failure,
+    is_success,
+    raise_for_error,
+    say,
+    start,
+    tool,
+)
+
+C = TypeVar("C", bound=Call)
+tools = ToolRegistry()
+
+
+# --- tools keep their types --------------------------------------------------------------------------------------
+@tools.tool(effect="read", expect=FileNotFoundError)
+async def read_file(path: str, start_line: int = 1) -> str:
+    return path[start_line:]
+
+
+@tools.tool
+def count(words: list[str]) -> int:
+    return len(words)
+
+
+@tool(effect="keyed", context=True)
+async def pay(context: ToolContext, amount: int) -> bool:
+    return bool(context.idempotency_key) and amount > 0
+
+
+async def plain_calls() -> None:
+    assert_type(await read_file("a", start_line=2), str)
+    assert_type(count(["a"]), int)
+    assert_type(await pay(ToolContext("c1"), 3), bool)
+    await read_file(3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await pay(3)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
+
+
+async def typed_runs(pipeline: Pipeline) -> None:
+    assert_type(await pipeline.run(read_file, path="a"), Outcome[str])
+    assert_type(await pipeline.run(count, ["a"]), Outcome[int])
+    assert_type(await pipeline.run(pay, amount=3), Outcome[bool])
+    await pipeline.run(read_file, path=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await pipeline.run(read_file)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await pipeline.run(read_file, pth="a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    await pipeline.run(pay, ToolContext("c1"), amount=3)  # type: ignore[misc, arg-type]  # pyright: ignore[reportCallIssue]
+
+
+def an_effect_is_one_of_four() -> None:
+    tool(effect="write")  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+
+
+# --- outcomes ----------------------------------------------------------------------------------------------------
+async def outcomes(pipeline: Pipeline) -> str:
+    outcome = await pipeline.call("read_file", {"path": "a"}, id="c1")
+    assert_type(outcome, Outcome)
+    as_result: Result[object, ToolError] = outcome
+    del as_result
+    assert_type(await pipeline.report(Call("read_file")), CallReport)
+    typed = await pipeline.run(read_file, "a")
+    assert_type(raise_for_error(typed), str)
+    if is_failure(typed):
+        assert_type(typed, Failure[ToolError])
+    if is_success(typed):
+        assert_type(typed.unwrap(), str)
+    match typed:
+        case Success(value):
+            return value
+        case Failure(error):
+            return say(error)
+
+
+def a_match_over_errors_is_complete(error: ToolError) -> str:
+    if error.kind == "timeout":
+        return f"{error.after}"
+    match error:
+        case Crashed():
+            return "crashed"
+        case _:
+            pass
+    return error.category
+
+
+def an_incomplete_match_is_an_error(error: Denied | Crashed) -> str:
+    match error:
+        case Denied():
+            return "denied"
+        case _:
+            assert_never(error)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def values_are_frozen(call: Call, error: Denied) -> None:
+    call.name = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+    error.by = "other"  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+# --- stages in order ---------------------------------------------------------------------------------------------
+def allow(call: C) -> C:
+    return call
+
+
+def allow_three(call: ResolvedCall) -> ResolvedCall | Failure[Denied]:
+    return Failure(Denied("allow_three")) if len(call.tool.name) > 3 else call
+
+
+async def log(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    assert_type(call.params, dict[str, Any])
+    return await call_next(call)
+
+
+async def time(call: C, call_next: Handler[C]) -> Outcome:
+    return await call_next(call)
+
+
+async def ask(call: Call, call_next: Handler[ResolvedCall]) -> Outcome:
+    made: Tool[..., Any] = read_file
+    return await call_next(call.resolved(made))
+
+
+async def async_check(call: Call) -> Call:
+    return call
+
+
+right: Pipeline = (
+    start()
+    .wrap(Trace())
+    .wrap(time)
+    .check(allow)
+    .check(Resolve(tools))
+    .check(allow_three)
+    .check(Available(tools))
+    .check(Validate())
+    .wrap(log)
+    .wrap(Retry())
+    .wrap(Timeout(30))
+    .wrap(Classify())
+    .end(Execute())
+)
+asked: Pipeline = start().wrap(ask).check(Validate()).end(Execute())
+edited: Pipeline = (
+    standard(tools).before("retry", log).after("resolve", allow).without("trace").replace("execute", Execute())
+)
+
+start().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+start().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+start().end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+start().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+start().check(Resolve(tools)).end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().check(async_check)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().check(time)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+start().wrap(allow)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+start().check(Resolve(tools)).check(Resolve(tools)).check(Validate()).wrap(Classify())(Call("x"))  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
+
+
+async def arguments_are_a_mapping_text_or_none(pipeline: Pipeline, arguments: Mapping[str, object]) -> None:
+    await pipeline.call("x", arguments)
+    await pipeline.call("x", "{}")
+    await pipeline.call("x")
+    await pipeline.call("x", 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
