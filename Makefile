@@ -24,7 +24,7 @@ unit: .venv/dev
 	$(BIN)/pytest
 
 bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
-	$(BIN)/python benchmarks/overhead.py $(ARGS)
+	$(BIN)/python -m benchmarks.overhead $(ARGS)
 
 clean:
 	rm -rf .venv build dist

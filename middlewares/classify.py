@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar, cast
 
 import attrs
@@ -134,6 +133,8 @@ def _status(exc: BaseException) -> tuple[int | None, Any]:
 
 def retry_after(headers: Any, clock: Callable[[], float]) -> float | None:
     """Seconds to wait by a ``Retry-After`` header, a number of seconds or a date (RFC 9110 section 10.2.3)."""
+    from email.utils import parsedate_to_datetime  # 6 ms
+
     try:
         value = str(headers.get("Retry-After") or headers.get("retry-after") or "").strip()
         if value.isascii() and value.isdigit():

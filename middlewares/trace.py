@@ -21,14 +21,14 @@ from pipeline.telemetry import (
     UNKNOWN_NAME,
     SampledOut,
     SpanRecorder,
-    stage_spans,
 )
 
 
 class Trace:
     """Stands outermost: a refusal is part of the story too.
 
-    ``defer=True`` makes the stage spans on a thread of its own (`flush` before a provider is shut down by hand).
+    ``defer=True`` leaves the stage spans and the ends of attempts to a thread of its own (`flush` before a provider is
+    shut down by hand).
     Without ``tracer_provider`` it is the global one, also if that is set later.
     """
 
@@ -36,26 +36,27 @@ class Trace:
         self._tracer = trace.get_tracer(SCOPE, None, tracer_provider, SCHEMA_URL)
         self._start = self._tracer.start_span
         self.later = Later() if defer else None
-        self._emit = self.later or stage_spans
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """The recorder of one call; None where nobody listens, or where instrumentation is suppressed."""
         context = get_current()
         if context.get(SUPPRESS):
             return None
-        name, attributes = (UNKNOWN_NAME, UNKNOWN) if tool is None else (tool.span_name, tool.span_attributes)
         try:
-            span = self._start(name, context, INTERNAL, attributes, None, started)
+            if tool is None:
+                span = self._start(UNKNOWN_NAME, context, INTERNAL, UNKNOWN, None, started)
+            else:
+                span = self._start(tool.span_name, context, INTERNAL, tool.span_attributes, None, started)
             if span is INVALID_SPAN:  # what the API hands out where there is no provider
                 return None
             if span.is_recording():
-                return SpanRecorder(self._tracer, span, started, context, self._emit, named=tool is not None)
+                return SpanRecorder(self._tracer, span, started, context, self.later, named=tool is not None)
             return SampledOut(span, context) if span.get_span_context().is_valid else None
         except Exception:  # a sampler or processor with a bug must not fail a call
             logging.getLogger(SCOPE).exception("A span could not be begun")
             return None
 
     def flush(self) -> None:
-        """Make the stage spans that are still waiting."""
+        """Make what is still waiting."""
         if self.later is not None:
             self.later.flush()

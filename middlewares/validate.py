@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import attrs
 from returns.result import Failure
 
@@ -19,4 +21,6 @@ class Validate:
         if call.finish_reason == "length":
             return Failure(_CUT_OFF)
         params = call.tool.parse(call.arguments)
-        return Failure(params) if isinstance(params, (InvalidParams, MalformedCall)) else call.validated(params)
+        if type(params) is dict:
+            return call.validated(params)
+        return Failure(cast("InvalidParams | MalformedCall", params))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import uuid4
 
 import attrs
@@ -87,6 +87,20 @@ class Call:
             repairs,
         )
 
+    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
+        """The same call with a report and a marker to write to; a third of the time of ``attrs.evolve``."""
+        return type(self)(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            report,
+            marker,
+        )
+
 
 _MADE_BY_THE_PHASE_BEFORE: Any = None  # fields after a default need one
 
@@ -117,6 +131,21 @@ class ResolvedCall(Call):
             str(uuid4()) if self.tool.context else "",
         )
 
+    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:  # noqa: D102  # see Call
+        return type(self)(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            report,
+            marker,
+            self.tool,
+            self.repairs,
+        )
+
 
 @phase
 class ValidCall(ResolvedCall):
@@ -125,6 +154,24 @@ class ValidCall(ResolvedCall):
     params: dict[str, Any] = _MADE_BY_THE_PHASE_BEFORE
     attempt: int = 1
     idempotency_key: str = ""  # equal across attempts; "" for a tool that takes no ToolContext
+
+    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:  # noqa: D102  # see Call
+        return type(self)(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            report,
+            marker,
+            self.tool,
+            self.repairs,
+            self.params,
+            self.attempt,
+            self.idempotency_key,
+        )
 
     def again(self) -> ValidCall:
         """The same call, one attempt later."""

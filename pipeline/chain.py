@@ -109,7 +109,7 @@ def _watched_check(part: Stage, inner: Handler[Any]) -> Handler[Any]:
 
 def _riding(call: Any, report: Watch) -> Any:
     """The call with its report on it, which a middleware that made a call of its own may have left behind."""
-    return call if call.report is report else attrs.evolve(call, report=report)
+    return call if call.report is report else call.riding(report, call.marker)
 
 
 def _watched_wrap(part: Stage, inner: Handler[Any]) -> Handler[Any]:
@@ -145,13 +145,12 @@ def _watched_wrap(part: Stage, inner: Handler[Any]) -> Handler[Any]:
             raise
         finally:
             end = perf_counter_ns()
+            waited_before = not repeats and entered - start > max(end - (left or end), _OWN_WAIT)
+            note = report.decisions[-1].reason if repeats and report.decisions else ""
             if not entered:
                 report.mark(name, start, end, verdict)
-            elif not left:  # it ended while the inside ran
-                report.mark(name, start, entered, verdict)
             elif not repeats or verdict is not None:
-                waited_before = not repeats and entered - start > max(end - left, _OWN_WAIT)
-                report.mark(name, *((start, entered) if waited_before else (left, end)), verdict)
+                report.mark(name, *((start, entered) if waited_before else (left or end, end)), verdict, note)
 
     return handle
 
@@ -160,7 +159,7 @@ def _attempt(inner: Handler[Any]) -> Handler[Any]:
     async def handle(call: Any) -> Outcome:
         report: Watch = call.report
         recorder, tool = report.recorder, getattr(call, "tool", None)
-        number = report.attempt = len(report.attempts) + 1
+        number = report.attempt = len(report.attempt_rows) + 1
         began = perf_counter_ns()
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED

@@ -73,7 +73,6 @@ class Pipeline(Editable):
         self._others: tuple[Callable[[Any], Any], ...] = tuple(part.run for part in inner[first:leading])
         self._checks = (self._find, *self._others) if first else self._others
         self._bare = bare(inner[leading:])
-        self._sampled_out = bare(inner[first:])
         self._watched = watched(inner[first:])
         self._run = self._alone if self._begin is _nobody else self._observed
 
@@ -143,6 +142,7 @@ class Pipeline(Editable):
         # The call span has the resolved name, for samplers, and the call's own earlier start: so the clock is read
         # before anybody knows whether it matters, by the wall, since only a recorded call pays for an anchor.
         moving: Any = call
+        recorder: Recorder | None = None
         began = time_ns()
         try:
             verdict = self._find(call)
@@ -152,13 +152,18 @@ class Pipeline(Editable):
         try:
             if type(verdict) is Failure:
                 recorder = self._begin(None, began)
-                if recorder is not None or wanted is not None:
-                    return await self._watch(call, call, verdict, (began, found), recorder, wanted)
+            else:
+                moving = verdict
+                recorder = self._begin(moving.tool if self._finder is not None else None, began)
+            if wanted is not None or (recorder is not None and recorder.recording):
+                live, recorder = recorder, None
+                watch = _begin(call, moving, self._finder, (began, found), live, verdict)
+                told = await self._watch(watch, moving, verdict)
+                if wanted is not None:
+                    wanted.append(watch.finished())
+                return told
+            if type(verdict) is Failure:
                 return self._failed(call, verdict)
-            moving = verdict
-            recorder = self._begin(moving.tool if self._finder is not None else None, began)
-            if recorder is not None or wanted is not None:
-                return await self._watch(call, moving, None, (began, found), recorder, wanted)
             for check in self._others:
                 verdict = check(moving)
                 if type(verdict) is Failure:
@@ -168,46 +173,32 @@ class Pipeline(Editable):
             outcome: Outcome = await (self._bare(moving) if limit is None else within(limit, moving, self._bare))
         except Exception as exc:  # noqa: BLE001  # see _alone
             outcome = Failure(Crashed(exc))
+        finally:
+            if recorder is not None:  # sampled out: what ran inside inherited the decision
+                recorder.call_ends(None, None)
         return outcome if type(outcome) is Success else self._failed(moving, outcome)
 
-    async def _watch(
-        self,
-        call: Call,
-        moving: Any,
-        outcome: Any,
-        times: tuple[int, int],
-        recorder: Recorder | None,
-        wanted: list[CallReport] | None,
-    ) -> Outcome:
-        """The rest of a call that somebody listens to; sampled out, the bare chain under the span's context."""
-        watch: Watch | None = None
+    async def _watch(self, watch: Watch, moving: Any, verdict: Any) -> Outcome:
+        """The rest of a call that somebody listens to."""
+        outcome: Any = None
         try:
-            handler = self._sampled_out
-            recording = recorder is not None and recorder.recording
-            if wanted is not None or recording:
-                offset = recorder.offset if recorder is not None and recording else None
-                watch = _begin(call, moving, self._finder, times, offset, kind_of(outcome))
-                watch.recorder = recorder
-                handler = self._watched
-            if outcome is None:
-                if watch is not None:
-                    moving = attrs.evolve(moving, report=watch)
-                limit = call.timeout
-                outcome = await (handler(moving) if limit is None else within(limit, moving, handler))
+            if kind_of(verdict) is not None:
+                outcome = verdict
+            else:
+                moving = moving.riding(watch, moving.marker)
+                limit = watch.call.timeout
+                outcome = await (self._watched(moving) if limit is None else within(limit, moving, self._watched))
         except Exception as exc:  # noqa: BLE001  # see _alone
             outcome = Failure(Crashed(exc))
         finally:  # a cancelled call is part of the story too, though nothing comes out of it
-            verdict: str | None = CANCELLED
+            kind: str | None = CANCELLED
             if outcome is not None:
                 if type(outcome) is not Success:  # under the span's context, for the log's trace ids
                     outcome = self._failed(moving, outcome)
-                verdict = kind_of(cast("object", outcome))
-            if watch is not None:
-                watch.outcome, watch.ended = outcome, perf_counter_ns()
-            if recorder is not None:
-                recorder.call_ends(watch, verdict)
-        if watch is not None and wanted is not None:
-            wanted.append(watch.finished())
+                kind = kind_of(cast("object", outcome))
+            watch.outcome, watch.ended = outcome, perf_counter_ns()
+            if watch.recorder is not None:
+                watch.recorder.call_ends(watch, kind)
         return cast("Outcome", outcome)
 
     def _failed(self, call: Any, outcome: Any) -> Outcome:
@@ -243,13 +234,16 @@ def _unchanged(call: Call) -> Call:
 
 
 def _begin(
-    call: Call, last: Any, finder: str | None, times: tuple[int, int], offset: int | None, refused: str | None
+    call: Call, last: Any, finder: str | None, times: tuple[int, int], recorder: Recorder | None, verdict: Any
 ) -> Watch:
     """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
     now = perf_counter_ns()
-    began, found = (min(time - (time_ns() - now if offset is None else offset), now) for time in times)
-    watch = Watch(call, getattr(last, "tool", None), began, started_at=times[0])
-    watch.repairs = getattr(last, "repairs", ())
+    recording = recorder is not None and recorder.recording
+    offset = recorder.offset if recorder is not None and recording else time_ns() - now
+    began, found = min(times[0] - offset, now), min(times[1] - offset, now)
+    watch = Watch(call, None, began, 0, times[0], recorder=recorder)
+    if isinstance(last, ResolvedCall):
+        watch.tool, watch.repairs = last.tool, last.repairs
     if finder is not None:
-        watch.mark(finder, began, max(began, found), refused)
+        watch.mark(finder, began, max(began, found), kind_of(verdict))
     return watch

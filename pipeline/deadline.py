@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import anyio
-import attrs
 from returns.result import Failure
 
 from .call import Call, Marker, Outcome, ResolvedCall
@@ -24,7 +23,7 @@ async def within(seconds: float, call: C, call_next: Callable[[C], Awaitable[Out
     """
     marker = Marker(call.marker)
     with anyio.move_on_after(seconds):
-        return await call_next(attrs.evolve(call, marker=marker))
+        return await call_next(call.riding(call.report, marker))
     threaded = isinstance(call, ResolvedCall) and call.tool.run_in != "loop"
     return Failure(
         TimedOut(

@@ -1,4 +1,4 @@
-"""Stage spans made off the caller's thread: bounded, counted, flushed before the process ends."""
+"""What of a trace need not be live, made off the caller's thread: bounded, counted, flushed before the process ends."""
 
 from __future__ import annotations
 
@@ -9,61 +9,66 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from time import sleep
+from typing import TypeAlias
 
 from opentelemetry.trace import Tracer
 
 from .report import Row
-from .telemetry import SCOPE, Anchors, stage_spans
+from .telemetry import SCOPE, Anchors, Ended, end_attempts, stage_spans
 
 _PAUSE = 0.05  # seconds between two looks; waking the thread for each call costs 9 us
+_Job: TypeAlias = tuple[Tracer, Sequence[Row], Anchors, Sequence[Ended]]
 
 
 class Later:
-    """A queue of calls whose stage spans are still to be made, and the daemon thread that makes them.
+    """A queue of calls whose attempts are to be ended and whose stage spans are to be made, and the thread for it.
 
     Children may be made after their parent has ended; sampler, limits and processors apply to them as to any span.
     """
 
     def __init__(self, size: int = 10_000) -> None:
-        self.size = size  # calls; beyond it their stage spans are dropped
+        self.size = size  # calls; of one beyond it the stage spans are dropped
         self.dropped = 0  # calls
-        self._waiting: deque[tuple[Tracer, Sequence[Row], Anchors]] = deque()
+        self._waiting: deque[_Job] = deque()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._pid = 0
+        self._working = False
 
-    def __call__(self, tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
-        """Take over a call's rows; the caller must not touch them again."""
+    def __call__(self, tracer: Tracer, rows: Sequence[Row], anchors: Anchors, ended: Sequence[Ended]) -> None:
+        """Take over what is left of a call; the caller must not touch it again."""
         if len(self._waiting) >= self.size:
             self.dropped += 1
+            end_attempts(ended)
             return
-        self._waiting.append((tracer, rows, anchors))
-        if self._thread is None or self._pid != os.getpid():
+        self._waiting.append((tracer, rows, anchors, ended))
+        if not self._working:
             self._begin()
 
     def flush(self) -> None:
-        """Make all that is waiting, on the caller's thread. Before the provider shuts down, or they are lost."""
+        """Make all that is waiting, on the caller's thread. Before the provider shuts down, or it is lost."""
         with self._lock:
             while True:
                 try:
-                    job = self._waiting.popleft()
+                    tracer, rows, anchors, ended = self._waiting.popleft()
                 except IndexError:
                     return
                 try:
-                    stage_spans(*job)
+                    end_attempts(ended)
+                    stage_spans(tracer, rows, anchors)
                 except Exception:
-                    logging.getLogger(SCOPE).exception("Stage spans could not be recorded")
+                    logging.getLogger(SCOPE).exception("The spans of a call's stages could not be made")
 
     def _begin(self) -> None:
-        first = self._thread is None
-        if not first:  # in a fork: the thread stayed behind, and so did whoever held the lock
-            self._lock = threading.Lock()
-            self._waiting = deque([self._waiting[-1]])  # the others are the parent's to tell
-        self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._work, daemon=True, name="toolcall-spans")
-        self._thread.start()
-        if first:
-            atexit.register(self.flush)  # runs before the hook of a provider that was made before the first call
+        self._working = True
+        threading.Thread(target=self._work, daemon=True, name="toolcall-spans").start()
+        atexit.register(self.flush)  # runs before the hook of a provider that was made before the first call
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.forked)
+
+    def forked(self) -> None:
+        """In the child of a fork: what waits is the parent's to tell, and its thread stayed behind."""
+        self._waiting = deque()
+        self._lock = threading.Lock()
+        self._working = False
 
     def _work(self) -> None:
         while True:

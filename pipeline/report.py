@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from .definition import Tool
 
 CANCELLED = "cancelled"  # the verdict of what was cancelled: no kind of error, since no Outcome came of it
-# A StageRecord not yet named: six of them are made per call, and a bare tuple costs an eighth.
+# A StageRecord and an Attempt not yet named: several are made per call, and a bare tuple costs an eighth.
 Row: TypeAlias = tuple[str, int, int, str | None, int, str]
+AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
 
 
 class StageRecord(NamedTuple):
@@ -121,16 +122,22 @@ class CallReport:
     started_at: int = 0  # ns since the epoch
     outcome: Outcome | None = None
     repairs: tuple[Repair, ...] = ()
-    attempts: list[Attempt] = attrs.Factory(list[Attempt])
-    decisions: list[Decision] = attrs.Factory(list[Decision])
-    progress: list[Progress] = attrs.Factory(list["Progress"])
-    rows: list[Row] = attrs.field(factory=list[Row], repr=False)
+    # list[X]() would take ten times as long as a list
+    decisions: list[Decision] = attrs.field(factory=lambda: cast("list[Decision]", []))
+    progress: list[Progress] = attrs.field(factory=lambda: cast("list[Progress]", []))
+    rows: list[Row] = attrs.field(factory=lambda: cast("list[Row]", []), repr=False)
+    attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
     attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
         """Each run of each stage, in the order in which they ended."""
         return tuple(StageRecord(*row) for row in self.rows)
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each run of the tool, the first one included."""
+        return tuple(Attempt(*row) for row in self.attempt_rows)
 
     @property
     def seconds(self) -> float:
@@ -154,7 +161,7 @@ class CallReport:
         """An attempt is over."""
         before = self.decisions[-1].wait if self.decisions else None
         landed: Landed = landed_of(outcome)
-        self.attempts.append(Attempt(number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
+        self.attempt_rows.append((number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
 
     def __getstate__(self) -> dict[str, Any]:
         # The caller's own objects stay with him: a report is a record, and most of them do not pickle.

@@ -6,16 +6,15 @@ Stage spans are made late, with past timestamps, which the specification allows 
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 
-from .definition import Tool
+from .definition import Tool, call_attributes
 from .report import CallReport, Row
 
 SCOPE = "toolcall_pipeline"
@@ -23,28 +22,14 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"  # the last one that defi
 SUPPRESS = "suppress_instrumentation"  # the plain key that instrumentations look at
 UNKNOWN_NAME = "execute_tool"
 OTHER = "_OTHER"  # for a name that no tool has: models invent them without bound
-UNKNOWN = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": OTHER, "gen_ai.tool.type": "function"}
+UNKNOWN = call_attributes(OTHER)
 INTERNAL = SpanKind.INTERNAL
 _LONGEST_NAME = 128  # characters of a name that no tool has
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Anchors: TypeAlias = dict[int, tuple[Context, int]]  # attempt (0: the call) -> its context, perf_counter -> wall clock
-Emit: TypeAlias = Callable[[Tracer, Sequence[Row], Anchors], None]
-
-
-def _harmless(method: Callable[P, T]) -> Callable[P, T | None]:
-    """A processor or exporter that raises must not turn a success into a failure."""
-
-    @functools.wraps(method)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T | None:
-        try:
-            return method(*args, **kwargs)
-        except Exception:
-            logging.getLogger(SCOPE).exception("A span could not be recorded")
-            return None
-
-    return guarded
+Ended: TypeAlias = tuple[Span, str | None, int]  # an attempt's span, its verdict, and when it ended (wall clock, ns)
+Emit: TypeAlias = Callable[[Tracer, Sequence[Row], Anchors, Sequence[Ended]], None]
+_logger = logging.getLogger(SCOPE)  # a processor that raises must not turn a success into a failure: it is told here
 
 
 class SampledOut:
@@ -70,72 +55,88 @@ class SampledOut:
 
 
 class SpanRecorder:
-    """The recorder of a call that somebody will see."""
+    """The recorder of a call that somebody will see.
 
+    With ``later`` all that need not be live is left to it: the ends of the attempts, and the stages.
+    """
+
+    __slots__ = ("_anchors", "_ended", "_later", "_named", "_span", "_token", "_tracer", "offset")
     recording = True
 
     def __init__(
-        self, tracer: Tracer, span: Span, started: int, context: Context, emit: Emit, *, named: bool = True
+        self, tracer: Tracer, span: Span, started: int, context: Context, later: Emit | None, *, named: bool = True
     ) -> None:
-        self._tracer, self._span, self._emit, self._named = tracer, span, emit, named
+        self._tracer, self._span, self._later, self._named = tracer, span, later, named
         # Not before the start, even if the wall clock stepped back meanwhile: children nest in time.
         self.offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, self.offset)}
+        self._ended: list[Ended] = []
         self._token = attach(inside)
 
-    @_harmless
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the attempt's span and make it current: the tool's own spans stand under it."""
-        name = tool.attempt_name if tool is not None else "attempt"
         outer = get_current()  # with what middlewares put there, as baggage or a span of their own
-        span = self._tracer.start_span(name, outer, INTERNAL, {"toolcall.attempt": number})
+        try:
+            name = tool.attempt_name if tool is not None else "attempt"
+            span = self._tracer.start_span(name, outer, INTERNAL, {"toolcall.attempt": number})
+        except Exception:
+            _logger.exception("The span of an attempt could not be begun")
+            return None
         inside = set_span_in_context(span, outer)
         offset = -perf_counter_ns() + time_ns()  # read in this order it is late if anything: children nest in time
         self._anchors[number] = (inside, offset)
         return span, attach(inside), offset
 
-    @_harmless
     def attempt_ends(self, opened: Any, verdict: str | None) -> None:
         """End it, red if the attempt failed."""
-        if opened is not None:
-            span, token, offset = opened
-            detach(token)
-            settle(span, verdict)
-            span.end(perf_counter_ns() + offset)
+        if opened is None:
+            return
+        span, token, offset = opened
+        detach(token)
+        ended = (span, verdict, perf_counter_ns() + offset)
+        if self._later is None:
+            end_attempts([ended])
+        else:
+            self._ended.append(ended)
 
-    @_harmless
     def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
         """End the call's span, and have those of its stages made."""
         detach(self._token)
         span = self._span
-        if report is None:
-            span.end()
-            return
-        span.set_attributes(_facts(report))
-        settle(span, verdict)
-        if not self._named and report.tool is not None:  # a middleware stands before Resolve: better late than wrong
-            span.update_name(report.tool.span_name)
-            span.set_attribute("gen_ai.tool.name", report.tool.name)
-        end = perf_counter_ns() + max(offset for _, offset in self._anchors.values())
-        self._emit(self._tracer, report.rows, self._anchors)
-        span.end(end)
+        end = perf_counter_ns() + self.offset
+        for _, offset in self._anchors.values():
+            end = max(end, perf_counter_ns() + offset)
+        try:
+            if report is not None:
+                _tell(span, report)
+                if not self._named and report.tool is not None:  # a middleware hid it: better late than wrong
+                    span.update_name(report.tool.span_name)
+                    span.set_attribute("gen_ai.tool.name", report.tool.name)
+                if self._later is None:
+                    stage_spans(self._tracer, report.rows, self._anchors)
+                else:
+                    self._later(self._tracer, report.rows, self._anchors, self._ended)
+            settle(span, verdict)
+            span.end(end)
+        except Exception:
+            _logger.exception("The span of a call could not be ended")
 
 
-def _facts(report: CallReport) -> dict[str, Any]:
+def _tell(span: Span, report: CallReport) -> None:
     """What is known of a call at its end. Neither arguments nor results."""
     call = report.call
-    facts: dict[str, Any] = {"toolcall.attempts": len(report.attempts)}
+    if (attempts := len(report.attempt_rows)) != 1:
+        span.set_attribute("toolcall.attempts", attempts)
     if call.id:
-        facts["gen_ai.tool.call.id"] = str(call.id)
+        span.set_attribute("gen_ai.tool.call.id", str(call.id))
     asked: Any = call.name
     if report.tool is None or asked != report.tool.name:
-        facts["toolcall.tool.requested_name"] = (
-            asked[:_LONGEST_NAME] if isinstance(asked, str) else type(asked).__name__
-        )
+        requested = asked[:_LONGEST_NAME] if isinstance(asked, str) else type(asked).__name__
+        span.set_attribute("toolcall.tool.requested_name", requested)
     if report.repairs:
-        facts["toolcall.repairs"] = [f"{repair.path}: {repair.rule}" for repair in report.repairs]
-    return facts
+        told = [f"{repair.path}: {repair.rule}" for repair in report.repairs]
+        span.set_attribute("toolcall.repairs", told)
 
 
 def settle(span: Span, verdict: str | None) -> None:
@@ -143,6 +144,16 @@ def settle(span: Span, verdict: str | None) -> None:
     if verdict is not None:
         span.set_attribute("error.type", verdict)
         span.set_status(StatusCode.ERROR)
+
+
+def end_attempts(ended: Sequence[Ended]) -> None:
+    """End the spans of attempts at the times at which the attempts ended."""
+    for span, verdict, end in ended:
+        try:
+            settle(span, verdict)
+            span.end(end)
+        except Exception:
+            _logger.exception("The span of an attempt could not be ended")
 
 
 def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:

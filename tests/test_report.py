@@ -63,7 +63,7 @@ async def test_a_refused_call_has_a_report() -> None:
     """A call that no check let pass has a report too, with no tool and no attempt."""
     report = await standard(registry(a_tool())).report(Call("nope"))
     assert report.error is not None
-    assert (report.tool, report.attempts, report.error.kind) == (None, [], "unknown_tool")
+    assert (report.tool, report.attempts, report.error.kind) == (None, (), "unknown_tool")
     assert [(stage.name, stage.verdict) for stage in report.stages] == [("resolve", "unknown_tool")]
 
 

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
 from returns.result import Failure, Success
 
-from middlewares import Retry, Trace, standard
+from middlewares import Retry, Timeout, Trace, standard
 from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, ToolFailed, ToolRegistry, Transient, start
 from pipeline.later import Later
 from pipeline.telemetry import SUPPRESS
@@ -152,6 +152,27 @@ async def test_a_retried_success_is_not_red() -> None:
     assert tree(exported.spans, *shown) == RETRIED
 
 
+async def test_why_a_call_was_not_repeated() -> None:
+    """Where Retry gave a verdict of its own, its span has the reason."""
+    exported = Exported()
+    await traced(exported, a_tool(effect="mutating", fn=failing(ConnectionError()))).call("probe")
+    last = tree(exported.spans, "toolcall.reason").splitlines()[-1]
+    assert last.endswith("outcome_unknown toolcall.reason=not repeated: a mutating call that may have landed")
+
+
+async def test_what_a_time_limit_cut_off_stands_before_it() -> None:
+    """The stages that a time limit ended are cancelled, and the limit's own verdict comes after them."""
+    exported = Exported()
+    pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.01))
+    await pipeline.replace("retry", Retry(1)).call("probe")
+    assert exported.tree.splitlines()[-4:] == [
+        "  attempt probe ERROR error.type=timeout",
+        "    execute ERROR error.type=cancelled",
+        "    classify ERROR error.type=cancelled",
+        "    timeout ERROR error.type=timeout",
+    ]
+
+
 async def test_spans_nest_in_time() -> None:
     """A child begins and ends within its parent, to the nanosecond."""
     exported = Exported()
@@ -266,10 +287,10 @@ execute_tool probe ERROR error.type=cancelled
   resolve
   available
   validate
-  retry ERROR error.type=cancelled
   attempt probe ERROR error.type=cancelled
+    execute ERROR error.type=cancelled
     classify ERROR error.type=cancelled
-    execute ERROR error.type=cancelled"""
+  retry ERROR error.type=cancelled"""
     )
     assert trace.get_current_span() is trace.INVALID_SPAN
 
@@ -404,8 +425,7 @@ async def test_a_full_queue_drops_and_counts() -> None:
     """Deferred stage spans are bounded: what is over is dropped and counted, the call and its attempts are not."""
     exported = Exported()
     pipeline = traced(exported, defer=True)
-    later = Later(size=0)
-    pipeline.parts[0].it._emit = later
+    later = pipeline.parts[0].it.later = Later(size=0)
     await pipeline.call("probe")
     assert later.dropped == 1
     assert [span.name for span in exported.spans] == ["attempt probe", "execute_tool probe"]
@@ -467,23 +487,42 @@ def test_deferred_spans_are_made_before_the_provider_shuts_down() -> None:
     )
 
 
+IN_A_FORK = """
+import os
+import warnings
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+import anyio
+from middlewares import Trace, standard
+from pipeline import ToolRegistry
+warnings.simplefilter("ignore")  # of later Pythons, about any fork beside a thread
+seen = InMemorySpanExporter()
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(seen))
+tools = ToolRegistry()
+@tools.tool(effect="read")
+async def probe() -> str:
+    return "done"
+trace = Trace(defer=True, tracer_provider=provider)
+run = standard(tools).replace("trace", trace)
+anyio.run(run.call, "probe")
+child = os.fork()
+if child == 0:
+    seen.clear()
+    anyio.run(run.call, "probe")
+    trace.flush()
+    os._exit(len(seen.get_finished_spans()))
+_, status = os.waitpid(child, 0)
+trace.flush()
+print(os.waitstatus_to_exitcode(status), len(seen.get_finished_spans()))
+"""
+
+
 def test_a_fork_makes_its_own_spans_and_no_others() -> None:
-    """After a fork the deferring thread begins anew, and the parent's waiting spans stay the parent's."""
-    made: list[str] = []
-    later = Later()
-
-    class Tracer:
-        def start_span(self, name: str, *_: Any) -> Any:
-            made.append(name)
-            return trace.INVALID_SPAN
-
-    job: Any = (Tracer(), [("mine", 0, 1, None, 0, "")], {0: (None, 0)})
-    as_forked: Any = later
-    as_forked._waiting.append(job)
-    as_forked._thread, as_forked._pid = object(), -1
-    as_forked(Tracer(), [("the child's", 0, 1, None, 0, "")], job[2])
-    later.flush()
-    assert made == ["the child's"]
+    """After a fork the deferring thread begins anew, and what was waiting stays the parent's to tell."""
+    done = subprocess.run([sys.executable, "-c", IN_A_FORK], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["7", "7"]
 
 
 async def test_a_report_is_traced_as_well() -> None:
