@@ -150,20 +150,22 @@ class Pipeline(Editable):
             verdict = Failure(Crashed(exc))
         found = time_ns()
         try:
+            refusal: Outcome | None = None
             if type(verdict) is Failure:
+                refusal = cast("Outcome", verdict)
                 recorder = self._begin(None, began)
             else:
                 moving = verdict
                 recorder = self._begin(moving.tool if self._finder is not None else None, began)
             if wanted is not None or (recorder is not None and recorder.recording):
                 live, recorder = recorder, None
-                watch = _begin(call, moving, self._finder, (began, found), live, verdict)
-                told = await self._watch(watch, moving, verdict)
+                watch = _begin(call, moving, self._finder, (began, found), live, refusal)
+                told = await self._watch(watch, moving, refusal)
                 if wanted is not None:
                     wanted.append(watch.finished())
                 return told
-            if type(verdict) is Failure:
-                return self._failed(call, verdict)
+            if refusal is not None:
+                return self._failed(call, refusal)
             for check in self._others:
                 verdict = check(moving)
                 if type(verdict) is Failure:
@@ -178,12 +180,12 @@ class Pipeline(Editable):
                 recorder.call_ends(None, None)
         return outcome if type(outcome) is Success else self._failed(moving, outcome)
 
-    async def _watch(self, watch: Watch, moving: Any, verdict: Any) -> Outcome:
+    async def _watch(self, watch: Watch, moving: Any, refusal: Any) -> Outcome:
         """The rest of a call that somebody listens to."""
         outcome: Any = None
         try:
-            if kind_of(verdict) is not None:
-                outcome = verdict
+            if refusal is not None:
+                outcome = refusal
             else:
                 moving = moving.riding(watch, moving.marker)
                 limit = watch.call.timeout
@@ -234,7 +236,7 @@ def _unchanged(call: Call) -> Call:
 
 
 def _begin(
-    call: Call, last: Any, finder: str | None, times: tuple[int, int], recorder: Recorder | None, verdict: Any
+    call: Call, last: Any, finder: str | None, times: tuple[int, int], recorder: Recorder | None, refusal: Any
 ) -> Watch:
     """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
     now = perf_counter_ns()
@@ -245,5 +247,5 @@ def _begin(
     if isinstance(last, ResolvedCall):
         watch.tool, watch.repairs = last.tool, last.repairs
     if finder is not None:
-        watch.mark(finder, began, max(began, found), kind_of(verdict))
+        watch.mark(finder, began, max(began, found), kind_of(refusal))
     return watch
