@@ -131,7 +131,8 @@ class ResolvedCall(Call):
             str(uuid4()) if self.tool.context else "",
         )
 
-    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:  # noqa: D102  # see Call
+    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
+        """The same call with a report and a marker, as `Call.riding` says."""
         return type(self)(
             self.name,
             self.arguments,
@@ -155,7 +156,8 @@ class ValidCall(ResolvedCall):
     attempt: int = 1
     idempotency_key: str = ""  # equal across attempts; "" for a tool that takes no ToolContext
 
-    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:  # noqa: D102  # see Call
+    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
+        """The same call with a report and a marker, as `Call.riding` says."""
         return type(self)(
             self.name,
             self.arguments,
