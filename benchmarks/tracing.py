@@ -44,7 +44,7 @@ class Sink:
         """Spans without attributes, made current for nobody."""
         return self._counted(self._spans("bare", None, each), each)
 
-    def sampled_out(self, name: str, attributes: Mapping[str, str]) -> Scenario:
+    def sampled_out(self, name: str, attributes: Mapping[str, str | int]) -> Scenario:
         """The same with attributes, where the sampler wants none."""
         return self._counted(self._spans(name, attributes, 1), 0)
 
@@ -63,7 +63,7 @@ class Sink:
         if dropped or self._exported.spans != expected:
             raise RuntimeError(f"{self._exported.spans} spans of {expected}, and {dropped} calls dropped")
 
-    def _spans(self, name: str, attributes: Mapping[str, str] | None, each: int) -> Batch:
+    def _spans(self, name: str, attributes: Mapping[str, str | int] | None, each: int) -> Batch:
         start = self._provider.get_tracer("benchmark").start_span
 
         async def batch(times: int) -> None:

@@ -90,14 +90,14 @@ class Classify:
 
 
 def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
-    message, details, kind = _text(failed), failed.details, failed.kind
+    message, details, kind = _text(failed), failed.details, failed.kind  # it is the cause: it knows whether it landed
     match kind:
         case "not_found":
-            return ResourceNotFound(message, details, cause=failed.__cause__)
+            return ResourceNotFound(message, details, cause=failed)
         case "permission":
-            return Denied(tool.name, message, cause=failed.__cause__)
+            return Denied(tool.name, message, cause=failed)
         case "configuration":
-            return NeedsSetup(tool.name, message, cause=failed.__cause__)
+            return NeedsSetup(tool.name, message, cause=failed)
         case "needs_input":
             return NeedsUserInput(message, details.parameter)
         case "validation":
@@ -109,7 +109,7 @@ def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
         case "transient":
             return Transient(failed, failed.retry_after, failed.landed)
         case _:
-            return ExecutionFailed(message, details, cause=failed.__cause__)
+            return ExecutionFailed(message, details, cause=failed)
 
 
 def _text(exc: BaseException) -> str:
@@ -123,10 +123,11 @@ def _status(exc: BaseException) -> tuple[int | None, Any]:
     """An HTTP status and its headers, as httpx, requests, openai and anthropic carry them; else None."""
     try:
         response: Any = getattr(exc, "response", None)
-        status: Any = getattr(exc if response is None else response, "status_code", None)
-        if status is None or type(status) is not int:
+        holder: Any = exc if getattr(response, "status_code", None) is None else response
+        status: Any = getattr(holder, "status_code", None)
+        if not isinstance(status, int) or isinstance(status, bool):  # an HTTPStatus is an int too
             return None, None
-        return status, getattr(exc if response is None else response, "headers", None)
+        return int(status), getattr(holder, "headers", None)
     except Exception:  # noqa: BLE001  # a foreign property may raise anything
         return None, None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from inspect import isawaitable
 from typing import Any, cast
 
@@ -12,9 +11,9 @@ import attrs
 from anyio.to_thread import run_sync
 from returns.result import Failure, Success
 
-from pipeline import Crashed, ExecutionFailed, Outcome, ToolContext, ValidCall
-from pipeline.call import Marker
+from pipeline import Crashed, ExecutionFailed, Outcome, Tool, ToolContext, ValidCall
 from pipeline.errors import KINDS
+from pipeline.marker import Marker
 
 
 @attrs.frozen
@@ -41,30 +40,38 @@ async def _otherwise(call: ValidCall) -> object:
     """With a context, with a marker, in a thread, or from a function that was not known to be async."""
     tool = call.tool
     args = (_context(call),) if tool.context else ()
-    if tool.run_in == "loop":
-        if call.marker is not None:
-            call.marker.begin()
+    marker: Marker | None = call.marker
+    if tool.run_in != "loop":
+        (value,) = await run_sync(_in_thread, tool, args, call.params, marker, abandon_on_cancel=True)
+        return await value if isawaitable(value) else value
+    if marker is None:
         value = tool.fn(*args, **call.params)
-    else:
-        (value,) = await run_sync(_in_thread, tool.fn, args, call, abandon_on_cancel=True)
-    return await value if isawaitable(value) else value
+        return await value if isawaitable(value) else value
+    marker.begin(tool)
+    try:
+        value = tool.fn(*args, **call.params)
+        return await value if isawaitable(value) else value
+    finally:
+        marker.end()
 
 
-def _in_thread(function: Callable[..., Any], args: tuple[Any, ...], call: ValidCall) -> tuple[Any]:
+def _in_thread(
+    tool: Tool[..., Any], args: tuple[Any, ...], params: dict[str, Any], marker: Marker | None
+) -> tuple[Any]:
     """The body, and word of its beginning and end, which a caller that has gone away still counts on.
 
     Boxed, and what it raises as a value: trio takes no coroutine from a thread, and asyncio no StopIteration.
     """
-    marker: Marker | None = call.marker
-    if marker is not None:
-        marker.begin()
     try:
-        return (function(*args, **call.params),)
+        if marker is None:
+            return (tool.fn(*args, **params),)
+        marker.begin(tool)
+        try:
+            return (tool.fn(*args, **params),)
+        finally:
+            marker.end()
     except Exception as exc:  # noqa: BLE001  # see Execute
         return (Failure(Crashed(exc)),)
-    finally:
-        if marker is not None:
-            marker.end()
 
 
 def _failure(value: Any) -> Outcome:

@@ -12,6 +12,7 @@ from pipeline.names import canonical, closest, without_noise
 
 _FEW = 20  # tools that an error may list
 _KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
+_LONGEST = 200  # characters of such a name: remembering must not become a way to fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
 
@@ -33,12 +34,12 @@ class Resolve:
         name: Any = call.name
         try:
             tool = self._tools.get(name)
-        except TypeError:  # no text, and nothing that a dict would take
+        except Exception:  # noqa: BLE001  # no text, and nothing that a dict would take
             tool = None
         if tool is not None:
             return call.resolved(tool)
         if type(name) is not str:
-            name = ""
+            name = str.__str__(name) if isinstance(name, str) else ""
         known = self._unknown.get(name)
         if known is not None and known[0] == self.registry.version:
             return Failure(known[1])
@@ -59,9 +60,10 @@ class Resolve:
             closest(clean, registry.spellings, names),
             tuple(names) if len(names) <= _FEW else (),
         )
-        self._unknown[name] = (registry.version, error)
-        if len(self._unknown) > _KEPT:
-            self._unknown.popitem(last=False)
+        if len(name) <= _LONGEST:
+            self._unknown[name] = (registry.version, error)
+            if len(self._unknown) > _KEPT:
+                self._unknown.popitem(last=False)
         return Failure(error)
 
     def _canonical(self, name: str) -> Tool[..., Any] | None:

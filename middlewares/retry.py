@@ -10,7 +10,7 @@ import attrs
 from returns.result import Failure
 
 from pipeline import Effect, Handler, Outcome, SetupError, TimedOut, ToolError, Transient, ValidCall
-from pipeline.compose import unless_landed
+from pipeline.chain import unless_landed
 
 _UNENDING_THREAD = ("read", "keyed")  # may run beside a first one that could not be ended
 
@@ -46,8 +46,7 @@ class Retry:
             if call.report is not None:
                 call.report.decided(call.attempt, wait, reason)
             if wait is None:
-                settled = unless_landed(error, call.tool)
-                return outcome if settled is error else Failure(settled)
+                return unless_landed(outcome, call.tool)
             await self.sleep(wait)
             call = call.again()
             outcome = await call_next(call)

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from typing import cast
 
 import anyio
+import anyio.lowlevel
+from returns.result import Failure
 
 from .call import Call, Outcome
 from .compose import Pipeline
+from .errors import Crashed
 
 
 async def gather(pipeline: Pipeline, calls: Iterable[Call], limit: int = 50) -> list[Outcome]:
@@ -24,7 +27,12 @@ async def gather(pipeline: Pipeline, calls: Iterable[Call], limit: int = 50) -> 
 
     async def work() -> None:  # a few workers, not a task a call: those cost more than the call
         for place in places:
-            done[place] = await pipeline(todo[place])
+            try:
+                done[place] = await pipeline(todo[place])
+            except anyio.get_cancelled_exc_class() as exc:
+                # Of a tool that awaited what somebody else cancelled it says nothing of us: that call has failed.
+                await anyio.lowlevel.checkpoint_if_cancelled()
+                done[place] = Failure(Crashed(exc))
 
     async with anyio.create_task_group() as group:
         for _ in range(min(limit, len(todo))):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # frozen for whoever reads the types; attrs.frozen at run tim
     from attrs import frozen as phase
 
     from .definition import Tool
+    from .marker import Marker
     from .report import CallReport
 else:
     phase = attrs.define
@@ -32,29 +33,6 @@ def is_failure(outcome: Outcome[T]) -> TypeIs[Failure[ToolError]]:
 def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
     """Narrow an outcome."""
     return type(outcome) is Success
-
-
-class Marker:
-    """Whether the tool's body began: a time limit hands one in, and Execute sets it right before the body."""
-
-    __slots__ = ("_outer", "began", "ended")
-
-    def __init__(self, outer: Marker | None = None) -> None:
-        self.began = False
-        self.ended = False
-        self._outer = outer  # a limit may stand inside another one
-
-    def begin(self) -> None:
-        """The body starts now."""
-        self.began = True
-        if self._outer is not None:
-            self._outer.begin()
-
-    def end(self) -> None:
-        """The body came back, if only to a thread that nobody waits for any more."""
-        self.ended = True
-        if self._outer is not None:
-            self._outer.end()
 
 
 @phase
@@ -89,6 +67,8 @@ class Call:
 
     def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
         """The same call with a report and a marker to write to; a third of the time of ``attrs.evolve``."""
+        if type(self) is not Call:  # a phase of somebody's own, with fields of its own
+            return attrs.evolve(self, report=report, marker=marker)
         return type(self)(
             self.name,
             self.arguments,
@@ -133,6 +113,8 @@ class ResolvedCall(Call):
 
     def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
         """The same call with a report and a marker, as `Call.riding` says."""
+        if type(self) is not ResolvedCall:  # a phase of somebody's own, with fields of its own
+            return attrs.evolve(self, report=report, marker=marker)
         return type(self)(
             self.name,
             self.arguments,
@@ -158,6 +140,8 @@ class ValidCall(ResolvedCall):
 
     def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
         """The same call with a report and a marker, as `Call.riding` says."""
+        if type(self) is not ValidCall:  # a phase of somebody's own, with fields of its own
+            return attrs.evolve(self, report=report, marker=marker)
         return type(self)(
             self.name,
             self.arguments,

@@ -11,11 +11,12 @@ import attrs
 from returns.result import Failure, Success
 
 from .call import Call, Outcome, ResolvedCall
-from .chain import Watch, bare, watched
+from .chain import Watch, bare, unless_landed, watched
 from .deadline import within
 from .definition import Tool
-from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, Transient
 from .log import log_failure
+from .marker import Marker
 from .registry import ToolRegistry
 from .report import CANCELLED, CallReport, Observer, Recorder, error_of, kind_of
 from .stage import Check, Editable, Handler, Middleware, Stage, ordered
@@ -74,6 +75,8 @@ class Pipeline(Editable):
         self._checks = (self._find, *self._others) if first else self._others
         self._bare = bare(inner[leading:])
         self._watched = watched(inner[first:])
+        found = (getattr(part.it, "registry", None) for part in parts)
+        self._registries = [registry for registry in found if isinstance(registry, ToolRegistry)]
         self._run = self._alone if self._begin is _nobody else self._observed
 
     @property
@@ -107,15 +110,18 @@ class Pipeline(Editable):
 
         Raises SetupError unless a registry of this pipeline holds this very tool under its name.
         """
-        registries = [
-            found for part in self.parts if isinstance(found := getattr(part.it, "registry", None), ToolRegistry)
-        ]
-        if registries and not any(registry.tools.get(tool.name) is tool for registry in registries):
+        held = (registry.tools.get(tool.name) is tool for registry in self._registries)
+        if self._registries and not any(held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
         arguments: dict[str, Any] = dict(kwargs)
         if args:
-            bound = inspect.signature(tool.fn).bind_partial(*([None] if tool.context else []), *args).arguments
-            arguments |= dict(list(bound.items())[1:] if tool.context else bound)
+            context = [None] if tool.context else []
+            try:
+                bound = inspect.signature(tool.fn).bind_partial(*context, *args, **kwargs)
+            except TypeError as exc:
+                raise SetupError(f"{tool.name}: {exc}") from exc
+            names = list(bound.signature.parameters)[len(context) : len(context) + len(args)]
+            arguments |= {name: bound.arguments[name] for name in names}
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(Call(tool.name, arguments)))
 
     async def report(self, call: Call, /) -> CallReport:
@@ -130,13 +136,12 @@ class Pipeline(Editable):
             for check in self._checks:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(moving, verdict)
+                    return self._failed(call, moving, verdict)
                 moving = verdict
-            limit = call.timeout
-            outcome = await (self._bare(moving) if limit is None else within(limit, moving, self._bare))
+            outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not take the agent down
             outcome = Failure(Crashed(exc))
-        return outcome if type(outcome) is Success else self._failed(moving, outcome)
+        return outcome if type(outcome) is Success else self._failed(call, moving, outcome)
 
     async def _observed(self, call: Call, wanted: list[CallReport] | None = None) -> Outcome:
         # The call span has the resolved name, for samplers, and the call's own earlier start: so the clock is read
@@ -163,68 +168,83 @@ class Pipeline(Editable):
                 told = await self._watch(watch, moving, refusal)
                 if wanted is not None:
                     wanted.append(watch.finished())
+                watch.outcome = None  # or a cause's traceback, whose frames hold the call, would keep itself alive
                 return told
             if refusal is not None:
-                return self._failed(call, refusal)
+                return self._failed(call, call, refusal)
             for check in self._others:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(moving, verdict)
+                    return self._failed(call, moving, verdict)
                 moving = verdict
-            limit = call.timeout
-            outcome: Outcome = await (self._bare(moving) if limit is None else within(limit, moving, self._bare))
+            outcome: Any = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
+            return cast("Outcome", outcome) if type(outcome) is Success else self._failed(call, moving, outcome)
         except Exception as exc:  # noqa: BLE001  # see _alone
-            outcome = Failure(Crashed(exc))
+            return self._failed(call, moving, Failure(Crashed(exc)))
         finally:
             if recorder is not None:  # sampled out: what ran inside inherited the decision
                 recorder.call_ends(None, None)
-        return outcome if type(outcome) is Success else self._failed(moving, outcome)
 
     async def _watch(self, watch: Watch, moving: Any, refusal: Any) -> Outcome:
         """The rest of a call that somebody listens to."""
-        outcome: Any = None
+        call, outcome = watch.call, cast("Any", _UNANSWERED)
         try:
             if refusal is not None:
                 outcome = refusal
             else:
                 moving = moving.riding(watch, moving.marker)
-                limit = watch.call.timeout
-                outcome = await (self._watched(moving) if limit is None else within(limit, moving, self._watched))
+                inside = self._watched(moving) if call.timeout is None else _limited(call, moving, self._watched)
+                outcome = await inside
         except Exception as exc:  # noqa: BLE001  # see _alone
             outcome = Failure(Crashed(exc))
         finally:  # a cancelled call is part of the story too, though nothing comes out of it
             kind: str | None = CANCELLED
-            if outcome is not None:
+            if outcome is not _UNANSWERED:
                 if type(outcome) is not Success:  # under the span's context, for the log's trace ids
-                    outcome = self._failed(moving, outcome)
+                    outcome = self._failed(call, moving, outcome, watch.tool)
                 kind = kind_of(cast("object", outcome))
-            watch.outcome, watch.ended = outcome, perf_counter_ns()
+                watch.outcome = outcome
+            watch.ended = perf_counter_ns()
             if watch.recorder is not None:
                 watch.recorder.call_ends(watch, kind)
         return cast("Outcome", outcome)
 
-    def _failed(self, call: Any, outcome: Any) -> Outcome:
-        """The last word on what did not succeed: no stage's bug, and no lost side effect, leaves as anything else."""
+    def _failed(self, call: Call, moving: Any, outcome: Any, tool: Tool[..., Any] | None = None) -> Outcome:
+        """The last word on what did not succeed: no stage's bug, and no lost side effect, leaves as anything else.
+
+        Retry says the same of what it sees; here it is said for stacks without one, and for the limit around all.
+        """
+        if isinstance(moving, ResolvedCall):
+            tool = moving.tool
         error: Any = error_of(outcome)
-        tool: Tool[..., Any] | None = call.tool if isinstance(call, ResolvedCall) else None
         if type(error) not in KINDS:
             error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
             outcome = Failure(error)
         elif tool is not None and (type(error) is Transient or type(error) is TimedOut):
-            error = unless_landed(error, tool)
-            outcome = outcome if error_of(outcome) is error else Failure(error)
+            outcome = unless_landed(outcome, tool)
+        if type(error) is not Crashed and (error := error_of(outcome)) and type(error) is OutcomeUnknown:
+            outcome = Failure(error := self._verifiable(error))
         try:  # noqa: SIM105  # suppress() costs a failed call 200 ns more
             log_failure(call, tool.name if tool is not None else None, error)
         except Exception:  # noqa: BLE001, S110  # a log filter that fails is no reason to lose an outcome
             pass
         return cast("Outcome", outcome)
 
+    def _verifiable(self, error: OutcomeUnknown) -> OutcomeUnknown:
+        """Without the tool to check with, where the model may not call that now."""
+        name = error.verify_with
+        closed = any(name not in registry or name in registry.closed for registry in self._registries)
+        return attrs.evolve(error, verify_with=None) if name is not None and closed else error
 
-def unless_landed(error: ToolError, tool: Tool[..., Any]) -> ToolError:
-    """The same error; or, for a mutating tool whose lost call may have taken effect, OutcomeUnknown."""
-    if isinstance(error, (TimedOut, Transient)) and tool.effect == "mutating" and error.landed != "no":
-        return OutcomeUnknown(error, tool.verify_with)
-    return error
+
+_UNANSWERED = object()  # None is an answer, and a bug of the stage that gave it
+
+
+async def _limited(call: Call, moving: Any, handler: Handler[Any]) -> Outcome:
+    """The inside, within the call's own time."""
+    marker = Marker(call.marker)
+    outcome = await within(call.timeout or 0.0, moving, handler, marker)
+    return outcome if marker.tool is None else unless_landed(outcome, marker.tool)
 
 
 def _nobody(tool: Tool[..., Any] | None, started: int) -> None:

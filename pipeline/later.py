@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 from collections import deque
@@ -14,7 +13,7 @@ from typing import TypeAlias
 from opentelemetry.trace import Tracer
 
 from .report import Row
-from .telemetry import SCOPE, Anchors, Ended, end_attempts, stage_spans
+from .telemetry import Anchors, Ended, end_attempts, stage_spans
 
 _PAUSE = 0.05  # seconds between two looks; waking the thread for each call costs 9 us
 _Job: TypeAlias = tuple[Tracer, Sequence[Row], Anchors, Sequence[Ended]]
@@ -51,15 +50,12 @@ class Later:
                     tracer, rows, anchors, ended = self._waiting.popleft()
                 except IndexError:
                     return
-                try:
-                    end_attempts(ended)
-                    stage_spans(tracer, rows, anchors)
-                except Exception:
-                    logging.getLogger(SCOPE).exception("The spans of a call's stages could not be made")
+                end_attempts(ended)
+                stage_spans(tracer, rows, anchors)
 
     def _begin(self) -> None:
-        self._working = True
         threading.Thread(target=self._work, daemon=True, name="toolcall-spans").start()
+        self._working = True
         atexit.register(self.flush)  # runs before the hook of a provider that was made before the first call
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forked)

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("toolcall_pipeline")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LONGEST = 200  # characters of a name or a cause: what a model or a backend sent may be of any size
-_told: set[tuple[str, type | None]] = set()
+_KINDS_OF_CRASH = 1000  # and then no more are told: they may be made without end
+_MOST = 20  # problems of one call
+_told: set[tuple[str, str]] = set()
 
 
 def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
@@ -26,8 +28,10 @@ def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
     if not logger.isEnabledFor(level):
         return
     if not logger.hasHandlers():
-        crash = (tool or "", type(error.cause) if isinstance(error, Crashed) else None)
-        if crash[1] is None or crash in _told:
+        if not isinstance(error, Crashed) or len(_told) > _KINDS_OF_CRASH:
+            return
+        crash = (tool or "", type(error.cause).__name__)
+        if crash in _told:
             return
         _told.add(crash)
     stack = error.cause if isinstance(error, Crashed) else None
@@ -46,7 +50,11 @@ def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
 
 def _what(error: ToolError) -> str:
     if isinstance(error, InvalidParams):  # where and which rule, never the values
-        return ": " + ", ".join(f"{problem.path or 'arguments'} ({problem.rule})" for problem in error.problems)
+        told = [
+            f"{_safe(problem.path) if problem.path else 'arguments'} ({problem.rule})" for problem in error.problems
+        ]
+        more = f" and {len(told) - _MOST} more" if len(told) > _MOST else ""
+        return f": {', '.join(told[:_MOST])}{more}"
     cause: object = getattr(error, "cause", None)
     cause = getattr(cause, "cause", None) or cause  # of an OutcomeUnknown, that of the error behind it
     if isinstance(error, Crashed) or not isinstance(cause, BaseException):

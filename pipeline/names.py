@@ -15,7 +15,9 @@ _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
 _GENERIC = frozenset(("", "functions", "function", "tools", "tool", "mcp", "api", "default", "defaultapi"))
 _LONGEST = 200  # characters; nobody means a tool by more, and the scorers take quadratic time
 _SAME_TAIL = 0.95  # what a likeness without the server prefix is worth
-_A_BEGINNING = 4  # letters from which on a beginning says something
+_SORTED = 0.98  # what a likeness in another order of words is worth
+_A_PART = 4  # letters from which on a part of a name says something
+_PART = (99.0, 0.0)  # the score of the only name that has this part: less than one that differs in case only
 _GOOD = 70.0  # of 100; below it a hint misleads more often than it helps
 
 
@@ -33,8 +35,9 @@ class Spelling:
 
     words: str  # lower case, in order: "get weather"
     squashed: str  # the same without the blanks
-    tail: str  # the words without a server prefix
-    tail_squashed: str
+    ordered: str  # the words in alphabetical order: compared once sorted, they are compared five times as quickly
+    tail: str  # the words without a server prefix, squashed
+    tail_ordered: str
     prefix: str  # the server prefix, squashed; "" without one
 
     @classmethod
@@ -44,7 +47,14 @@ class Spelling:
         tail = found[1] if found and found[1] else name
         words, tail_words = _words(name), _words(tail)
         prefix = _words(name[: len(name) - len(tail)])
-        return cls(words, words.replace(" ", ""), tail_words, tail_words.replace(" ", ""), prefix.replace(" ", ""))
+        return cls(
+            words,
+            words.replace(" ", ""),
+            " ".join(sorted(words.split())),
+            tail_words.replace(" ", ""),
+            " ".join(sorted(tail_words.split())),
+            prefix.replace(" ", ""),
+        )
 
 
 def _words(name: str) -> str:
@@ -57,22 +67,22 @@ def canonical(name: str, spellings: dict[str, Spelling]) -> list[str]:
     A prefix that the model wrote must be the tool's own, or say nothing (``functions``): the same tail on another
     server is another tool.
     """
-    asked = Spelling.of(name)
-    if not asked.squashed:
+    asked = Spelling.of(name[:_LONGEST])
+    if not asked.squashed or len(name) > _LONGEST:
         return []
     return [
         known
-        for known, spelling in spellings.items()
-        if asked.squashed in (spelling.squashed, spelling.tail_squashed)
-        or (asked.tail_squashed == spelling.tail_squashed and asked.prefix in _GENERIC)
+        for known, spelling in list(spellings.items())
+        if asked.squashed in (spelling.squashed, spelling.tail)
+        or (asked.tail == spelling.tail and asked.prefix in _GENERIC)
     ]
 
 
 def closest(name: str, spellings: dict[str, Spelling], callable_now: Iterable[str]) -> tuple[str, ...]:
     """At most three names worth suggesting, best first.
 
-    The score is the best of an edit ratio without separators and a token-sorted ratio, on the whole name and, for
-    a little less, on the part after the server prefix; a name that is cut short is found by its unique beginning.
+    What scores is told at `_likeness`. Besides, a name that was cut short is found if only one tool's name begins
+    with it, or holds its words side by side.
     """
     asked = Spelling.of(name[:_LONGEST])
     if not asked.squashed:
@@ -81,21 +91,37 @@ def closest(name: str, spellings: dict[str, Spelling], callable_now: Iterable[st
 
     names = [known for known in callable_now if known in spellings]
     entries = [spellings[known] for known in names]
-    best: dict[str, float] = {}
-    for scorer, query, choices, worth in (
-        (fuzz.ratio, asked.squashed, [entry.squashed for entry in entries], 1.0),
-        (fuzz.token_sort_ratio, asked.words, [entry.words for entry in entries], 0.98),
-        (fuzz.ratio, asked.tail_squashed, [entry.tail_squashed for entry in entries], _SAME_TAIL),
-        (fuzz.token_sort_ratio, asked.tail, [entry.tail for entry in entries], 0.98 * _SAME_TAIL),
+    near: set[int] = set()
+    for query, choices, worth in (
+        (asked.squashed, [entry.squashed for entry in entries], 1.0),
+        (asked.ordered, [entry.ordered for entry in entries], _SORTED),
+        (asked.tail, [entry.tail for entry in entries], _SAME_TAIL),
+        (asked.tail_ordered, [entry.tail_ordered for entry in entries], _SORTED * _SAME_TAIL),
     ):
-        for _, score, place in process.extract(query, choices, scorer=scorer, limit=6, score_cutoff=_GOOD / worth):
-            known = names[place]
-            best[known] = max(best.get(known, 0.0), score * worth)
-    if len(asked.squashed) >= _A_BEGINNING:
-        beginnings = [
-            known for known, entry in zip(names, entries, strict=True) if entry.squashed.startswith(asked.squashed)
+        found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_GOOD / worth)
+        near.update(place for _, _, place in found)
+    best = {names[place]: _likeness(asked, entries[place]) for place in near}
+    if len(asked.squashed) >= _A_PART:
+        padded = f" {asked.words} "
+        begun = [place for place, entry in enumerate(entries) if entry.squashed.startswith(asked.squashed)]
+        held = [
+            place for place, entry in enumerate(entries) if asked.words in entry.words and padded in f" {entry.words} "
         ]
-        if len(beginnings) == 1:
-            best[beginnings[0]] = max(best.get(beginnings[0], 0.0), 99.0)
-    ranked = sorted(best, key=lambda known: (-best[known], known))
+        for places in (begun, held):
+            if len(places) == 1:
+                best[names[places[0]]] = max(best.get(names[places[0]], _PART), _PART)
+    ranked = sorted(best, key=lambda known: (*(-score for score in best[known]), known))
     return tuple(ranked[:3])
+
+
+def _likeness(asked: Spelling, known: Spelling) -> tuple[float, float]:
+    """The best of an edit ratio without separators and one of the sorted words, on the whole name and on the tail.
+
+    Second comes the ratio of the whole: it decides between tools that have the same tail on several servers.
+    """
+    from rapidfuzz.fuzz import ratio
+
+    whole = ratio(asked.squashed, known.squashed)
+    in_any_order = _SORTED * ratio(asked.ordered, known.ordered)
+    tail = max(ratio(asked.tail, known.tail), _SORTED * ratio(asked.tail_ordered, known.tail_ordered))
+    return max(whole, in_any_order, _SAME_TAIL * tail), whole

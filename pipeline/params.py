@@ -2,13 +2,14 @@
 
 One truth for both: int, float, bool and str are strict, richer types (Enum, date, UUID, Path, dataclass, tuple…)
 accept their JSON form. That is pydantic's strict *JSON* mode to the letter; its lax mode turns "5" into 5 and True
-into 1 without a word, its strict Python mode refuses an Enum's value.
+into 1 without a word, its strict Python mode refuses an Enum's value. One difference is JSON Schema's own: to it
+1.0 is an integer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import attrs
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
@@ -16,39 +17,61 @@ from pydantic_core import PydanticSerializationError, ValidationError, from_json
 from . import problems
 from .errors import InvalidParams, MalformedCall, Problem, SetupError
 
+if TYPE_CHECKING:
+    from .signature import Shape
+
 # Never raises for what a model sent; an exception of a user's own validator, other than ValueError, passes.
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
 
 def of_function(function: Callable[..., Any], *, skip_first: bool) -> tuple[Parse, dict[str, Any]]:
     """The parser and the JSON Schema of a function's parameters. Raises SetupError, see `signature.shape_of`."""
+    from .pydantic_problems import of_pydantic
     from .signature import shape_of
 
     shape = shape_of(function, skip_first=skip_first)
     from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
-    schema, plain = shape.schema, shape.plain
+    schema, plain, undeclared = shape.schema, shape.plain, shape.schema["additionalProperties"]
     missing: dict[str, Problem] = {}
+    dict_: type = dict  # by this name pyright does not take it for a dict of unknown things
 
-    def parse(arguments: object) -> Any:
-        if type(arguments) is not dict:
-            if isinstance(arguments, str) and arguments and not arguments.isspace():
+    def parse(arguments: Any) -> Any:
+        if type(arguments) is not dict_:
+            if isinstance(arguments, str) and "NaN" not in arguments and "Infinity" not in arguments:  # no JSON, either
+                if not arguments or arguments.isspace():
+                    return parse({})
                 try:
                     return from_text(arguments, strict=True)
                 except ValidationError as exc:
-                    return problems.of_pydantic(exc, _decoded(arguments), schema, missing)
-            arguments = _object(arguments)
-            if type(arguments) is MalformedCall:
-                return arguments
+                    return of_pydantic(exc, _decoded(arguments), schema, missing)
+            given = _object(arguments)
+            return given if type(given) is MalformedCall else parse(given)
         try:
             if plain:  # then both modes say the same, and this one is half as long
                 return from_python(arguments)
-            return from_text(to_json(arguments, fallback=_attrs_as_dict), strict=True)
+            params = from_text(to_json(arguments, fallback=_attrs_as_dict), strict=True)
+            return _with_keys_of_text(arguments, params) if undeclared else params
         except ValidationError as exc:
-            return problems.of_pydantic(exc, cast("object", arguments), schema, missing)
+            found = of_pydantic(exc, arguments, schema, missing)
+            if not plain:
+                found = _with_keys_of_text(arguments, found)
+            return problems.not_plain() if type(found) is MalformedCall else found
         except PydanticSerializationError:
             return problems.not_plain()
 
-    return (_with_defaults(parse, shape.defaults) if shape.defaults else parse), schema
+    return _completed(parse, shape), schema
+
+
+def _with_keys_of_text(arguments: Any, parsed: Any) -> Any:
+    """What was made of the arguments, unless a key of theirs is no text: to_json makes text of it."""
+    return parsed if all(isinstance(key, str) for key in arguments) else problems.not_plain()
+
+
+def _completed(parse: Parse, shape: Shape) -> Parse:
+    """For the few tools that want more than pydantic does."""
+    if shape.defaults:
+        parse = _with_defaults(parse, shape.defaults)
+    return _without(parse, shape) if shape.reserved else parse
 
 
 def _with_defaults(parse: Parse, defaults: Mapping[str, Any]) -> Parse:
@@ -63,9 +86,26 @@ def _with_defaults(parse: Parse, defaults: Mapping[str, Any]) -> Parse:
     return parse_and_fill
 
 
+def _without(parse: Parse, shape: Shape) -> Parse:
+    declared = problems.declared(shape.schema, ())
+
+    def refused(name: str, value: object) -> Problem:
+        return Problem(name, "additionalProperties", declared, problems.got(value))
+
+    def parse_and_refuse(arguments: object) -> Any:
+        params = parse(arguments)
+        if type(params) is dict and not shape.reserved.isdisjoint(params):
+            return InvalidParams(tuple(refused(name, params[name]) for name in params if name in shape.reserved))
+        return params
+
+    return parse_and_refuse
+
+
 def of_schema(schema: Mapping[str, Any], name: str) -> Parse:
     """The parser of a raw JSON Schema; nothing is fetched. Raises SetupError where it does not compile."""
     import jsonschema_rs
+
+    from .schema_problems import of_jsonschema
 
     try:
         validator = jsonschema_rs.validator_for(dict(schema), offline=True)
@@ -82,7 +122,7 @@ def of_schema(schema: Mapping[str, Any], name: str) -> Parse:
             "".join(params)  # the quickest way to refuse a key that is no text, which **kwargs could not take
             if is_valid(params):
                 return params
-            return problems.of_jsonschema(validator.iter_errors(params), schema)
+            return of_jsonschema(validator.iter_errors(params), params, schema)
         except (TypeError, ValueError):  # what is no JSON value, or nested without end
             return problems.not_plain()
 
@@ -94,8 +134,8 @@ def _object(arguments: object) -> dict[str, Any] | MalformedCall:
     if isinstance(arguments, str) and arguments and not arguments.isspace():
         try:
             arguments = from_json(arguments, allow_inf_nan=False)
-        except (TypeError, UnicodeEncodeError):  # a lone surrogate: no text that could be encoded
-            return MalformedCall("they hold a character that is no Unicode")
+        except (TypeError, UnicodeEncodeError):
+            return problems.not_unicode()
         except ValueError as exc:
             return problems.not_json(str(exc))
     elif arguments is None or isinstance(arguments, str):

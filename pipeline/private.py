@@ -39,7 +39,13 @@ def error(cls: type[Any]) -> type[Any]:
         return _rebuilt, (cls, {n: _remote(v) if isinstance(v, BaseException) else v for n, v in values})
 
     type.__setattr__(cls, "__reduce__", reduce)
+    type.__setattr__(cls, "__copy__", _itself)  # frozen: a copy would only lose the cause
+    type.__setattr__(cls, "__deepcopy__", _itself)
     return cls
+
+
+def _itself(self: Any, _memo: object = None) -> Any:
+    return self
 
 
 def _rebuilt(cls: type[Any], values: dict[str, Any]) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, ParamSpec, TypeVar
+from threading import Lock
+from typing import Any, ParamSpec, TypeVar, cast
 
 from .definition import Tool
 from .errors import SetupError, Unavailable
@@ -24,17 +25,21 @@ class ToolRegistry:
         self.closed: Mapping[str, Unavailable] = {}  # the gate: by name; empty in the common case
         self._locks: dict[str, dict[str, Unavailable]] = {}  # by name and reason: a tool is open when the last is gone
         self._changes: int = 0
+        self._writing = Lock()  # reading needs none
         self.tool = ToolDecorator(self.register)
 
     def register(self, tool: Tool[..., Any]) -> None:
         """Add a tool. Raises SetupError, with both origins, where its name or an alias is taken."""
-        for name in (tool.name, *tool.aliases):
-            if (first := self.tools.get(name) or self.aliases.get(name)) is not None:
-                raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
-        self.tools[tool.name] = tool
-        self.aliases.update(dict.fromkeys(tool.aliases, tool))
-        self.spellings[tool.name] = Spelling.of(tool.name)
-        self._changes += 1
+        if not isinstance(cast("object", tool), Tool):
+            raise SetupError(f"{tool!r} is no Tool: make one of it with @tool, or with Tool.from_schema")
+        with self._writing:
+            for name in (tool.name, *tool.aliases):
+                if (first := self.tools.get(name) or self.aliases.get(name)) is not None:
+                    raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
+            self.spellings[tool.name] = Spelling.of(tool.name)
+            self.aliases.update(dict.fromkeys(tool.aliases, tool))
+            self.tools[tool.name] = tool
+            self._changes += 1
 
     def disable(self, name: str) -> None:
         """Take a tool out of use until `enable`."""
@@ -54,19 +59,23 @@ class ToolRegistry:
 
     def close(self, why: Unavailable) -> None:
         """Shut the gate for ``why.tool``, one lock for each reason. For breakers, quotas and the like."""
-        self._locks.setdefault(self._known(why.tool), {})[why.reason] = why
-        self._settle(why.tool)
+        with self._writing:
+            self._locks.setdefault(self._known(why.tool), {})[why.reason] = why
+            self._settle()
 
     def reopen(self, name: str, reason: str) -> None:
         """Take one lock away; the tool opens with the last of them."""
-        self._locks.get(self._known(name), {}).pop(reason, None)
-        self._settle(name)
+        with self._writing:
+            self._locks.get(self._known(name), {}).pop(reason, None)
+            self._settle()
 
-    def _settle(self, name: str) -> None:
-        locks = self._locks.get(name)
-        others = {key: why for key, why in self.closed.items() if key != name}
-        self.closed = {**others, name: next(iter(locks.values()))} if locks else others
+    def _settle(self) -> None:
+        """Whoever reads the gate meanwhile has the old one, whole."""
+        self.closed = self._gate({name: next(iter(locks.values())) for name, locks in self._locks.items() if locks})
         self._changes += 1
+
+    def _gate(self, own: dict[str, Unavailable]) -> Mapping[str, Unavailable]:
+        return own
 
     def _known(self, name: str) -> str:
         if name not in self.tools:
@@ -81,7 +90,7 @@ class ToolRegistry:
     def callable_names(self) -> list[str]:
         """The tools that may be called right now, in the order of registration."""
         closed = self.closed
-        return [name for name in self.tools if name not in closed]
+        return [name for name in list(self.tools) if name not in closed]
 
     def definitions(self) -> list[dict[str, Any]]:
         """What a model is offered: ``{"name", "description", "parameters"}`` for each tool that is open now."""
@@ -116,10 +125,8 @@ class _View(ToolRegistry):
             f"{tool.name}: a view shares tools and takes none of its own; register with the whole registry"
         )
 
-    def _settle(self, name: str) -> None:  # noqa: ARG002
-        own = {key: next(iter(locks.values())) for key, locks in self._locks.items() if locks}
-        self.closed = _ViewGate(self._whole, self._names, own)
-        self._changes += 1
+    def _gate(self, own: dict[str, Unavailable]) -> Mapping[str, Unavailable]:
+        return _ViewGate(self._whole, self._names, own)
 
     @property
     def version(self) -> int:
@@ -132,12 +139,18 @@ class _ViewGate(Mapping[str, Unavailable]):
     def __init__(self, whole: ToolRegistry, names: frozenset[str], own: dict[str, Unavailable]) -> None:
         self._whole, self._names, self._own = whole, names, own
 
-    def __getitem__(self, name: str) -> Unavailable:
+    def get(self, name: str, default: Any = None, /) -> Any:  # asked for each call: Mapping's own raises and catches
         if name in self._own:
             return self._own[name]
         if name not in self._names and name in self._whole.tools:
             return Unavailable(name, "disabled")
-        return self._whole.closed[name]
+        return self._whole.closed.get(name, default)
+
+    def __getitem__(self, name: str) -> Unavailable:
+        why: Unavailable | None = self.get(name)
+        if why is None:
+            raise KeyError(name)
+        return why
 
     def __iter__(self) -> Iterator[str]:
         return (name for name in self._whole.tools if self.get(name) is not None)

@@ -102,13 +102,13 @@ def kind_of(verdict: object) -> str | None:
 
 
 def landed_of(outcome: object) -> Landed:
-    """Whether the side effect of an attempt happened, as far as its outcome tells."""
+    """Whether the side effect of a body that ran happened, as far as what came of it tells."""
     if type(outcome) is Success:
         return "yes"
-    error: Any = error_of(outcome)
-    category: str = getattr(error, "category", "internal")
-    known: Landed = getattr(error, "landed", "no" if category in ("availability", "parameter") else "maybe")
-    return known
+    error = error_of(outcome)
+    teller = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed knows, and is a cause
+    said: Landed = getattr(teller, "landed", "maybe")
+    return said
 
 
 @attrs.define(eq=False)
@@ -157,10 +157,9 @@ class CallReport:
         """A retry was decided for or against."""
         self.decisions.append(Decision(attempt, wait, reason))
 
-    def attempt_ended(self, number: int, executor: str, start: int, verdict: str | None, outcome: object) -> None:
+    def attempt_ended(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
         """An attempt is over."""
         before = self.decisions[-1].wait if self.decisions else None
-        landed: Landed = landed_of(outcome)
         self.attempt_rows.append((number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
 
     def __getstate__(self) -> dict[str, Any]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from types import FunctionType
-from typing import Any, Literal, Self, TypeAlias, TypeVar, get_args
+from collections.abc import Awaitable, Callable
+from types import FunctionType, MethodType, UnionType
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall, ValidCall
+from .callables import behind
 from .errors import SetupError, ToolError
 from .report import Observer
 
@@ -25,6 +26,7 @@ Check: TypeAlias = Callable[[In], Out | Failure[ToolError]]
 AnyStage: TypeAlias = Check[Any, Any] | Middleware[Any, Any] | Observer  # placed by name: checked when it is built
 Role: TypeAlias = Literal["observe", "check", "wrap", "end"]
 
+_CALLED_AS_THEY_ARE = (FunctionType, MethodType, functools.partial)  # their __call__ has no signature of its own
 _PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
 
 
@@ -47,15 +49,23 @@ class Stage:
             return cls(name, "observe", it, it.begin)
         if not callable(it):
             raise SetupError(f"{it!r} is no stage: it cannot be called")
-        run: Callable[..., Any] = it if isinstance(it, FunctionType) else it.__call__
+        run = cast("Callable[..., Any]", it if isinstance(it, _CALLED_AS_THEY_ARE) else it.__call__)
         found = role or _role_of(run, name)
-        if found == "check" and inspect.iscoroutinefunction(run):
+        if unmet := [p.name for p in inspect.signature(run).parameters.values() if _is_unmet(p)]:
+            raise SetupError(f"{name} wants {', '.join(unmet)}, which no pipeline gives")
+        if found == "check" and inspect.iscoroutinefunction(behind(run)):
             raise SetupError(f"{name} is async, and a check does no I/O: make it a middleware")
         if found == "wrap" and _arity(run) == 1:
             raise SetupError(f"{name} takes a call only: a middleware takes call_next too")
         if found in ("check", "end") and _arity(run) == 2:  # noqa: PLR2004
             raise SetupError(f"{name} takes two arguments, as a middleware does: put it in with wrap")
         return cls(name, found, it, run)
+
+    @property
+    def finds(self) -> bool:
+        """Whether it makes a ResolvedCall of a call that is none."""
+        takes, gives = self.phases()
+        return issubclass(gives, ResolvedCall) and not issubclass(takes, ResolvedCall)
 
     @property
     def repeats(self) -> bool:
@@ -67,28 +77,42 @@ class Stage:
         parameters = list(inspect.signature(self.run).parameters.values())
         takes = _phase(self._hint(parameters[0].annotation)) if parameters else Call
         if self.role == "wrap" and len(parameters) > 1:
-            given: Any = get_args(self._hint(parameters[1].annotation))
-            inside = given[0] if given else ()
+            handler = self._hint(parameters[1].annotation)
+            while get_origin(handler) is Annotated:
+                handler = get_args(handler)[0]
+            given: Any = get_args(handler)
+            inside = given[0] if given and isinstance(given[0], list) else ()
             return takes, max(takes, _phase(inside[0]) if inside else Call, key=_depth)
         if self.role == "check":
             answer = self._hint(inspect.signature(self.run).return_annotation)
-            return takes, max(takes, *map(_phase, (answer, *get_args(answer))), key=_depth)
+            given = [_phase(each) for each in (get_args(answer) or (answer,))]
+            return takes, max(takes, *given, key=_depth)
         return takes, takes
 
     def _hint(self, written: Any) -> Any:
         """One annotation, found on its own: the others may exist for the type checkers only."""
         if not isinstance(written, str):
             return written
-        plain: Any = inspect.unwrap(getattr(self.run, "__func__", self.run))
+        plain: Any = behind(self.run)
         try:
             return eval(written, {**_PHASES, "Handler": Handler, **getattr(plain, "__globals__", {})})  # noqa: S307
-        except (NameError, TypeError, AttributeError):  # exists for the type checkers only, as its author's phases do
+        except Exception:  # noqa: BLE001  # a name for the type checkers only, or no expression at all
             return None
 
 
 def _phase(hint: Any) -> type[Call]:
-    hint = getattr(hint, "__bound__", None) or hint
+    """The phase that an annotation means: of several, the one that asks the least."""
+    if isinstance(hint, TypeVar):
+        hint = hint.__bound__ or Union[hint.__constraints__ or (Call,)]  # noqa: UP007  # of as many as there are
+    if get_origin(hint) is Annotated:
+        return _phase(get_args(hint)[0])
+    if get_origin(hint) in (Union, UnionType):
+        return min(map(_phase, get_args(hint)), key=_depth)
     return hint if isinstance(hint, type) and issubclass(hint, Call) else Call
+
+
+def _is_unmet(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
 
 
 def _depth(phase: type[Call]) -> int:
@@ -119,11 +143,11 @@ def _role_of(run: Callable[..., Any], name: str) -> Role:
 def ordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """The same stages. Raises SetupError for a stage where it makes no sense, and for two of one name."""
     phase: type[Call] = Call
-    seen: Mapping[str, Stage] = {}
+    seen: dict[str, Stage] = {}
     for place, stage in enumerate(stages):
         if (first := seen.get(stage.name)) is not None:
             raise SetupError(f"two stages named {stage.name!r}: {first.it!r} and {stage.it!r}; give one of them name=")
-        seen = {**seen, stage.name: stage}
+        seen[stage.name] = stage
         if stage.role == "observe":
             if place:
                 raise SetupError(f"{stage.name} must stand outermost, not after {stages[place - 1].name}")

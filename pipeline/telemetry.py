@@ -24,7 +24,7 @@ UNKNOWN_NAME = "execute_tool"
 OTHER = "_OTHER"  # for a name that no tool has: models invent them without bound
 UNKNOWN = call_attributes(OTHER)
 INTERNAL = SpanKind.INTERNAL
-_LONGEST_NAME = 128  # characters of a name that no tool has
+_LONGEST_NAME = 128  # characters of a name or an id: what a model or a provider sent may be of any size
 
 Anchors: TypeAlias = dict[int, tuple[Context, int]]  # attempt (0: the call) -> its context, perf_counter -> wall clock
 Ended: TypeAlias = tuple[Span, str | None, int]  # an attempt's span, its verdict, and when it ended (wall clock, ns)
@@ -117,10 +117,9 @@ class SpanRecorder:
                     stage_spans(self._tracer, report.rows, self._anchors)
                 else:
                     self._later(self._tracer, report.rows, self._anchors, self._ended)
-            settle(span, verdict)
-            span.end(end)
         except Exception:
-            _logger.exception("The span of a call could not be ended")
+            _logger.exception("What is known of a call could not be recorded")
+        end_span(span, verdict, end)
 
 
 def _tell(span: Span, report: CallReport) -> None:
@@ -129,31 +128,31 @@ def _tell(span: Span, report: CallReport) -> None:
     if (attempts := len(report.attempt_rows)) != 1:
         span.set_attribute("toolcall.attempts", attempts)
     if call.id:
-        span.set_attribute("gen_ai.tool.call.id", str(call.id))
+        span.set_attribute("gen_ai.tool.call.id", _text(call.id))
     asked: Any = call.name
     if report.tool is None or asked != report.tool.name:
-        requested = asked[:_LONGEST_NAME] if isinstance(asked, str) else type(asked).__name__
+        requested = _text(asked) if isinstance(asked, str) else type(asked).__name__
         span.set_attribute("toolcall.tool.requested_name", requested)
     if report.repairs:
         told = [f"{repair.path}: {repair.rule}" for repair in report.repairs]
         span.set_attribute("toolcall.repairs", told)
 
 
-def settle(span: Span, verdict: str | None) -> None:
-    """Red where there is a verdict; else untouched, as the specification asks of a library."""
-    if verdict is not None:
-        span.set_attribute("error.type", verdict)
-        span.set_status(StatusCode.ERROR)
+def end_span(span: Span, verdict: str | None, end: int) -> None:
+    """End it; red where there is a verdict, else untouched, as the specification asks of a library."""
+    try:
+        if verdict is not None:
+            span.set_attribute("error.type", verdict)
+            span.set_status(StatusCode.ERROR)
+        span.end(end)
+    except Exception:
+        _logger.exception("A span could not be ended")
 
 
 def end_attempts(ended: Sequence[Ended]) -> None:
     """End the spans of attempts at the times at which the attempts ended."""
     for span, verdict, end in ended:
-        try:
-            settle(span, verdict)
-            span.end(end)
-        except Exception:
-            _logger.exception("The span of an attempt could not be ended")
+        end_span(span, verdict, end)
 
 
 def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
@@ -161,6 +160,14 @@ def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
     for name, start, end, verdict, attempt, note in rows:
         context, offset = anchors.get(attempt) or anchors[0]
         attributes = {"toolcall.reason": note} if note else None
-        span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
-        settle(span, verdict)
-        span.end(end + offset)
+        try:
+            span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
+        except Exception:
+            _logger.exception("The span of a stage could not be begun")
+        else:
+            end_span(span, verdict, end + offset)
+
+
+def _text(value: object) -> str:
+    """As the wire can carry it: a lone surrogate makes an exporter drop the attribute."""
+    return str(value)[:_LONGEST_NAME].encode(errors="replace").decode()

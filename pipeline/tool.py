@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
 
+from .callables import docstring, parameters
 from .context import ToolContext
 from .definition import Effect, Expected, RunIn, Tool, ToolFailed, default_run_in, expected
 from .errors import SetupError
@@ -156,14 +156,14 @@ def _made(
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
         raise SetupError(f"{function!r} has no name of its own: give it name=")
-    parameters = list(inspect.signature(function).parameters.values())
-    if context and not parameters:
+    left = parameters(function)
+    if context and not left:
         raise SetupError(f"{name}: context=True wants a first parameter for the ToolContext")
-    for parameter in parameters[context:]:
+    for parameter in left[context:]:
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise SetupError(f"{name}: {parameter.name} is positional-only, and a model names its arguments")
     if description is None:
-        text = inspect.cleandoc(getattr(function, "__doc__", None) or "")
+        text = docstring(function)
         section = _SECTION.search(text)
         description = (text[: section.start()] if section else text).strip()
     kind: Any = ContextTool if context else FunctionTool
@@ -173,7 +173,7 @@ def _made(
         effect,
         description,
         expected(expect),
-        tuple(aliases),
+        aliases,
         run_in or default_run_in(function),
         context,
         verify_with,

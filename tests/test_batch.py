@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 from returns.result import Failure, Success
@@ -58,3 +60,29 @@ async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
     """With no room for a call nothing could run: that is the caller's mistake."""
     with pytest.raises(ValueError, match="limit is at least 1"):
         await gather(pipeline, [], 0)
+
+
+async def test_a_cancellation_that_is_nobodys_loses_no_outcome(anyio_backend: str) -> None:
+    """A tool that awaits what somebody else cancelled has failed; its siblings and their results have not."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def shared() -> None:
+        if anyio_backend == "asyncio":
+            raise asyncio.CancelledError
+        raise ValueError
+
+    @tools.tool(effect="read")
+    async def fine() -> int:
+        return 1
+
+    calls = [Call("shared"), Call("fine"), Call("shared"), Call("fine")]
+    outcomes = await gather(standard(tools), calls, 1)
+    assert outcomes == [Failure(Crashed()), Success(1), Failure(Crashed()), Success(1)]
+
+
+async def test_cancelling_many_calls_ends_them_all(pipeline: Pipeline) -> None:
+    """Cancellation of the whole passes, and is nobody's failure."""
+    with anyio.move_on_after(0.005) as scope:
+        await gather(pipeline, (Call("echo", {"n": 2}) for _ in range(100_000)), 2)
+    assert scope.cancelled_caught

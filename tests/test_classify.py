@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -82,6 +83,7 @@ BY_STATUS: list[tuple[Any, ToolError]] = [
     (200, Crashed()),
     (302, Crashed()),
     (600, Crashed()),
+    (HTTPStatus.SERVICE_UNAVAILABLE, Transient()),
     ("503", Crashed()),
     (True, Crashed()),
     (None, Crashed()),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, ParamSpec, TypeVar
 
+import anyio
+import attrs
 import pytest
 from returns.result import Failure, Success
 
@@ -33,6 +36,7 @@ from pipeline.testing import script
 from support import a_tool
 
 C = TypeVar("C", bound=Call)
+P = ParamSpec("P")
 
 
 async def log(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
@@ -153,6 +157,89 @@ async def test_an_unannotated_stage_is_accepted_anywhere() -> None:
         assert await standard(TOOLS).before(place, untyped).call("probe") == Success("done")
 
 
+class Methods:
+    """Stages may be methods and partials."""
+
+    async def wrap(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        return await call_next(call)
+
+    def check(self, call: ResolvedCall, limit: int = 3) -> ResolvedCall | Failure[Denied]:
+        return call if len(call.tool.name) > limit else Failure(Denied("check"))
+
+    async def async_check(self, call: Call) -> Call:
+        return call
+
+
+async def test_methods_and_partials_are_stages() -> None:
+    """A bound method or a partial stands where its annotations say, and is refused elsewhere."""
+    methods = Methods()
+    pipeline = standard(TOOLS).before("retry", methods.wrap).after("available", methods.check)
+    assert await pipeline.call("probe") == Success("done")
+    strict = standard(TOOLS).after("resolve", functools.partial(methods.check, limit=9), name="strict")
+    assert await strict.call("probe") == Failure(Denied("check"))
+    for stage in (methods.wrap, methods.check, functools.partial(methods.check, limit=1)):
+        with pytest.raises(SetupError, match="stands where there is a Call"):
+            standard(TOOLS).before("resolve", stage)
+    for not_a_check in (methods.async_check, functools.partial(methods.async_check)):
+        with pytest.raises(SetupError, match="a check does no I/O"):
+            standard(TOOLS).before("resolve", not_a_check)
+
+
+ANY_HANDLER: Any = Handler
+ANY_CALLABLE: Any = Callable
+
+
+def annotated(takes: Any, handler: Any = None) -> Any:
+    async def stage(call: Any, call_next: Any) -> Any:
+        return await call_next(call)
+
+    stage.__annotations__ = {"call": takes, "call_next": handler or ANY_HANDLER[Any], "return": Outcome}
+    return stage
+
+
+Constrained = TypeVar("Constrained", ResolvedCall, ValidCall)
+FINE: list[Any] = [
+    annotated(Call, ANY_CALLABLE[..., Awaitable[Outcome]]),
+    annotated(Call, ANY_CALLABLE[P, Awaitable[Outcome]]),
+    annotated(Call, Annotated[ANY_HANDLER[Call], "why"]),
+    annotated(Call, ANY_HANDLER[Call] | None),
+    annotated("Call"),
+    annotated("NoSuchName"),
+    annotated("no expression at all"),
+    annotated(Call | ValidCall),
+]
+LATE: list[Any] = [
+    annotated(Annotated[ValidCall, "why"]),
+    annotated(ResolvedCall | ValidCall),
+    annotated(Constrained),
+    annotated("ValidCall"),
+]
+
+
+@pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(FINE)])
+async def test_any_annotation_can_be_read(stage: Any) -> None:
+    """Annotations of any form are read or passed over: they never fail the set-up."""
+    assert await standard(TOOLS).before("resolve", stage).call("probe") == Success("done")
+
+
+@pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(LATE)])
+def test_a_phase_is_found_in_any_annotation(stage: Any) -> None:
+    """A union or a constrained variable asks for the least of its phases, and may not stand before that."""
+    with pytest.raises(SetupError, match="stands where there is a Call"):
+        standard(TOOLS).before("resolve", stage)
+
+
+def test_what_nobody_gives_is_refused() -> None:
+    """A stage with a keyword that must be given could not be called, and is refused."""
+
+    async def stage(call: Call, call_next: Handler[Call], *, tenant: str) -> Outcome:
+        return await call_next(call)
+
+    unmet: Any = stage
+    with pytest.raises(SetupError, match="wants tenant"):
+        standard(TOOLS).before("resolve", unmet)
+
+
 async def test_a_middleware_sees_what_its_phase_promises() -> None:
     """Inside of Validate a middleware reads tool and params without asking whether they are there."""
     seen: list[tuple[str, object]] = []
@@ -206,6 +293,10 @@ def nothing(call: Any) -> Any:
     return None
 
 
+async def nothing_later(call: Any, call_next: Any) -> Any:
+    return None
+
+
 async def a_string(call: Any, call_next: Any) -> Any:
     await call_next(call)
     return "done"
@@ -216,7 +307,7 @@ async def a_foreign_failure(call: Any, call_next: Any) -> Any:
 
 
 @pytest.mark.parametrize("traced", [True, False])
-@pytest.mark.parametrize("stage", [raises, raises_later, nothing, a_string, a_foreign_failure])
+@pytest.mark.parametrize("stage", [raises, raises_later, nothing, nothing_later, a_string, a_foreign_failure])
 async def test_a_bug_in_a_stage_is_a_crash_of_the_call(stage: Any, traced: bool) -> None:
     """A stage that raises, or answers with what is no Outcome, makes its call a Crashed, and nothing else."""
     pipeline = standard(TOOLS) if traced else standard(TOOLS).without("trace")
@@ -234,12 +325,82 @@ LOST: list[ToolError] = [TimedOut(1.0), Transient(), Transient(landed="yes")]
 @pytest.mark.parametrize("error", LOST)
 async def test_a_lost_side_effect_is_never_told_as_a_passing_failure(error: TimedOut | Transient) -> None:
     """For a mutating tool what may have landed comes out as OutcomeUnknown, with and without a Retry."""
-    tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("read", "read"))
+    tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("read", "read"), a_tool("outbox"))
     for pipeline in (standard(tools), standard(tools).without("retry")):
         outcome = await pipeline.replace("execute", script(Failure(error))).call("send")
         assert outcome == Failure(OutcomeUnknown(error, "outbox"))
     once = standard(tools, attempts=1).replace("execute", script(Failure(error)))
     assert await once.call("read") == Failure(error)
+
+
+async def test_a_closed_tool_to_check_with_is_not_named() -> None:
+    """Only what the model may call now is named to it, the tool to verify with included."""
+    tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("outbox"))
+    tools.disable("outbox")
+    outcome = await standard(tools).replace("execute", script(Failure(Transient()))).call("send")
+    assert outcome == Failure(OutcomeUnknown(Transient()))
+
+
+async def pass_on(call: C, call_next: Handler[C]) -> Outcome:
+    return await call_next(call)
+
+
+@pytest.mark.parametrize("without", ["retry", "trace", "classify"])
+async def test_a_stage_before_resolve_hides_no_lost_side_effect(without: str) -> None:
+    """Where the tool is found further in, what was lost is told all the same."""
+    tools = registry(a_tool("send", "mutating", fn=anyio.sleep_forever))
+    pipeline = standard(tools, timeout=0.1).without(without).before("resolve", pass_on)
+    expected = Failure(OutcomeUnknown(TimedOut(0.1)))
+    assert await pipeline.call("send") == expected
+    assert await pipeline.without("timeout").call("send", timeout=0.1) == expected
+    report = await pipeline.without("timeout").report(Call("send", timeout=0.1))
+    assert report.outcome == expected
+
+
+async def test_a_call_that_a_middleware_made_keeps_its_time_limit() -> None:
+    """A middleware may hand on a call of its own: a limit around it still knows whether the body began."""
+
+    async def own(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        return await call_next(Call(call.name).resolved(call.tool).validated(call.params))
+
+    async def rename(call: Call, call_next: Handler[Call]) -> Outcome:
+        return await call_next(Call(call.name.lower()))
+
+    runs: list[int] = []
+
+    async def send() -> None:
+        runs.append(1)
+        await anyio.sleep_forever()
+
+    tools = registry(a_tool("send", "mutating", fn=send))
+    expected = Failure(OutcomeUnknown(TimedOut(0.1)))
+    for pipeline in (standard(tools, timeout=0.1), standard(tools, timeout=0.1).without("trace")):
+        assert await pipeline.before("classify", own).call("send") == expected
+        assert (await pipeline.before("classify", own).report(Call("send"))).outcome == expected
+        assert await pipeline.without("timeout").before("resolve", rename).call("SEND", timeout=0.1) == expected
+    assert len(runs) == 6
+
+
+@attrs.frozen
+class Approved(ValidCall):
+    approver: str = ""
+
+
+async def test_a_phase_of_ones_own_keeps_its_fields() -> None:
+    """A subclass of a phase travels with its fields, with and without time limits and listeners."""
+    seen: list[str] = []
+
+    def approve(call: ValidCall) -> ValidCall:
+        return Approved(call.name, tool=call.tool, params=call.params, approver="ann")
+
+    async def look(call: Any, call_next: Any) -> Any:
+        seen.append(call.approver)
+        return await call_next(call)
+
+    pipeline = standard(TOOLS, timeout=5).after("validate", approve).after("timeout", look)
+    await pipeline.call("probe", timeout=5)
+    await pipeline.report(Call("probe"))
+    assert seen == ["ann", "ann"]
 
 
 async def test_what_did_not_land_stays_what_it_is() -> None:
@@ -272,6 +433,15 @@ async def test_run_calls_our_own_tool() -> None:
     assert await pipeline.run(add, 1, b=4) == Success(5)
     assert await pipeline.run(whose, "hat") == Success("hat of nobody")
     assert await pipeline.run(whose, thing="hat") == Success("hat of nobody")
+
+
+async def test_run_refuses_an_argument_given_twice() -> None:
+    """An argument given by place and by name, or one too many, is the caller's mistake and raises at once."""
+    tools = ToolRegistry()
+    add, _ = typed(tools)
+    for args, kwargs in (((1,), {"a": 2}), ((1, 2, 3), {})):
+        with pytest.raises(SetupError, match="add: "):
+            await standard(tools).run(add, *args, **kwargs)
 
 
 async def test_run_refuses_a_stranger() -> None:

@@ -13,17 +13,20 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     {"private"},
     {"errors"},
-    {"names", "problems"},
-    {"signature", "context"},
+    {"names", "problems", "callables"},
+    {"bridges", "context", "pydantic_problems", "schema_problems"},
+    {"signature"},
     {"params"},
     {"definition"},
     {"tool"},
+    {"marker"},
     {"call", "registry"},
     {"report", "log", "deadline"},
     {"stage"},
     {"chain"},
     {"compose"},
     {"batch", "telemetry", "messages", "testing"},
+    {"adapters"},
     {"later"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

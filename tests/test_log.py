@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from returns.result import Success
 
 from middlewares import standard
 from pipeline import Call, ToolFailed, ToolRegistry
@@ -88,8 +89,8 @@ async def test_arguments_are_not_logged(caplog: pytest.LogCaptureFixture) -> Non
         return a
 
     await standard(tools).call("add", {"a": "canary", "canary": 1})
-    assert caplog.records[0].getMessage().startswith("Tool 'add': validation: a (type)")
-    assert "canary" not in caplog.records[0].getMessage().replace("canary (additionalProperties)", "")
+    assert caplog.records[0].getMessage().startswith("Tool 'add': validation: 'a' (type)")
+    assert "canary" not in caplog.records[0].getMessage().replace("'canary' (additionalProperties)", "")
 
 
 class Fails(logging.Filter):
@@ -97,6 +98,32 @@ class Fails(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         raise RuntimeError
+
+
+async def test_bad_names_of_parameters_forge_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    """However many parameters a model invents, and whatever their names, the record is one line of bounded length."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def add(a: int) -> int:
+        return a
+
+    await standard(tools).call("add", {"x\nERROR forged": 1, "y" * 100_000: 1} | {f"z{n}": 1 for n in range(5_000)})
+    message = caplog.records[0].getMessage()
+    assert "\n" not in message
+    assert len(message) < 8_000
+    assert message.endswith("and 4983 more (call '')")
+
+
+@pytest.mark.parametrize("answer", [None, Success(1)])
+async def test_a_check_with_a_bug_is_logged(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """The crash of a call whose check answered with what is no call is in the log, under the call's own name."""
+
+    def check(call: Any) -> Any:
+        return answer
+
+    await standard(registry()).before("validate", check).call("probe")
+    assert caplog.records[0].getMessage() == "Tool 'probe': internal (call '')"
 
 
 @pytest.fixture
@@ -117,6 +144,8 @@ async def test_broken_logging_loses_no_outcome() -> None:
 
 UNCONFIGURED = """
 import anyio
+from returns.result import Success
+
 from middlewares import standard
 from pipeline import ToolRegistry
 tools = ToolRegistry()

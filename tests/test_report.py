@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import pickle
+import weakref
 from typing import Any
 
+import attrs
+import pytest
 from returns.result import Failure, Success
 
-from middlewares import Retry, standard
-from pipeline import Call, Crashed, RemoteCause, Repair, ToolContext, ToolRegistry, is_failure
-from support import a_tool
+from middlewares import Retry, Trace, standard
+from pipeline import (
+    Call,
+    Crashed,
+    RemoteCause,
+    Repair,
+    ResolvedCall,
+    ToolContext,
+    ToolRegistry,
+    ValidCall,
+    is_failure,
+)
+from support import Exported, a_tool
 
 
 def flaky() -> Any:
@@ -112,3 +127,64 @@ async def test_reports_pickle() -> None:
     assert isinstance(error.cause, RemoteCause)
     assert str(error.cause) == "ValueError (6 characters withheld)"
     assert copy.outcome == Failure(Crashed())
+
+
+async def test_a_report_that_was_given_out_does_not_grow() -> None:
+    """What a tool left behind does after its call is in no report of it."""
+    contexts: list[ToolContext] = []
+
+    async def keep(context: ToolContext) -> None:
+        contexts.append(context)
+
+    report = await standard(registry(a_tool(fn=keep, context=True))).report(Call("probe"))
+    contexts[0].progress(1)
+    assert report.progress == []
+
+
+async def test_a_traced_failure_keeps_nothing_alive(caplog: pytest.LogCaptureFixture) -> None:
+    """When the outcome of a traced call is gone, so is what its tool held: no cycle waits for the collector."""
+
+    class Held:
+        pass
+
+    held: list[weakref.ref[Held]] = []
+
+    async def fail() -> None:
+        local = Held()
+        held.append(weakref.ref(local))
+        raise ValueError
+
+    caplog.set_level(100, "toolcall_pipeline")  # a record keeps the exception that it tells of
+    pipeline = standard(registry(a_tool(fn=fail))).replace("trace", Trace(tracer_provider=Exported().provider))
+    gc.disable()
+    try:
+        await pipeline.call("probe")
+        assert held[0]() is None
+    finally:
+        gc.enable()
+
+
+def test_copies_are_as_good_as_the_original() -> None:
+    """A copied error keeps its cause, and a copied registry its tools."""
+    error = Crashed(ValueError("why"))
+    assert copy.copy(error).cause is copy.deepcopy(error).cause is error.cause
+
+
+@pytest.mark.parametrize("phase", [Call, ResolvedCall, ValidCall], ids=lambda phase: phase.__name__)
+def test_every_field_of_a_phase_travels(phase: type[Call]) -> None:
+    """What makes the next phase, or puts a report on a call, leaves no field behind."""
+    marks: dict[str, Any] = {field.name: object() for field in attrs.fields(phase)}
+    tool = a_tool()
+    if phase is not Call:
+        marks["tool"] = tool
+    call: Any = phase(**marks)
+    riding = call.riding("report", "marker")
+    made = [riding]
+    if phase is Call:
+        made.append(call.resolved(tool))
+    elif phase is ResolvedCall:
+        made.append(call.validated({}))
+    for other in made:
+        for field in attrs.fields(phase):
+            if not (other is riding and field.name in ("report", "marker")):
+                assert getattr(other, field.name) is getattr(call, field.name), field.name

@@ -6,15 +6,28 @@ import threading
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, standard
-from pipeline import Call, Effect, Outcome, OutcomeUnknown, TimedOut, ToolContext, ToolRegistry, Transient, is_failure
+from pipeline import (
+    Call,
+    Effect,
+    Outcome,
+    OutcomeUnknown,
+    TimedOut,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    is_failure,
+)
+from pipeline.marker import Marker, TooLateError
 from pipeline.testing import script
 from support import a_call, a_tool
 
-SOON = 0.02  # seconds
+SOON = 0.1  # seconds; long enough for a body to begin on a busy machine
 
 
 def registry(fn: Any, effect: Effect = "read", **options: Any) -> ToolRegistry:
@@ -145,3 +158,82 @@ async def test_no_error_is_lost_on_the_way() -> None:
     """A limit passes failures on as they are."""
     outcome: Outcome = Failure(Transient())
     assert await Timeout(60)(a_call(), script(outcome)) is outcome
+
+
+@pytest.mark.parametrize("seconds", [0, -3.0, float("nan")])
+@pytest.mark.parametrize("traced", [True, False])
+async def test_with_no_time_left_nothing_begins(seconds: float, traced: bool) -> None:
+    """A call whose time is up already does not run, and may be made again."""
+    runs: list[int] = []
+    pipeline = standard(registry(lambda: runs.append(1), "mutating"))
+    outcome = await (pipeline if traced else pipeline.without("trace")).call("probe", timeout=seconds)
+    assert outcome == Failure(TimedOut(0.0, landed="no"))
+    assert runs == []
+
+
+async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that comes to its body after the time is up does not begin it: its call may have been repeated."""
+    runs: list[int] = []
+    refused: list[bool] = []
+    late, over, begin = threading.Event(), threading.Semaphore(0), Marker.begin
+
+    def begin_late(marker: Marker, tool: Any) -> None:
+        late.wait(10)
+        try:
+            begin(marker, tool)
+        except TooLateError:
+            refused.append(True)
+            raise
+        finally:
+            over.release()
+
+    monkeypatch.setattr(Marker, "begin", begin_late)
+    pipeline = standard(registry(lambda: runs.append(1), "mutating"), timeout=SOON)
+    outcome = await pipeline.replace("retry", Retry(3, 0)).call("probe")
+    assert outcome == Failure(TimedOut(SOON, landed="no"))
+    late.set()
+    for _ in range(3):
+        assert await anyio.to_thread.run_sync(over.acquire, True, 10)
+    assert refused == [True, True, True]
+    assert runs == []
+
+
+async def test_a_second_attempt_may_be_the_one_that_runs_on() -> None:
+    """Of several attempts it is told whether one still runs, though an earlier one ended."""
+    release, seen = threading.Event(), list[int]()
+
+    def slow() -> None:
+        seen.append(1)
+        if len(seen) == 1:
+            raise ConnectionError
+        release.wait(10)
+
+    try:
+        pipeline = standard(registry(slow)).replace("retry", Retry(2, 0))
+        assert await pipeline.call("probe", timeout=SOON * 5) == Failure(TimedOut(SOON * 5, still_running=True))
+    finally:
+        release.set()
+
+
+LANDED: list[tuple[Any, str]] = [
+    (None, "yes"),
+    (ValueError(), "maybe"),
+    (ToolFailed("no"), "maybe"),
+    (ToolFailed("no", landed=True), "yes"),
+    (ToolFailed("no", landed=False), "no"),
+    (ToolFailed("no", kind="unavailable", landed=True), "yes"),
+    (ToolFailed("no", kind="validation"), "maybe"),
+    (ToolFailed("no", kind="transient", landed=False), "no"),
+]
+
+
+@pytest.mark.parametrize(("error", "landed"), [pytest.param(*row, id=str(n)) for n, row in enumerate(LANDED)])
+async def test_an_attempt_tells_whether_it_landed(error: Exception | None, landed: str) -> None:
+    """What the tool says of its side effect is in the attempt's row; of what it raised otherwise nobody knows."""
+
+    async def act() -> None:
+        if error is not None:
+            raise error
+
+    report = await standard(registry(act), attempts=1).report(Call("probe"))
+    assert [attempt.landed for attempt in report.attempts] == [landed]

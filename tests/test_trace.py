@@ -163,7 +163,7 @@ async def test_why_a_call_was_not_repeated() -> None:
 async def test_what_a_time_limit_cut_off_stands_before_it() -> None:
     """The stages that a time limit ended are cancelled, and the limit's own verdict comes after them."""
     exported = Exported()
-    pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.01))
+    pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.1))
     await pipeline.replace("retry", Retry(1)).call("probe")
     assert exported.tree.splitlines()[-4:] == [
         "  attempt probe ERROR error.type=timeout",
@@ -278,7 +278,7 @@ async def test_a_cancelled_call_is_recorded_as_cancelled() -> None:
     """Cancellation passes, and what it cut off is in the trace as cancelled, in its place."""
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever))
-    with anyio.move_on_after(0.01) as scope:
+    with anyio.move_on_after(0.1) as scope:
         await pipeline.call("probe")
     assert scope.cancelled_caught
     assert exported.tree == (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from typing_extensions import TypeIs
+
 from ..errors import (
     Crashed,
     Denied,
@@ -24,11 +26,23 @@ from ..errors import (
     UnknownTool,
 )
 
-_LONGEST_NAME = 100  # characters of a name that no tool has: the model knows what it wrote
+_LONGEST_NAME = 100  # characters of a name that nothing has: the model knows what it wrote
+_MOST_PROBLEMS = 20  # of one call; a list of a thousand wrong items has one cause
+_EVER = 10**6  # seconds; who is told of eleven days does not wait
+_FORMS = ("a string", "an array", "an object")  # beyond the type, they say nothing of what is wrong
 
 
-def say(error: ToolError) -> str:  # noqa: C901, PLR0912  # one case a kind is the whole point
+def say(error: ToolError) -> str:
     """What the model is told of an error; never empty, and never of what happened inside."""
+    return sendable(_said(error))
+
+
+def sendable(text: str) -> str:
+    """The text, with a question mark for each lone surrogate, which no wire could carry."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _said(error: ToolError) -> str:  # noqa: C901, PLR0912  # one case a kind is the whole point
     match error:
         case UnknownTool():
             return _unknown(error)
@@ -39,7 +53,7 @@ def say(error: ToolError) -> str:  # noqa: C901, PLR0912  # one case a kind is t
         case MalformedCall():
             return _malformed(error)
         case InvalidParams():
-            return "\n".join(map(_problem, error.problems)) or "Error: Invalid parameters."
+            return _invalid(error)
         case NeedsUserInput(question):
             return f"Question: {question}"
         case ResourceNotFound(message, details):
@@ -49,11 +63,10 @@ def say(error: ToolError) -> str:  # noqa: C901, PLR0912  # one case a kind is t
         case NeedsSetup(service, message):
             return f"Error: {message}" if message else _set_up(service)
         case TimedOut(after):
-            limit = "in time" if after is None else f"within {after:g} seconds"
+            limit = f"within {after:.6g} seconds" if _sayable(after) else "in time"
             return f"Error: The tool did not finish {limit}."
         case Transient():
-            when = "" if error.retry_after is None else f" Try again in {_seconds(error.retry_after)}."
-            return f"Error: The service is temporarily unavailable.{when}"
+            return f"Error: The service is temporarily unavailable.{_when(error.retry_after)}"
         case ExecutionFailed(message, details):
             return _with_suggestion(f"Error: {message}" if message else "Error: The tool failed.", details)
         case OutcomeUnknown():
@@ -66,14 +79,12 @@ def say(error: ToolError) -> str:  # noqa: C901, PLR0912  # one case a kind is t
 
 
 def _unknown(error: UnknownTool) -> str:
-    name = error.requested
-    lines = [f"Error: Tool '{name if len(name) <= _LONGEST_NAME else name[:_LONGEST_NAME] + '…'}' not found."]
+    lines = [f"Error: Tool '{_short(error.requested)}' not found."]
     if error.suggestions:
         lines.append(f"Did you mean: {', '.join(error.suggestions)}?")
     if error.available:
         lines.append(f"Available tools: {', '.join(error.available)}")
-    if error.suggestions or error.available:
-        lines.append("Please try again with one of the available tools.")
+    lines.append("Please try again with one of the available tools.")
     return "\n".join(lines)
 
 
@@ -84,8 +95,14 @@ def _malformed(error: MalformedCall) -> str:
     return f"Error: The arguments are not a JSON object: {error.reason}{where}."
 
 
+def _invalid(error: InvalidParams) -> str:
+    text = "\n".join(map(_problem, error.problems[:_MOST_PROBLEMS])) or "Error: Invalid parameters."
+    more = len(error.problems) - _MOST_PROBLEMS
+    return f"{text}\nError: And {more} more of these." if more > 0 else text
+
+
 def _problem(problem: Problem) -> str:
-    path, expected = problem.path, problem.expected
+    path, expected = _short(problem.path), problem.expected
     if problem.rule == "required":
         return f"Error: Missing required parameter: {path}\nPlease send {path}: {_ended(expected or 'a value')}"
     if problem.rule == "additionalProperties":
@@ -94,7 +111,7 @@ def _problem(problem: Problem) -> str:
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
     if problem.rule == "validator":  # the words of the tool's author
         return f"{where}: {expected}"
-    came = f", not {problem.got}" if problem.got else ""
+    came = f", not {problem.got}" if problem.got and (problem.rule == "type" or problem.got not in _FORMS) else ""
     return f"{where}: must be {expected}{came}"
 
 
@@ -110,6 +127,16 @@ def _ended(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-def _seconds(seconds: float) -> str:
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+
+
+def _sayable(seconds: float | None) -> TypeIs[float]:
+    return seconds is not None and abs(seconds) < _EVER  # neither is NaN, nor infinity
+
+
+def _when(seconds: float | None) -> str:
+    if not _sayable(seconds):
+        return ""
     whole = max(1, round(seconds))
-    return f"{whole} second{'' if whole == 1 else 's'}"
+    return f" Try again in {whole} second{'' if whole == 1 else 's'}."

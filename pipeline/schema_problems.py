@@ -1,0 +1,63 @@
+"""What jsonschema-rs found wrong, as `Problem`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jsonschema_rs import ValidationError
+
+from . import problems
+from .errors import InvalidParams, Problem
+
+
+def of_jsonschema(
+    errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Mapping[str, Any]
+) -> InvalidParams:
+    """All that jsonschema-rs found, the branches of one union told as one problem."""
+    told = [problem for each in errors for problem in _problems(each, arguments, schema)]
+    return InvalidParams(tuple(dict.fromkeys(told) if len(told) > 1 else told))
+
+
+def _problems(each: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
+    rule, facts = each.kind.name, each.kind.as_dict()
+    parts = list(each.instance_path)
+    path = problems.spelt(parts)
+    if rule == "required":
+        missing = [*parts, str(facts["property"])]
+        return [Problem(problems.spelt(missing), rule, problems.wanted(schema, missing))]
+    value = problems.at(arguments, parts)  # each.instance has been through a language without NaN
+    if rule in ("additionalProperties", "unevaluatedProperties"):
+        allowed = problems.declared(schema, parts)
+        return [
+            Problem(problems.spelt([*parts, name]), rule, allowed, problems.got(problems.at(value, [name])))
+            for name in facts["unexpected"]
+        ]
+    if facts.get("context"):  # anyOf, oneOf
+        branches = [
+            [problem for error in branch for problem in _problems(error, arguments, schema)]
+            for branch in facts["context"]
+        ]
+        return problems.one_of(parts, branches, value)
+    if rule in problems.LIMITS:
+        came = problems.got(value) if rule.endswith("imum") else problems.size(value)
+        return [Problem(path, rule, problems.limit(rule, facts["limit"]), came)]
+    return [Problem(path, rule, _expected(rule, facts), problems.got(value))]
+
+
+def _expected(rule: str, facts: Mapping[str, Any]) -> str:
+    if rule == "type":
+        return problems.nouns(facts["types"])
+    if rule == "enum":
+        return problems.options(facts["options"])
+    if rule == "const":
+        return problems.options([facts["expected_value"]])
+    if rule == "pattern":
+        return f"text that matches {facts['pattern']}"
+    if rule == "multipleOf":
+        return f"a multiple of {facts['multiple_of']}"
+    if rule == "uniqueItems":
+        return "an array without repeats"
+    if rule == "falseSchema":
+        return "left out"
+    return "as its schema says"

@@ -1,0 +1,399 @@
+"""Problems: what is wrong with bad arguments, told alike by two validators, all of it at once."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+from uuid import UUID
+
+import pytest
+from pydantic import UUID4, AfterValidator, Field, HttpUrl, PastDate
+from pydantic_core import PydanticKnownError
+from pydantic_core.core_schema import ErrorType
+from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
+
+from pipeline import InvalidParams, Problem, Tool, say, tool
+from support import nothing
+
+WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
+    "enum": (Color, "RED", ("x", "enum", "'red' or 'blue'", "a string")),
+    "enum of numbers": (Level, 3, ("x", "enum", "1 or 2", "3")),
+    "boolean for an enum of numbers": (Level, True, ("x", "enum", "1 or 2", "true")),
+    "float for an enum of numbers": (Level, 1.0, ("x", "enum", "1 or 2", "1.0")),
+    "literal": (Literal["a", 1, True], "b", ("x", "enum", "'a', 1 or true", "a string")),
+    "boolean for a literal": (Literal[1, 2], True, ("x", "enum", "1 or 2", "true")),
+    "number for a literal": (Literal[True], 1, ("x", "enum", "true", "1")),
+    "None": (None, 0, ("x", "type", "null", "0")),
+    "date": (date, "soon", ("x", "format", "a valid date in the format YYYY-MM-DD", "a string")),
+    "number for a date": (date, 1700000000, ("x", "type", "a valid date", "1700000000")),
+    "number for a datetime": (datetime, 1700000000, ("x", "type", "a valid datetime", "1700000000")),
+    "duration": (timedelta, "soon", ("x", "format", "a valid duration", "a string")),
+    "UUID": (UUID, "7", ("x", "format", "a valid UUID", "a string")),
+    "path": (Path, 7, ("x", "type", "a string", "7")),
+    "decimal": (Decimal, "many", ("x", "format", "a valid decimal", "a string")),
+    "URL": (HttpUrl, "example", ("x", "format", "a valid URL", "a string")),
+    "URL of another scheme": (
+        HttpUrl,
+        "ftp://example.invalid",
+        ("x", "format", "a URL that begins with 'http' or 'https'", "a string"),
+    ),
+    "UUID of another version": (UUID4, str(UUID(int=7)), ("x", "format", "a UUID of version 4", "a string")),
+    "future": (PastDate, "2999-01-01", ("x", "format", "in the past", "a string")),
+    "digits of a decimal": (
+        Annotated[Decimal, Field(max_digits=2)],
+        "1.234",
+        ("x", "format", "a value with no more than 2 digits in total", "a string"),
+    ),
+    "short tuple": (tuple[int, str, str], [1], ("x", "minItems", "an array of at least 3 items", "1")),
+    "long tuple": (tuple[int, str], [1, "a", 2], ("x", "maxItems", "an array of at most 2 items", "3")),
+    "in a tuple": (tuple[int, ...], [1, "2"], ("x[1]", "type", "an integer", "a string")),
+    "set": (set[int], {}, ("x", "type", "an array", "an object")),
+    "list": (list[int], 1, ("x", "type", "an array", "1")),
+    "dict": (dict[str, int], [], ("x", "type", "an object", "an array")),
+    "in a dict": (dict[str, int], {"a": None}, ("x.a", "type", "an integer", "null")),
+    "key of a dict": (dict[int, str], {"a": ""}, ("x.a", "format", "a valid integer", "a string")),
+    "dataclass": (Point, [], ("x", "type", "an object", "an array")),
+    "in a dataclass": (Point, {"x": "1"}, ("x.x", "type", "an integer", "a string")),
+    "missing in a dataclass": (Point, {}, ("x.x", "required", "an integer", "")),
+    "unknown in a dataclass": (Point, {"x": 1, "y": 2}, ("x.y", "additionalProperties", "x, label, tags", "2")),
+    "deep in dataclasses": (list[Point], [{"x": 1}, {"x": 1, "tags": [1]}], ("x[1].tags[0]", "type", "a string", "1")),
+    "unknown in a typed dict": (Options, {"depth": 1, "d": 1}, ("x.d", "additionalProperties", "depth, follow", "1")),
+    "attrs": (Span, 3, ("x", "type", "an object", "3")),
+    "in attrs": (Span, {"start": 1, "end": "2"}, ("x.end", "type", "an integer", "a string")),
+    "private name in attrs": (
+        Span,
+        {"start": 1, "_end": 2},
+        ("x._end", "additionalProperties", "start, end, unit, size, notes", "2"),
+    ),
+    "deep in attrs": (Node, {"name": "a", "children": [{}]}, ("x.children[0].name", "required", "a string", "")),
+    "validator of attrs": (
+        Span,
+        {"start": 1, "unit": "page"},
+        ("x", "validator", "'unit' must be in ['line', 'byte'] (got 'page')", "an object"),
+    ),
+    "another validator of attrs": (
+        Span,
+        {"start": 1, "size": 0},
+        ("x", "validator", "'size' must be > 0: 0.0", "an object"),
+    ),
+    "ValueError in attrs": (Picky, {"name": "value"}, ("x", "validator", "name is taken", "an object")),
+    "TypeError in attrs": (
+        Picky,
+        {"name": "type"},
+        ("x", "validator", "it does not pass the tool's own check", "an object"),
+    ),
+    "validator of a model": (Model, {"title": " "}, ("x.title", "validator", "File path cannot be empty", "a string")),
+    "assertion of a model": (
+        Model,
+        {"title": "assert"},
+        ("x.title", "validator", "it does not pass the tool's own check", "a string"),
+    ),
+    "custom error of a model": (Model, {"title": "custom"}, ("x.title", "validator", "it is one of mine", "a string")),
+    "several arguments": (Model, {"title": "several"}, ("x.title", "validator", "the first of several", "a string")),
+    "the whole model": (Model, {"title": "ten"}, ("x", "validator", "ten wants 10", "an object")),
+    "limit in a model": (Model, {"title": "a", "count": -1}, ("x.count", "minimum", "at least 0", "-1")),
+    "unknown tag": (
+        Annotated[Cat | Dog, Field(discriminator="kind")],
+        {"kind": "cow"},
+        ("x.kind", "enum", "'cat' or 'dog'", "a string"),
+    ),
+    "no tag": (
+        Annotated[Cat | Dog, Field(discriminator="kind")],
+        {"lives": 9},
+        ("x.kind", "required", "'cat' or 'dog'", ""),
+    ),
+    "in a tagged union": (
+        Annotated[Cat | Dog, Field(discriminator="kind")],
+        {"kind": "cat", "lives": "9"},
+        ("x.lives", "type", "an integer", "a string"),
+    ),
+    "named tuple": (Pair, ["1"], ("x[0]", "type", "an integer", "a string")),
+}
+
+
+@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in WRONG.items()])
+def test_each_type_says_what_it_wants(hint: Any, sent: Any, told: tuple[str, str, str, str]) -> None:
+    """A wrong value is one problem: where, which rule of JSON Schema, what is wanted, what came; no class name."""
+    found = problem(taking(hint), sent)
+    assert (found.path, found.rule, found.expected, found.got) == told
+
+
+LIMITS: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
+    "ge": (Annotated[int, Field(ge=1)], 0, ("minimum", "at least 1", "0")),
+    "gt": (Annotated[float, Field(gt=0)], 0.0, ("exclusiveMinimum", "greater than 0", "0.0")),
+    "le": (Annotated[int, Field(le=5)], 6, ("maximum", "at most 5", "6")),
+    "lt": (Annotated[int, Field(lt=5)], 5, ("exclusiveMaximum", "less than 5", "5")),
+    "multiple": (Annotated[int, Field(multiple_of=3)], 4, ("multipleOf", "a multiple of 3", "4")),
+    "short text": (Annotated[str, Field(min_length=1)], "", ("minLength", "at least 1 character long", "0")),
+    "long text": (Annotated[str, Field(max_length=3)], "abcd", ("maxLength", "at most 3 characters long", "4")),
+    "pattern": (Annotated[str, Field(pattern="^a")], "b", ("pattern", "text that matches ^a", "a string")),
+    "few items": (
+        Annotated[list[int], Field(min_length=2)],
+        [1],
+        ("minItems", "an array of at least 2 items", "1"),
+    ),
+    "many items": (Annotated[list[int], Field(max_length=1)], [1, 2], ("maxItems", "an array of at most 1 item", "2")),
+}
+
+
+@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in LIMITS.items()])
+def test_limits_are_told_alike_by_both_validators(hint: Any, sent: Any, told: tuple[str, str, str]) -> None:
+    """A function's limit and the same limit in a raw schema are broken with the same words."""
+    of_function = taking(hint)
+    assert problem(of_function, sent) == Problem("x", *told)
+    assert problem(raw(of_function.definition()["parameters"]["properties"]["x"]), sent) == Problem("x", *told)
+
+
+def many(a: int, b: str, c: list[int], d: Point, e: date | None = None, f: Literal["x", "y"] = "x") -> None:
+    """Do it, with a said about one.
+
+    Parameters:
+        a: The first.
+    """
+
+
+BAD = {"b": 1, "c": [1, "2", None], "d": {"x": "1", "z": 0}, "e": "soon", "f": "z", "g": True}
+ALL_WRONG = (
+    Problem("a", "required", "an integer (The first)"),
+    Problem("b", "type", "a string", "1"),
+    Problem("c[1]", "type", "an integer", "a string"),
+    Problem("c[2]", "type", "an integer", "null"),
+    Problem("d.x", "type", "an integer", "a string"),
+    Problem("d.z", "additionalProperties", "x, label, tags", "0"),
+    Problem("f", "enum", "'x' or 'y'", "a string"),
+    Problem("g", "additionalProperties", "a, b, c, d, e, f", "true"),
+)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    """A model that made five mistakes reads five: each with its path, its rule, what is wanted and what came."""
+    of_date = Problem("e", "format", "a valid date in the format YYYY-MM-DD", "a string")
+    assert set(both(tool(many), BAD).problems) == {*ALL_WRONG, of_date}
+
+
+def test_raw_schemas_tell_the_same_problems() -> None:
+    """The same schema, handed in as it is, finds the same and says it in the same words; a format is no rule there."""
+    made = Tool.from_schema(name="probe", parameters=tool(many).definition()["parameters"], handler=nothing)
+    assert set(both(made, BAD).problems) == set(ALL_WRONG)
+
+
+def test_a_missing_parameter_is_told_in_the_words_of_its_schema() -> None:
+    """What a missing parameter should hold: its values, its type or types, and its description."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "mode": {"enum": ["r", "w", None]},
+            "kind": {"const": 1},
+            "path": {"type": "string", "description": "Where it is."},
+            "size": {"type": ["integer", "null"]},
+            "either": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/point"}, {"type": "string"}]},
+            "point": {"$ref": "#/$defs/point"},
+            "old": {"$ref": "#/definitions/old"},
+            "ring": {"$ref": "#/$defs/ring"},
+            "any": {},
+            "yes": True,
+        },
+        "$defs": {"point": {"type": "object"}, "ring": {"oneOf": [{"$ref": "#/$defs/ring"}]}},
+        "definitions": {"old": {"type": "boolean"}},
+    }
+    schema["required"] = [*schema["properties"], "undeclared"]
+    made = Tool.from_schema(name="probe", parameters=schema, handler=nothing)
+    assert {each.path: each.expected for each in both(made, {}).problems} == {
+        "mode": "'r', 'w' or null",
+        "kind": "1",
+        "path": "a string (Where it is)",
+        "size": "an integer or null",
+        "either": "a string or an object",
+        "point": "an object",
+        "old": "a boolean",
+        "ring": "a value",
+        "any": "a value",
+        "yes": "a value",
+        "undeclared": "a value",
+    }
+
+
+AT_LEAST_ONE: Any = Annotated[int, Field(ge=1)]
+UNIONS: dict[str, tuple[Any, Any, list[tuple[str, str, str]]]] = {
+    "of plain types": (int | str, 1.5, [("x", "type", "an integer or a string")]),
+    "of a list and its item": (list[int] | int, "a", [("x", "type", "an array or an integer")]),
+    "inside the branch that fits": (list[int] | int, ["a"], [("x[0]", "type", "an integer")]),
+    "with a literal": (Literal["a"] | int, 1.5, [("x", "anyOf", "'a' or an integer")]),
+    "limit of the branch that fits": (AT_LEAST_ONE | None, 0, [("x", "minimum", "at least 1")]),
+    "of a model and a number": (int | Model, {"title": 1}, [("x.title", "type", "a string")]),
+    "of models, the nearest": (Cat | Dog, {"kind": "dog"}, [("x.breed", "required", "a value")]),
+    "of models, none nearer": (
+        Cat | Dog,
+        {},
+        [("x", "anyOf", "one of the forms that its schema allows")],
+    ),
+    "of attrs and null": (Span | None, {"start": "1"}, [("x.start", "type", "an integer")]),
+    "in a list": (list[int | None], [1, "a"], [("x[1]", "type", "an integer")]),
+    "of lists": (list[int | str] | bool, [1, None], [("x[1]", "type", "an integer or a string")]),
+    "of dates and numbers": (
+        date | int,
+        "soon",
+        [("x", "anyOf", "a valid date in the format YYYY-MM-DD or an integer")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in UNIONS.items()])
+def test_a_union_is_told_as_one(hint: Any, sent: Any, told: list[tuple[str, str, str]]) -> None:
+    """Of the branches that were tried, the one that the value meant speaks; or all of them in one line."""
+    found = both(taking(hint), {"x": sent})
+    assert [(each.path, each.rule, each.expected) for each in found.problems] == told
+
+
+RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = {
+    "of plain types": ({"type": ["integer", "string"]}, 1.5, [("x", "type", "an integer or a string")]),
+    "any of plain types": (
+        {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        1.5,
+        [("x", "type", "an integer or a string")],
+    ),
+    "optional object": (
+        {"anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"type": "null"}]},
+        {"a": 1},
+        [("x.a", "type", "a string")],
+    ),
+    "one of constants": ({"oneOf": [{"const": "a"}, {"const": None}]}, "b", [("x", "const", "'a' or null")]),
+    "none nearer": (
+        {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]},
+        {},
+        [("x", "anyOf", "one of the forms that its schema allows")],
+    ),
+    "nested": (
+        {"anyOf": [{"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"type": "boolean"}]},
+        "a",
+        [("x", "type", "an integer or null or a boolean")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "told"), [pytest.param(*row, id=name) for name, row in RAW_UNIONS.items()])
+def test_a_union_in_a_raw_schema_is_told_as_one(
+    schema: dict[str, Any], sent: Any, told: list[tuple[str, str, str]]
+) -> None:
+    """So it is for `anyOf`, `oneOf` and a list of types."""
+    found = both(raw(schema), {"x": sent})
+    assert [(each.path, each.rule, each.expected) for each in found.problems] == told
+
+
+RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
+    "enum": ({"enum": ["a", None, 1]}, "b", ("x", "enum", "'a', null or 1", "a string")),
+    "const": ({"const": "a"}, 1, ("x", "const", "'a'", "1")),
+    "uniqueItems": ({"uniqueItems": True}, [1, 1], ("x", "uniqueItems", "an array without repeats", "an array")),
+    "minProperties": ({"minProperties": 1}, {}, ("x", "minProperties", "an object of at least 1 entry", "0")),
+    "maxProperties": ({"maxProperties": 0}, {"a": 1}, ("x", "maxProperties", "an object of at most 0 entries", "1")),
+    "items": ({"items": {"type": "string"}}, ["a", 1], ("x[1]", "type", "a string", "1")),
+    "false": ({"properties": {"a": False}}, {"a": 1}, ("x.a", "falseSchema", "left out", "1")),
+    "not": ({"not": {"type": "null"}}, None, ("x", "not", "as its schema says", "null")),
+    "contains": ({"contains": {"type": "null"}}, [1], ("x", "contains", "as its schema says", "an array")),
+    "propertyNames": (
+        {"propertyNames": {"maxLength": 1}},
+        {"ab": 1},
+        ("x", "propertyNames", "as its schema says", "an object"),
+    ),
+    "if": ({"if": {"type": "integer"}, "then": {"minimum": 3}}, 1, ("x", "minimum", "at least 3", "1")),
+    "allOf": ({"allOf": [{"type": "integer"}, {"minimum": 3}]}, 1, ("x", "minimum", "at least 3", "1")),
+    "dependentRequired": ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, ("x.b", "required", "a value", "")),
+    "unevaluatedProperties": (
+        {"properties": {"a": {}}, "unevaluatedProperties": False},
+        {"a": 1, "b": 2},
+        ("x.b", "unevaluatedProperties", "a", "2"),
+    ),
+    "reference": ({"$ref": "#/$defs/n"}, "1", ("x", "type", "an integer", "a string")),
+    "draft 7 reference": ({"$ref": "#/definitions/n"}, "1", ("x", "type", "an integer", "a string")),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "told"), [pytest.param(*row, id=name) for name, row in RAW.items()])
+def test_each_keyword_of_json_schema_is_a_rule(
+    schema: dict[str, Any], sent: Any, told: tuple[str, str, str, str]
+) -> None:
+    """What a raw schema forbids is told by its keyword."""
+    found = problem(
+        raw(schema, **{"$defs": {"n": {"type": "integer"}}, "definitions": {"n": {"type": "integer"}}}), sent
+    )
+    assert (found.path, found.rule, found.expected, found.got) == told
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+CONTEXTS: list[dict[str, Any] | None] = [
+    {
+        "class_name": "Secret",
+        "date": "x",
+        "discriminator": "'kind'",
+        "encoding": "utf8",
+        "encoding_error": "bad",
+        "error": "inner",
+        "expected": "'a' or 'b'",
+        "expected_schemes": "'http'",
+        "expected_tags": "'a', 'b'",
+        "expected_version": 4,
+        "field_name": "f",
+        "field_type": "List",
+        "ge": 1,
+        "gt": 1,
+        "le": 1,
+        "lt": 1,
+        "max_digits": 1,
+        "max_length": 1,
+        "decimal_places": 1,
+        "whole_digits": 1,
+        "actual_length": 3,
+        "min_length": 1,
+        "method_name": "m",
+        "multiple_of": 2,
+        "name": "n",
+        "pattern": "^a",
+        "tag": "t",
+        "tz_actual": 2,
+        "tz_expected": 1,
+    },
+    {"class": "Secret", "error": "inner", "attribute": "a"},
+    None,
+]
+
+
+def known_error(kind: Any) -> PydanticKnownError:
+    """An error of pydantic's own, with whatever facts it asks for."""
+    for context in CONTEXTS:
+        try:
+            made = PydanticKnownError(kind, context)
+            made.message()
+        except TypeError:
+            continue
+        return made
+    raise AssertionError(f"pydantic's {kind} wants other facts")
+
+
+@pytest.mark.parametrize("kind", get_args(ErrorType))
+@pytest.mark.parametrize("value", ["a", 1, None], ids=repr)
+def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
+    """Whatever it comes upon, a model reads what is wanted, without pydantic's phrases, class names and links."""
+
+    def fail(_: object) -> object:
+        raise known_error(kind)
+
+    found = taking(Annotated[Any, AfterValidator(fail)]).parse({"x": value})
+    assert isinstance(found, InvalidParams)
+    text = say(found)
+    assert text.startswith("Error: ")
+    assert not [phrase for phrase in ("Input", "://", "pydantic", "Secret", "python") if phrase in text]
+
+
+@pytest.mark.parametrize(("hint", "sent"), [pytest.param(*row[:2], id=name) for name, row in WRONG.items()])
+def test_no_text_holds_what_is_inside(hint: Any, sent: Any) -> None:
+    """No class name, no phrase of a validator and no link reaches a model."""
+    text = say(both(taking(hint), {"x": sent}))
+    assert text.startswith("Error: ")
+    inside = ("Input should", "https://", "pydantic", "Attribute(", "secret", *(cls.__name__ for cls in CLASSES))
+    assert not [phrase for phrase in inside if phrase in text]
+
+
+CLASSES = (Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span)

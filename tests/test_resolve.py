@@ -1,0 +1,399 @@
+"""Resolve: the name that a model wrote becomes a tool by rules that never guess, or a failure that helps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from returns.result import Failure
+
+from middlewares import Resolve
+from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
+from pipeline.names import Spelling, canonical, closest, without_noise
+from support import a_tool
+
+
+def holding(*names: str, effect: Effect = "read", **effects: Effect) -> ToolRegistry:
+    """A registry with tools of those names, of one effect or each of its own."""
+    tools = ToolRegistry()
+    for name in names:
+        tools.register(a_tool(name, effect))
+    for name, its_own in effects.items():
+        tools.register(a_tool(name, its_own))
+    return tools
+
+
+def ran(tools: ToolRegistry, name: Any, *, canonical_names: bool = False) -> str | None:
+    """The name of the tool that a call of that name would run; None for a failure."""
+    found = Resolve(tools, canonical_names=canonical_names)(Call(name))
+    return found.tool.name if isinstance(found, ResolvedCall) else None
+
+
+def refused(tools: ToolRegistry, name: Any, resolve: Resolve | None = None) -> UnknownTool:
+    """What a model is told that wrote that name."""
+    found = (resolve or Resolve(tools))(Call(name))
+    assert isinstance(found, Failure)
+    error: UnknownTool = found.failure()
+    return error
+
+
+# --- names that are taken ---------------------------------------------------------------------------------------------
+
+TAKEN: dict[str, tuple[str, str, str | None]] = {
+    "exact": ("read_file", "read_file", None),
+    "alias": ("cat", "read_file", "alias"),
+    "control token": ("read_file<|channel|>commentary", "read_file", "transport_noise"),
+    "cut control token": ("read_file<|channel", "read_file", "transport_noise"),
+    "several tokens": ("read_file<|end|><|start|>assistant<|channel|>final", "read_file", "transport_noise"),
+    "token before": ("<|start|>read_file", "read_file", "transport_noise"),
+    "prefix": ("functions.read_file", "read_file", "transport_noise"),
+    "quotes": ('"read_file"', "read_file", "transport_noise"),
+    "blanks": ("  read_file\n", "read_file", "transport_noise"),
+    "backquotes and prefix": ("`functions.read_file` ", "read_file", "transport_noise"),
+    "alias under noise": ("functions.cat", "read_file", "transport_noise"),
+    "another tool's dots": ("functions.fs.list", "fs.list", "transport_noise"),
+}
+
+
+@pytest.mark.parametrize("canonical_names", [False, True])
+@pytest.mark.parametrize(("sent", "name", "rule"), [pytest.param(*row, id=key) for key, row in TAKEN.items()])
+def test_a_name_that_is_sure_is_taken(sent: str, name: str, rule: str | None, canonical_names: bool) -> None:
+    """Exact, then a declared alias, then without transport noise; what was changed is one entry of the ledger."""
+    tools = holding("fs.list")
+    tools.register(a_tool("read_file", aliases=("cat",)))
+    found = Resolve(tools, canonical_names=canonical_names)(Call(sent, {"a": 1}, id="c1"))
+    assert isinstance(found, ResolvedCall)
+    assert found.tool is tools.tools[name]
+    assert found.repairs == (() if rule is None else (Repair("name", rule, sent, name),))
+    assert (found.name, found.arguments, found.id) == (sent, {"a": 1}, "c1")
+
+
+def test_an_exact_name_goes_before_all_else() -> None:
+    """A tool whose very name looks like noise is found under that name."""
+    tools = holding("functions.read", "read", '"read"')
+    assert [ran(tools, name) for name in tools.tools] == list(tools.tools)
+
+
+@pytest.mark.parametrize("sent", ["", " ", "functions.", "<|channel|>", '""', "<|<|"])
+def test_what_is_all_noise_is_nothing(sent: str) -> None:
+    """A name of which nothing is left names no tool."""
+    assert ran(holding("read"), sent, canonical_names=True) is None
+
+
+class Named(str):
+    """A text of the caller's own kind."""
+
+    __slots__ = ()
+
+
+class Hostile:
+    """Raises on being looked up."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "name", [None, 7, 1.5, b"read", ["read"], {"name": "read"}, {1}, object(), Hostile(), ..., True], ids=type
+)
+def test_a_name_of_another_type_is_unknown(name: object) -> None:
+    """What is no text names no tool; the model is told so, and of what there is."""
+    error = refused(holding("read"), name)
+    assert error == UnknownTool("", (), ("read",))
+
+
+def test_a_text_of_another_kind_is_text() -> None:
+    """A subclass of str is read like any other text."""
+    assert ran(holding("read"), Named("read")) == "read"
+    assert refused(holding("read"), Named("raed")).requested == "raed"
+    assert refused(holding("read"), Named("raed")).suggestions == ("read",)
+
+
+@pytest.mark.parametrize("name", ["x" * 10_000, "read_" * 2_000, "<|" * 5_000, "a.b_" * 2_500, "\ud800" * 10_000])
+def test_a_name_of_ten_kilobytes_is_unknown(name: str) -> None:
+    """However long a name is, and of what, it is a failure like any other, and not kept in memory."""
+    tools = holding("read", "write")
+    resolve = Resolve(tools, canonical_names=True)
+    first = refused(tools, name, resolve)
+    assert first.requested == name
+    assert refused(tools, name, resolve) is not first
+
+
+# --- what the model is told -------------------------------------------------------------------------------------------
+
+FILES = ("read_file", "write_file", "list_files", "delete_file", "search_web", "github__create_issue", "send_email")
+HINTS: dict[str, tuple[str, str]] = {
+    "typo": ("raed_file", "read_file"),
+    "two typos": ("raed_flie", "read_file"),
+    "case": ("ReadFile", "read_file"),
+    "dashes": ("read-file", "read_file"),
+    "squashed": ("readfile", "read_file"),
+    "swapped": ("file_read", "read_file"),
+    "plural": ("read_files", "read_file"),
+    "prefix left out": ("create_issue", "github__create_issue"),
+    "another prefix": ("gitlab__create_issue", "github__create_issue"),
+    "prefix added": ("mcp__send_email", "send_email"),
+    "end cut off": ("send_em", "send_email"),
+    "beginning cut off": ("issue", "github__create_issue"),
+    "under noise": ("functions.raed_file<|channel|>", "read_file"),
+}
+
+
+@pytest.mark.parametrize(("sent", "meant"), [pytest.param(*row, id=key) for key, row in HINTS.items()])
+def test_a_near_name_is_suggested_first_and_not_run(sent: str, meant: str) -> None:
+    """A misspelt name is a hint for the model, best first; it runs nothing."""
+    error = refused(holding(*FILES), sent)
+    assert error.suggestions[0] == meant
+    assert len(error.suggestions) <= 3
+    assert error.requested == sent
+
+
+@pytest.mark.parametrize("sent", ["", "x", "zzz", "get_weather", "transfer_money", "计算", "🙂", "commentary", "()"])
+def test_nothing_near_is_no_suggestion(sent: str) -> None:
+    """A hint that fits nothing misleads: there is none."""
+    assert refused(holding(*FILES), sent).suggestions == ()
+
+
+def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
+    """Where servers share a tool's name, the one whose whole name is nearest comes first."""
+    tools = holding(*(f"{server}.buy" for server in ("concert_ticket", "musical_ticket", "train_ticket", "stock")))
+    assert refused(tools, "tools.train_ticket.buy").suggestions[0] == "train_ticket.buy"
+    many = holding(*(f"{letter}_shop.buy" for letter in "abcdefghijklmnop"), "train_ticket.buy")
+    assert refused(many, "tools.train_ticket.buy").suggestions[0] == "train_ticket.buy"
+
+
+@pytest.mark.parametrize(
+    ("names", "sent", "suggestions"),
+    [
+        pytest.param(("invest_money", "withdraw"), "invest", ("invest_money",), id="beginning"),
+        pytest.param(("investment_invest", "investment_withdraw"), "invest", ("investment_invest",), id="whole word"),
+        pytest.param(("invest_a", "invest_b"), "invest", ("invest_a", "invest_b"), id="several, near as well"),
+        pytest.param(("invest_money_now", "invest_time_today"), "invest", (), id="several, and not near"),
+        pytest.param(("get_weather", "set_alarm"), "get", (), id="too short to say anything"),
+    ],
+)
+def test_a_part_of_a_name_is_found_if_it_is_one_tools(
+    names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]
+) -> None:
+    """A name that was cut short is suggested where only one tool's name begins with it, or holds its words."""
+    assert refused(holding(*names), sent).suggestions == suggestions
+
+
+def test_only_what_is_callable_is_named() -> None:
+    """Neither suggestions nor the list name a tool that is closed, or that a view leaves out."""
+    tools = holding("read_file", "read_files", "read_filex")
+    tools.disable("read_file")
+    tools.pause("read_files")
+    error = refused(tools, "raed_file")
+    assert (error.suggestions, error.available) == (("read_filex",), ("read_filex",))
+    tools.enable("read_file")
+    error = refused(tools.view({"read_file", "read_files"}), "raed_file")
+    assert (error.suggestions, error.available) == (("read_file",), ("read_file",))
+
+
+@pytest.mark.parametrize(("count", "listed"), [(0, 0), (1, 1), (20, 20), (21, 0), (500, 0)])
+def test_a_short_list_is_told_whole(count: int, listed: int) -> None:
+    """Up to twenty callable tools are listed, in their order; more are not."""
+    names = [f"tool_{place}" for place in range(count)]
+    assert refused(holding(*names), "xyz").available == tuple(names[:listed])
+
+
+def test_what_is_closed_does_not_count() -> None:
+    """A list that is too long becomes short when tools are closed."""
+    tools = holding(*(f"tool_{place}" for place in range(21)))
+    tools.disable("tool_0")
+    assert len(refused(tools, "xyz").available) == 20
+
+
+# --- the opt-in: canonical names --------------------------------------------------------------------------------------
+
+CANONICAL: dict[str, tuple[tuple[str, ...], str, str | None]] = {
+    "case": (("read_file",), "READ_FILE", "read_file"),
+    "dashes": (("read_file",), "read-file", "read_file"),
+    "dots": (("read_file",), "read.file", "read_file"),
+    "blanks": (("read_file",), "read file", "read_file"),
+    "camel": (("read_file",), "readFile", "read_file"),
+    "camel, the other way": (("readFile",), "read_file", "readFile"),
+    "squashed": (("read_file",), "readfile", "read_file"),
+    "under noise": (("read_file",), "functions.Read-File<|channel|>", "read_file"),
+    "prefix left out": (("fs__read_file",), "read_file", "fs__read_file"),
+    "prefix with a dot": (("fs.read_file",), "ReadFile", "fs.read_file"),
+    "prefix that says nothing": (("read_file",), "mcp__read_file", "read_file"),
+    "prefix that says nothing, with a colon": (("fs__read_file",), "tools:read_file", "fs__read_file"),
+    "the same server, spelt otherwise": (("my-fs__read_file",), "my_fs.read_file", "my-fs__read_file"),
+    "another server": (("fs__read_file",), "web__read_file", None),
+    "a server where the tool has none": (("read_file",), "web__read_file", None),
+    "ambiguous": (("read_file", "ReadFile"), "read-file", None),
+    "ambiguous servers": (("fs__read_file", "web__read_file"), "read_file", None),
+    "typo": (("read_file",), "raed_file", None),
+    "plural": (("read_file",), "read_files", None),
+    "swapped": (("read_file",), "file_read", None),
+    "part": (("read_file",), "read", None),
+    "more": (("read_file",), "read_file_now", None),
+}
+
+
+@pytest.mark.parametrize(("names", "sent", "name"), [pytest.param(*row, id=key) for key, row in CANONICAL.items()])
+def test_canonical_names_are_taken_if_there_is_one(names: tuple[str, ...], sent: str, name: str | None) -> None:
+    """Opted in, a name may differ in case, separators and server prefix, and in nothing more; never ambiguously."""
+    tools = holding(*names)
+    assert ran(tools, sent) is None
+    found = Resolve(tools, canonical_names=True)(Call(sent))
+    if isinstance(found, ResolvedCall):
+        assert found.tool.name == name
+        assert found.repairs == (Repair("name", "canonical_name", sent, found.tool.name),)
+    else:
+        assert name is None
+
+
+@pytest.mark.parametrize(
+    ("effects", "taken"),
+    [
+        pytest.param({"delete_user": "mutating"}, True, id="nothing else is near"),
+        pytest.param({"delete_user": "mutating", "delete_users": "read"}, False, id="stronger than what is near"),
+        pytest.param({"delete_user": "mutating", "delete_users": "keyed"}, False, id="a little stronger"),
+        pytest.param({"delete_user": "mutating", "delete_users": "mutating"}, True, id="as strong"),
+        pytest.param({"delete_user": "read", "delete_users": "mutating"}, True, id="weaker"),
+        pytest.param(
+            {"delete_user": "idempotent", "delete_users": "read", "delete_usr": "mutating"}, True, id="not strongest"
+        ),
+        pytest.param({"delete_user": "mutating", "get_weather": "read"}, True, id="what is weaker is not near"),
+    ],
+)
+def test_a_canonical_name_never_leads_to_a_stronger_effect(effects: dict[str, Effect], taken: bool) -> None:
+    """It is not taken towards a tool that does more than every other near name."""
+    tools = ToolRegistry()
+    for name, effect in effects.items():
+        tools.register(a_tool(name, effect, context=effect == "keyed"))
+    assert ran(tools, "DeleteUser", canonical_names=True) == ("delete_user" if taken else None)
+    assert "delete_user" in (("delete_user",) if taken else refused(tools, "DeleteUser").suggestions)
+
+
+def test_a_canonical_name_of_a_closed_tool_is_that_tool() -> None:
+    """Whether it may be called is for the next check to say."""
+    tools = holding("read_file")
+    tools.disable("read_file")
+    assert ran(tools, "ReadFile", canonical_names=True) == "read_file"
+
+
+# --- what is remembered -----------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_remembered_until_something_changes() -> None:
+    """A repeated mistake is answered from memory; a tool that is closed, opened or added makes the answer new."""
+    tools = holding("read_file", "write_file")
+    resolve = Resolve(tools)
+    first = refused(tools, "raed_file", resolve)
+    assert refused(tools, "raed_file", resolve) is first
+    tools.disable("read_file")
+    assert refused(tools, "raed_file", resolve).available == ("write_file",)
+    tools.enable("read_file")
+    assert refused(tools, "raed_file", resolve) == first
+    tools.register(a_tool("raed_files"))
+    assert refused(tools, "raed_file", resolve).suggestions[0] == "raed_files"
+    tools.register(a_tool("raed_file"))
+    assert isinstance(resolve(Call("raed_file")), ResolvedCall)
+
+
+def test_a_view_has_a_memory_of_its_own() -> None:
+    """What is closed in a view only is no suggestion there, before or after."""
+    tools = holding("read_file", "read_files")
+    view = tools.view({"read_file", "read_files"})
+    resolve = Resolve(view)
+    assert refused(view, "raed_file", resolve).suggestions == ("read_file", "read_files")
+    view.disable("read_file")
+    assert refused(view, "raed_file", resolve).suggestions == ("read_files",)
+    tools.disable("read_files")
+    assert refused(view, "raed_file", resolve).suggestions == ()
+
+
+def test_the_memory_is_bounded() -> None:
+    """A model that invents names without end fills nothing up; the newest are kept."""
+    tools = holding("read_file")
+    resolve = Resolve(tools)
+    told = [refused(tools, f"name_{place}", resolve) for place in range(600)]
+    assert refused(tools, "name_599", resolve) is told[599]
+    assert refused(tools, "name_88", resolve) is told[88]
+    assert refused(tools, "name_87", resolve) is not told[87]
+
+
+# --- for any names at all ---------------------------------------------------------------------------------------------
+
+LETTERS = st.text(st.sampled_from("abAB_-. "), min_size=1, max_size=6).filter(lambda text: bool(text.strip()))
+WORDS = st.sampled_from(["read", "write", "file", "files", "user", "get", "fs", "web", "functions", "mcp"])
+JOINED = st.tuples(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from(["_", "-", ".", "__", " ", ""])).map(
+    lambda each: each[1].join(each[0])
+)
+NAMES = st.one_of(LETTERS, JOINED, JOINED.map(str.title), JOINED.map(lambda name: f"functions.{name}<|channel|>x"))
+
+
+@settings(deadline=None, max_examples=200)
+@given(names=st.lists(LETTERS | JOINED, unique=True, max_size=6), sent=NAMES | st.text())
+@example(names=["get_user", "set_user"], sent="gset_user")
+def test_no_tool_runs_on_likeness_alone(names: list[str], sent: str) -> None:
+    """What runs has that very name, or that name without noise, or its one canonical form; it never raises."""
+    tools = holding(*names)
+    clean = without_noise(sent)
+    plainly = ran(tools, sent)
+    assert plainly == (sent if sent in tools.tools else clean if clean in tools.tools else None)
+    canonically = ran(tools, sent, canonical_names=True)
+    if plainly is not None or canonically is None:
+        assert canonically == plainly
+    else:
+        assert canonical(clean, tools.spellings) == [canonically]
+        asked, known = Spelling.of(clean), Spelling.of(canonically)
+        assert asked.tail == known.tail or asked.squashed in (known.squashed, known.tail)
+
+
+@settings(deadline=None, max_examples=200)
+@given(names=st.lists(LETTERS | JOINED, unique=True, max_size=25), closed=st.sets(st.integers(0, 24)), sent=NAMES)
+def test_suggestions_are_few_and_callable(names: list[str], closed: set[int], sent: str) -> None:
+    """At most three, all callable now, none twice; and the list is whole or empty."""
+    tools = holding(*names)
+    for place in closed:
+        if place < len(names):
+            tools.disable(names[place])
+    found = Resolve(tools)(Call(sent))
+    if isinstance(found, Failure):
+        error: UnknownTool = found.failure()
+        callable_now = tools.callable_names()
+        assert len(error.suggestions) <= 3
+        assert len(set(error.suggestions)) == len(error.suggestions)
+        assert set(error.suggestions) <= set(callable_now)
+        assert error.available == (tuple(callable_now) if len(callable_now) <= 20 else ())
+
+
+ANYTHING: Any = (
+    st.none() | st.integers() | st.floats() | st.binary() | st.text(st.characters(codec=None)) | st.lists(st.text())
+)
+
+
+@settings(deadline=None, max_examples=100)
+@given(sent=ANYTHING, canonical_names=st.booleans())
+def test_no_name_makes_it_raise(sent: Any, canonical_names: bool) -> None:
+    """Whatever stands where a name should: a tool, or a failure."""
+    found = Resolve(holding(*FILES), canonical_names=canonical_names)(Call(sent))
+    assert isinstance(found, (ResolvedCall, Failure))
+
+
+@given(st.text(max_size=30))
+def test_noise_is_cut_once_and_for_all(name: str) -> None:
+    """Cutting noise from a clean name changes nothing, unless a prefix stood behind a prefix."""
+    clean = without_noise(name)
+    assert clean == clean.strip(" \t\r\n\"'`")
+    if not clean.startswith("functions."):
+        assert without_noise(clean) == clean
+
+
+def test_closest_knows_only_what_is_callable() -> None:
+    """Scores are for the names that are offered; a name without letters has none."""
+    spellings = {name: Spelling.of(name) for name in FILES}
+    assert closest("raed_file", spellings, []) == ()
+    assert closest("raed_file", spellings, ["send_email"]) == ()
+    assert closest("___", spellings, FILES) == ()
+    assert closest("read_file", {}, ["read_file"]) == ()

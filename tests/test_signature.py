@@ -1,0 +1,219 @@
+"""Signatures: what a model is shown of a function's parameters, and what each type takes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from typing import Annotated, Any, cast
+
+import pytest
+from pydantic import BaseModel, Field
+from shapes import MISSING, TYPES, Color, Options, Point, both, taking
+from typing_extensions import Unpack
+
+from pipeline import InvalidParams, SetupError, tool
+
+
+def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
+    """The schema with its references followed, once."""
+    if isinstance(schema, list):
+        return [resolved(each, root) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    known = cast("dict[str, Any]", schema)
+    if "$ref" in known:
+        return root["$defs"][known["$ref"].removeprefix("#/$defs/")]
+    return {key: resolved(value, root) for key, value in known.items()}
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"), [pytest.param(*row[:2], id=name) for name, row in TYPES.items() if row[1] is not MISSING]
+)
+def test_each_type_has_its_json_schema(hint: Any, schema: dict[str, Any]) -> None:
+    """What a model is shown of a parameter is the JSON Schema of its type, and nothing else."""
+    shown = taking(hint).definition()["parameters"]
+    assert resolved(shown["properties"]["x"], shown) == schema
+    assert (shown["type"], shown["required"], shown["additionalProperties"]) == ("object", ["x"], False)
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "param"),
+    [
+        pytest.param(row[0], *good, id=f"{name}-{place}")
+        for name, row in TYPES.items()
+        for place, good in enumerate(row[2])
+    ],
+)
+def test_each_type_takes_its_json_form(hint: Any, sent: Any, param: Any) -> None:
+    """A value in its JSON form becomes the value that the tool asked for, from a mapping and from text alike."""
+    parsed = both(taking(hint), {"x": sent})
+    assert parsed == {"x": param}
+    assert type(parsed["x"]) is type(param)
+
+
+def documented(  # noqa: D417  # it need not tell all
+    path: str,
+    limit: Annotated[int, Field(ge=1, description="Its own words.")] = 10,
+    mode: str = Field(default="r", max_length=2, description="How.", examples=["rb"]),
+    lines: list[int] = Field(default_factory=list),  # noqa: B008  # as pydantic users write it
+    title: str = "t",
+) -> None:
+    """Read.
+
+    Args:
+        path: Where it is,
+            over two lines.
+        limit: Not these.
+        title: A property of that name.
+    """
+
+
+def test_a_schema_tells_what_its_author_wrote() -> None:
+    """Descriptions come from a Field, else from the docstring; defaults are shown; a Field may be the default."""
+    assert tool(documented).definition()["parameters"] == {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "Where it is, over two lines."},
+            "limit": {"type": "integer", "minimum": 1, "default": 10, "description": "Its own words."},
+            "mode": {"type": "string", "maxLength": 2, "default": "r", "description": "How.", "examples": ["rb"]},
+            "lines": {"type": "array", "items": {"type": "integer"}},
+            "title": {"type": "string", "default": "t", "description": "A property of that name."},
+        },
+        "required": ["path"],
+        "additionalProperties": False,
+    }
+
+
+def test_a_field_as_default_is_filled_in() -> None:
+    """Python would pass the Field itself: its default takes its place, a fresh one where a factory makes it."""
+    parse = tool(documented).parse
+    one: Any = parse({"path": "a"})
+    other: Any = parse('{"path": "a"}')
+    assert one == other == {"path": "a", "mode": "r", "lines": []}
+    assert one["lines"] is not other["lines"]
+    assert parse({"path": "a", "mode": "w", "lines": [1]}) == {"path": "a", "mode": "w", "lines": [1]}
+
+
+@pytest.mark.parametrize(
+    ("default", "shown"),
+    [
+        (None, None),
+        (3, 3),
+        (Color.RED, "red"),
+        (Point(1), {"x": 1, "label": "here", "tags": []}),
+        (date(2026, 11, 21), "2026-11-21"),
+        ((1, 2), [1, 2]),
+    ],
+    ids=repr,
+)
+def test_defaults_are_shown_as_json(default: object, shown: object) -> None:
+    """A model reads what happens if it says nothing, in JSON."""
+    assert taking(Any, default).definition()["parameters"]["properties"]["x"] == {"default": shown}
+    assert taking(Any, default).parse({}) == {}
+
+
+@pytest.mark.parametrize("default", [object(), math.nan, math.inf, b"\xff", print], ids=repr)
+def test_what_is_no_json_is_no_default_to_show(default: object) -> None:
+    """A sentinel of the author's is no business of the model, and a schema holds JSON only."""
+    shown = taking(Any, default).definition()
+    assert shown["parameters"]["properties"]["x"] == {}
+    assert "required" not in shown["parameters"]
+    json.dumps(shown, allow_nan=False)
+
+
+class Titled(BaseModel):
+    title: str = Field(title="A title that pydantic shows")
+    properties: dict[str, int] = {}
+
+
+def named_like_keywords(x: Titled, title: int = 0, properties: int = 0, required: int = 0) -> None: ...
+
+
+def test_titles_are_left_out_and_properties_of_that_name_are_not() -> None:
+    """Titles repeat names, and cost tokens; a parameter that is called title, or properties, is a parameter."""
+    shown = tool(named_like_keywords).definition()["parameters"]
+    assert list(shown["properties"]) == ["x", "title", "properties", "required"]
+    assert shown["$defs"]["Titled"]["properties"]["title"] == {"type": "string"}
+    assert list(shown["$defs"]["Titled"]["properties"]) == ["title", "properties"]
+    assert '"A title' not in json.dumps(shown)
+    assert "title" not in shown
+
+
+def unannotated(x: Any, b: Any = 2) -> None: ...
+def any_more(a: int, **more: int) -> None: ...
+def named_more(a: int, **more: Unpack[Options]) -> None: ...
+def positions(*numbers: int, a: int = 0) -> None: ...
+def with_alias(from_: Annotated[str, Field(alias="from", description="Whence.")] = "here") -> None: ...
+def of_context(context: Any, **more: object) -> None: ...
+
+
+unannotated.__annotations__ = {}
+SIGNATURES: dict[str, tuple[Callable[..., Any], dict[str, Any], object]] = {
+    "**kwargs": (any_more, {"a": 1, "b": [2]}, {"a": 1, "b": [2]}),
+    "**kwargs by name": (named_more, {"a": 1, "depth": 2}, {"a": 1, "depth": 2}),
+    "**kwargs by name, of a wrong type": (named_more, {"a": 1, "depth": "2"}, [("depth", "type")]),
+    "**kwargs by name, another": (named_more, {"a": 1, "depth": 2, "b": 3}, [("b", "additionalProperties")]),
+    "*args are nobody's to send": (positions, {"numbers": [1]}, [("numbers", "additionalProperties")]),
+    "no annotation is anything": (unannotated, {"x": [None]}, {"x": [None]}),
+    "alias": (with_alias, {"from": "there"}, {"from_": "there"}),
+    "alias, by python's name": (with_alias, {"from_": "there"}, {"from_": "there"}),
+    "partial": (functools.partial(documented, title="bound"), {"path": "a"}, {"path": "a", "mode": "r", "lines": []}),
+    "partial's own": (functools.partial(with_alias, from_="x"), {"from_": "y"}, [("from_", "additionalProperties")]),
+    "partial's own **kwargs": (functools.partial(any_more, b=1), {"a": 1, "b": 2}, [("b", "additionalProperties")]),
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "sent", "told"), [pytest.param(*row, id=name) for name, row in SIGNATURES.items()]
+)
+def test_signatures_of_all_sorts(function: Callable[..., Any], sent: dict[str, Any], told: object) -> None:
+    """What a signature would take by name is taken; what is filled already, or has no name, is not."""
+    parsed = both(tool(name="probe")(function), sent)
+    if isinstance(parsed, InvalidParams):
+        assert [(each.path, each.rule) for each in parsed.problems] == told
+    else:
+        assert parsed == told
+
+
+def test_a_context_cannot_be_sent() -> None:
+    """The parameter that takes the ToolContext is no argument, not even for `**kwargs`."""
+    parsed = both(tool(context=True)(of_context), {"a": 1, "context": 2})
+    assert isinstance(parsed, InvalidParams)
+    assert [(each.path, each.rule) for each in parsed.problems] == [("context", "additionalProperties")]
+
+
+def test_what_a_partial_filled_is_not_shown() -> None:
+    """A bound argument, a secret perhaps, is in no schema."""
+    shown = json.dumps(tool(name="probe")(functools.partial(documented, path="secret")).definition())
+    assert "secret" not in shown
+    assert '"path"' not in shown
+
+
+class Schemaless: ...
+
+
+FUNCTION: Any = Callable[[int], int]
+
+
+def found_nowhere(a: Any) -> None: ...
+
+
+found_nowhere.__annotations__ = {"a": "Missing"}
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        pytest.param(found_nowhere, "found_nowhere: name 'Missing' is not defined", id="unknown annotation"),
+        pytest.param(taking(Schemaless).fn, "probe: .*Schemaless", id="class without a schema"),
+        pytest.param(taking(FUNCTION).fn, "probe: .*Callable", id="function type"),
+        pytest.param(taking(list[Schemaless]).fn, "probe: .*Schemaless", id="inside"),
+    ],
+)
+def test_a_type_without_a_schema_is_a_setup_error(function: Callable[..., Any], told: str) -> None:
+    """An annotation that cannot be found or shown raises, with the function's name, when the schema is wanted."""
+    with pytest.raises(SetupError, match=told):
+        tool(function).definition()

@@ -1,0 +1,397 @@
+"""Tools: made of functions by @tool or of schemas by Tool.from_schema, and what is refused when they are made."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from returns.result import Success
+
+from middlewares import Available, Classify, Execute, Resolve, Validate
+from pipeline import (
+    Call,
+    InvalidParams,
+    Pipeline,
+    SetupError,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    start,
+    tool,
+)
+from support import a_tool, nothing
+
+
+def read(path: str, limit: int = 10) -> str:
+    """Read a file.
+
+    As far as the limit.
+
+    Args:
+        path: Where it is.
+        limit: How often.
+    """
+    return path * limit
+
+
+async def fetch(url: str) -> str:
+    """Fetch a page."""
+    return url
+
+
+async def with_context(context: ToolContext, a: int = 0) -> ToolContext:
+    return context
+
+
+def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class Reader:
+    """Reads below a root."""
+
+    def __call__(self, path: str) -> str:
+        """Read below the root."""
+        return path
+
+    def read(self, path: str, limit: int = 1) -> str:
+        """Read once."""
+        return path * limit
+
+    async def fetch(self, url: str) -> str:
+        return url
+
+
+class Fetcher:
+    async def __call__(self, url: str) -> str:
+        return url
+
+
+class Undocumented(Reader):
+    def __call__(self, path: str) -> str:
+        return path
+
+    def read(self, path: str, limit: int = 1) -> str:
+        return path
+
+
+registry = ToolRegistry()
+FORMS: dict[str, Tool[..., Any]] = {
+    "bare": tool(read),
+    "called": tool()(read),
+    "with options": tool(effect="read", name="other")(read),
+    "of a registry": registry.tool(read),
+    "of a registry, with options": registry.tool(name="third", effect="keyed", context=True)(with_context),
+    "of a schema": Tool.from_schema(name="raw", parameters=None, handler=read),
+}
+
+
+@pytest.mark.parametrize("made", [pytest.param(each, id=name) for name, each in FORMS.items()])
+def test_every_form_makes_a_tool(made: Tool[..., Any]) -> None:
+    """With options or without, alone, of a registry or of a schema: what comes out is a Tool around the function."""
+    assert isinstance(made, Tool)
+    assert made.fn in (read, with_context)
+    assert set(made.definition()) == {"name", "description", "parameters"}
+
+
+def test_a_registrys_decorator_registers() -> None:
+    """`@tools.tool` gives the tool and takes it in."""
+    assert registry.tools == {"read": FORMS["of a registry"], "third": FORMS["of a registry, with options"]}
+
+
+def test_a_tool_changes_things_unless_it_says_otherwise() -> None:
+    """The effect is mutating by default: nothing is repeated that nobody has declared safe."""
+    assert FORMS["bare"].effect == FORMS["of a schema"].effect == "mutating"
+    assert FORMS["with options"].effect == "read"
+
+
+async def test_a_tool_is_still_the_function() -> None:
+    """Calling a decorated function calls the function, sync, async, or with a context of the caller's own."""
+    assert tool(read)("ab", limit=2) == "abab"
+    assert await tool(fetch)("x") == "x"
+    context = ToolContext("c1")
+    assert await tool(context=True)(with_context)(context, a=1) is context
+    assert tool(read).fn is read
+
+
+@pytest.mark.parametrize(
+    ("function", "run_in", "direct"),
+    [
+        pytest.param(read, "thread", False, id="sync function"),
+        pytest.param(fetch, "loop", True, id="async function"),
+        pytest.param(Reader(), "thread", False, id="sync object"),
+        pytest.param(Fetcher(), "loop", True, id="async object"),
+        pytest.param(Reader().read, "thread", False, id="sync method"),
+        pytest.param(Reader().fetch, "loop", True, id="async method"),
+        pytest.param(functools.partial(read, limit=1), "thread", False, id="sync partial"),
+        pytest.param(functools.partial(fetch, url="x"), "loop", True, id="async partial"),
+        pytest.param(wrapped(fetch), "thread", False, id="sync wrapper of an async function"),
+    ],
+)
+def test_where_a_function_runs_by_default(function: Callable[..., Any], run_in: str, direct: bool) -> None:
+    """What is known to be async runs in the loop, all else in a thread."""
+    made = tool(name="probe")(function)
+    assert (made.run_in, made.direct) == (run_in, direct)
+    raw = Tool.from_schema(name="probe", parameters=None, handler=function)
+    assert (raw.run_in, raw.direct) == (run_in, direct)
+
+
+def test_a_sync_function_may_run_in_the_loop() -> None:
+    """Where it runs is the author's to say: `run_in="loop"` for one that does not block."""
+    assert tool(run_in="loop")(read).run_in == "loop"
+
+
+async def answered(made: Tool[..., Any], **arguments: Any) -> Any:
+    tools = ToolRegistry()
+    tools.register(made)
+    return await bare(tools)(Call(made.name, arguments, id="c1", principal="ann", deps="the caller's own"))
+
+
+def bare(tools: ToolRegistry) -> Pipeline:
+    return start().check(Resolve(tools)).check(Available(tools)).check(Validate()).wrap(Classify()).end(Execute())
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "value"),
+    [
+        pytest.param(read, {"path": "a", "limit": 2}, "aa", id="function"),
+        pytest.param(fetch, {"url": "a"}, "a", id="async function"),
+        pytest.param(Reader(), {"path": "a"}, "a", id="object"),
+        pytest.param(Fetcher(), {"url": "a"}, "a", id="async object"),
+        pytest.param(Reader().read, {"path": "a", "limit": 3}, "aaa", id="method"),
+        pytest.param(Reader().fetch, {"url": "a"}, "a", id="async method"),
+        pytest.param(functools.partial(read, limit=3), {"path": "a"}, "aaa", id="partial"),
+        pytest.param(functools.partial(read, "b"), {"limit": 2}, "bb", id="positional partial"),
+        pytest.param(wrapped(fetch), {"url": "a"}, "a", id="sync wrapper of an async function"),
+    ],
+)
+async def test_any_callable_runs_as_a_tool(
+    function: Callable[..., Any], arguments: dict[str, Any], value: object
+) -> None:
+    """Functions, methods, objects, partials and wrappers answer through a pipeline as they do when called."""
+    assert await answered(tool(name="probe")(function), **arguments) == Success(value)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        pytest.param(read, "read", id="function"),
+        pytest.param(Reader().read, "read", id="method"),
+        pytest.param(wrapped(fetch), "fetch", id="wrapper"),
+        pytest.param(Reader, "Reader", id="class"),
+    ],
+)
+def test_a_tool_has_its_functions_name(function: Callable[..., Any], name: str) -> None:
+    """Without `name=` it is the function's own."""
+    made = tool(function)
+    assert (made.name, made.span_name, made.attempt_name) == (name, f"execute_tool {name}", f"attempt {name}")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda: 1, id="lambda"),
+        pytest.param(functools.partial(read, limit=1), id="partial"),
+        pytest.param(Reader(), id="object"),
+    ],
+)
+def test_what_has_no_name_is_given_one(function: Callable[..., Any]) -> None:
+    """A lambda, a partial and an object need `name=`, and say so."""
+    with pytest.raises(SetupError, match="name="):
+        tool(function)
+    assert tool(name="probe")(function).name == "probe"
+
+
+@pytest.mark.parametrize(
+    ("function", "description"),
+    [
+        pytest.param(read, "Read a file.\n\nAs far as the limit.", id="up to its sections"),
+        pytest.param(fetch, "Fetch a page.", id="one line"),
+        pytest.param(nothing, "Do nothing, successfully.", id="of a handler"),
+        pytest.param(with_context, "", id="none"),
+        pytest.param(wrapped(read), "Read a file.\n\nAs far as the limit.", id="wrapper"),
+        pytest.param(functools.partial(read, limit=1), "Read a file.\n\nAs far as the limit.", id="partial"),
+        pytest.param(Reader(), "Read below the root.", id="object: of its call"),
+        pytest.param(Reader().read, "Read once.", id="method"),
+        pytest.param(Undocumented().read, "Read once.", id="method: of the class above"),
+        pytest.param(Reader, "Reads below a root.", id="class"),
+    ],
+)
+def test_a_description_is_the_docstring_up_to_its_sections(function: Callable[..., Any], description: str) -> None:
+    """What the model reads of a tool is what its author wrote of calling it."""
+    assert tool(name="probe")(function).description == description
+    assert tool(name="probe", description="Mine.")(function).description == "Mine."
+
+
+async def test_a_context_tells_of_the_call() -> None:
+    """A tool made with `context=True` knows the call's id, attempt, key, caller and deps; the model sees none of it."""
+    made = tool(context=True)(with_context)
+    assert made.definition()["parameters"]["properties"] == {"a": {"type": "integer", "default": 0}}
+    context: ToolContext = (await answered(made, a=1)).unwrap()
+    assert (context.call_id, context.attempt, context.principal, context.deps) == ("c1", 1, "ann", "the caller's own")
+    assert context.deadline is None
+    assert context.idempotency_key
+    assert "the caller's own" not in repr(context)
+
+
+def test_one_call_has_one_idempotency_key() -> None:
+    """Attempts of a call share its key, calls do not; a tool without a context costs none."""
+    one, other = (Call("probe").resolved(tool(context=True)(with_context)).validated({}) for _ in range(2))
+    assert one.idempotency_key == one.again().idempotency_key != other.idempotency_key
+    assert (one.attempt, one.again().attempt) == (1, 2)
+    assert Call("probe").resolved(a_tool()).validated({}).idempotency_key == ""
+
+
+async def test_progress_goes_to_whoever_listens() -> None:
+    """What a tool tells of its progress stands in the report; with nobody listening it does nothing."""
+    tools = ToolRegistry()
+
+    @tools.tool(context=True)
+    async def slow(context: ToolContext) -> str:
+        context.progress(1, 2, "half")
+        return "done"
+
+    assert await bare(tools)(Call("slow")) == Success("done")
+    report = await bare(tools).report(Call("slow"))
+    assert [(each.done, each.total, each.message) for each in report.progress] == [(1, 2, "half")]
+
+
+def positional_only(a: int, /, b: int) -> None: ...
+def no_parameters() -> None: ...
+
+
+unchecked: Any = tool  # its types would refuse most of these mistakes
+REFUSED: list[tuple[str, Callable[[], object], str]] = [
+    ("keyed without a context", lambda: unchecked(effect="keyed")(fetch), "fetch: a keyed tool .*context=True"),
+    ("context without a parameter", lambda: unchecked(context=True)(no_parameters), "no_parameters.*first parameter"),
+    ("positional-only", lambda: unchecked(positional_only), "positional_only: a is positional-only"),
+    ("no such effect", lambda: unchecked(effect="write")(read), "read: effect is .*'write'"),
+    ("no such place", lambda: unchecked(run_in="ray")(read), "read: run_in is .*'ray'"),
+    ("async in a thread", lambda: unchecked(run_in="thread")(fetch), "fetch is async"),
+    ("empty name", lambda: unchecked(name=" ")(read), "not ' '"),
+    ("name that is no text", lambda: unchecked(name=3)(read), "not 3"),
+    ("aliases that are one text", lambda: unchecked(aliases="rd")(read), "read: aliases is a tuple .* not 'rd'"),
+    ("an empty alias", lambda: unchecked(aliases=("",))(read), "read: aliases"),
+    ("expecting no exception", lambda: unchecked(expect=3)(read), "expect= takes exception types, not 3"),
+    ("expecting interrupts", lambda: unchecked(expect=KeyboardInterrupt)(read), "KeyboardInterrupt"),
+    ("no function", lambda: unchecked(3), "not from 3"),
+    ("a tool of a tool", lambda: unchecked(a_tool()), "not from Tool"),
+    ("no signature", lambda: unchecked(min), "min.* has no signature"),
+    ("parameters that are no schema", lambda: raw([]), "probe: .* not \\[\\]"),
+    ("a schema that does not compile", lambda: raw({"type": "dict"}), "probe: .*dict"),
+]
+
+
+def raw(parameters: Any) -> Tool[..., Any]:
+    return Tool.from_schema(name="probe", parameters=parameters, handler=nothing)
+
+
+@pytest.mark.parametrize(("make", "told"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED])
+def test_a_contradiction_is_refused_when_the_tool_is_made(make: Callable[[], object], told: str) -> None:
+    """A mistake of the author's raises at once, and says which tool and what is wrong with it."""
+    with pytest.raises(SetupError, match=told):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("expect", "types"),
+    [
+        (LookupError, (LookupError,)),
+        ((LookupError, OSError), (LookupError, OSError)),
+        ((), ()),
+    ],
+)
+def test_expected_exceptions_are_one_or_several(expect: Any, types: tuple[type[Exception], ...]) -> None:
+    """`expect=` takes a type or a tuple of them."""
+    assert tool(expect=expect)(read).expect == a_tool(expect=expect).expect == types
+
+
+def test_a_tool_of_a_schema_takes_any_object_by_default() -> None:
+    """`parameters=None` is the schema that admits every object."""
+    made = raw(None)
+    assert made.parse({"a": [None]}) == {"a": [None]}
+    assert made.definition() == {"name": "probe", "description": "", "parameters": {"type": "object"}}
+
+
+def test_a_definition_is_the_callers_own() -> None:
+    """Whoever changes a definition, or the schema that he made a tool of, changes nothing of the tool."""
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    of_schema = raw(schema)
+    for made in (of_schema, tool(read)):
+        shown = made.definition()["parameters"]
+        shown["properties"].clear()
+        shown["required"].clear()
+        assert made.definition()["parameters"]["properties"]
+        assert made.definition()["parameters"]["required"]
+    schema["required"].clear()
+    assert isinstance(of_schema.parse({}), InvalidParams)
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "keyed", "mutating"])
+def test_the_facts_of_a_tool_pickle(effect: Any) -> None:
+    """A tool that travels with a report keeps all but its function, which cannot be called where it arrives."""
+    made = tool(effect=effect, context=True, aliases=("other",), verify_with="look", description="Mine.")(with_context)
+    schema = made.definition()["parameters"]
+    copy = pickle.loads(pickle.dumps(made))
+    facts = ("name", "effect", "description", "aliases", "verify_with", "context", "origin", "span_name")
+    assert [getattr(copy, fact) for fact in facts] == [getattr(made, fact) for fact in facts]
+    assert copy.definition()["parameters"] == schema
+    with pytest.raises(RuntimeError, match="stayed where it was"):
+        copy.fn()
+
+
+@pytest.mark.parametrize(
+    ("function", "origin"),
+    [
+        pytest.param(read, "read", id="function"),
+        pytest.param(Reader().read, "Reader.read", id="method"),
+        pytest.param(Reader(), "Reader.__call__", id="object"),
+        pytest.param(functools.partial(read, limit=1), "read", id="partial"),
+        pytest.param(wrapped(read), "read", id="wrapper"),
+    ],
+)
+def test_a_tool_knows_where_it_was_defined(function: Callable[..., Any], origin: str) -> None:
+    """Its origin is the place of the code that runs, whatever is wrapped around it."""
+    assert tool(name="probe")(function).origin.startswith(f"{read.__module__}.{origin} (line ")
+
+
+@pytest.mark.parametrize(("landed", "word"), [(None, "maybe"), (True, "yes"), (False, "no")])
+def test_a_tools_own_failure_says_what_its_author_knows(landed: bool | None, word: str) -> None:
+    """`ToolFailed` carries text, kind, parameter and suggestion; whether it landed is unknown unless said."""
+    failed = ToolFailed("No.", parameter="a", suggestion="Try b.", retry_after=3, landed=landed)
+    assert (failed.message, failed.kind, failed.retry_after, failed.landed) == ("No.", "execution", 3, word)
+    assert (failed.details.parameter, failed.details.suggestion) == ("a", "Try b.")
+
+
+def test_a_thousand_tools_import_no_validator() -> None:
+    """Schemas are made when they are first wanted: registering function tools imports neither pydantic nor griffe."""
+    code = """
+import sys
+from pipeline import ToolRegistry
+tools = ToolRegistry()
+for n in range(1000):
+    def probe(a: int, b: list[str] | None = None) -> str:
+        '''Do it.
+
+        Args:
+            a: A number.
+        '''
+        return ""
+    tools.tool(name=f"probe_{n}")(probe)
+tools.disable("probe_7")
+print(len(tools), {"pydantic", "pydantic_core", "griffe", "jsonschema_rs"} & set(sys.modules))
+tools.tools["probe_3"].parse({"a": 1})
+print("pydantic" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["1000 set()", "True"]
