@@ -43,3 +43,78 @@ def demo(otlp: str | None, log: Path | None) -> None:
     except OSError as exc:
         raise _Usage(f"--log {log}: {exc.strerror}") from None
     sys.exit(run(otlp=url, log=log))
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.argument("calls", metavar="CALLS.jsonl", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option(
+    "-o",
+    "--output",
+    metavar="RESULTS.jsonl",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where the results go, one JSON object a line.",
+)
+@click.option(
+    "--concurrency", metavar="N", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Calls at a time."
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For each attempt.  [default: none]"
+)
+@click.option("--attempts", metavar="N", type=click.IntRange(1), help="In all, the first one included.  [default: 3]")
+@click.option(
+    "--resume", is_flag=True, help="Go on with what RESULTS lacks; what was under way when it ended is run again."
+)
+def run(
+    target: str,
+    calls: str,
+    output: Path,
+    concurrency: int,
+    timeout: float | None,
+    attempts: int | None,
+    resume: bool,  # noqa: FBT001  # click hands it by name
+) -> None:
+    """Run a file of calls, one a line: {"id": ..., "name": ..., "arguments": ...}.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without arguments that makes one; the current
+    directory is looked in first. "arguments" is an object, JSON text or null; "principal", "finish_reason" and
+    "timeout" may be there too, any other key is ignored, and so are blank lines. "-" reads standard input.
+
+    Each line has one result, written when its call ends: line (its number, from 1), id and name (as they came), tool
+    (the one it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), attempts
+    (runs of the tool), ms, repairs. A line that holds no call has the kind malformed_line, and "told" says what is
+    wrong with it.
+
+    Ctrl-C or SIGTERM begins no more calls and waits a moment for those under way; a second one does not wait.
+
+    \b
+    Exit code: 0    every line was run, however its call came out
+               1    every line was run but malformed ones
+               2    nothing was run, or not all: stderr says why
+               130  interrupted (143 by SIGTERM)
+    """  # noqa: D301  # click's mark for text that keeps its lines
+    from .loading import Refused
+    from .run import run
+
+    try:
+        code = run(target, calls, output, concurrency=concurrency, timeout=timeout, attempts=attempts, resume=resume)
+    except Refused as exc:
+        raise _Usage(str(exc)) from None
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The definitions of the tools that are open, as a model is offered them."
+)
+def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
+    """List a registry, or a pipeline's, as a model sees it; tools that are closed are marked."""
+    from .loading import Refused
+    from .tools import show
+
+    try:
+        show(target, as_json=as_json)
+    except Refused as exc:
+        raise _Usage(str(exc)) from None

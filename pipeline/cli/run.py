@@ -1,0 +1,205 @@
+"""``toolcall run``: a file of calls through a pipeline, some at a time; one row of results for each of its lines."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import anyio
+from anyio.to_thread import current_default_thread_limiter
+
+from middlewares import standard
+
+from ..call import Call
+from ..compose import Pipeline
+from ..errors import Crashed, SetupError
+from ..log import log_failure
+from ..messages import say
+from .lines import Line, Lines, parsed
+from .loading import Refused, compiled, load, registry_of
+from .progress import SHOW_CURSOR, Told, size_of
+from .results import MALFORMED, Results, row_of, row_without_report
+
+_GRACE = 5.0  # seconds: after an interruption for the calls under way, and at the end for threads left behind
+_TOOLS_THREAD = "AnyIO worker thread"  # of another name it may be the module's own, which ends as it likes
+_STOPS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(
+    target: str,
+    calls: str,
+    output: Path,
+    *,
+    concurrency: int = 50,
+    timeout: float | None = None,
+    attempts: int | None = None,
+    resume: bool = False,
+) -> int:
+    """0: each line has its result; 1: some of them are malformed; 130 or 143: interrupted. Raises Refused."""
+    try:
+        pipeline = _pipeline(target, timeout, attempts)
+        fd = _opened(calls)
+        try:
+            results = Results.open(output, resume=resume)
+            try:
+                code = _run(_Run(pipeline, results, Told(), concurrency), fd, output)
+            finally:
+                results.close()
+        finally:
+            if fd:
+                os.close(fd)
+    except KeyboardInterrupt:  # before the first call: from then on it is a signal like the other
+        return 128 + signal.SIGINT
+    _leave_threads_behind(code)
+    return code
+
+
+def _pipeline(target: str, timeout: float | None, attempts: int | None) -> Pipeline:
+    found = load(target)
+    if (registry := registry_of(found)) is not None:
+        compiled(registry, target)
+    options: dict[str, Any] = {"timeout": timeout, "attempts": attempts}
+    options = {key: value for key, value in options.items() if value is not None}
+    if isinstance(found, Pipeline):
+        if options:
+            raise Refused(f"{target} is a Pipeline, with stages of its own: --{' and --'.join(options)} cannot be set")
+        return found
+    try:
+        return standard(found, **options)
+    except SetupError as exc:
+        raise Refused(f"{target}: {exc}") from None
+
+
+def _opened(calls: str) -> int:
+    if calls == "-":
+        return 0
+    try:
+        return os.open(calls, os.O_RDONLY)
+    except OSError as exc:
+        raise Refused(f"{calls}: {exc.strerror}") from None
+
+
+def _run(it: _Run, fd: int, output: Path) -> int:
+    began = perf_counter()
+    interrupted = None
+    try:
+        with it.told.bar(size_of(fd)) as bar:
+            interrupted = anyio.run(it.all, fd, bar)
+    except* Refused as group:
+        refused: BaseException = group
+        while isinstance(refused, BaseExceptionGroup):
+            refused = refused.exceptions[0]
+        raise refused from None
+    it.told.sum_up(it.results.kinds, output, perf_counter() - began)
+    if interrupted is not None:
+        it.told.say(f"{signal.Signals(interrupted).name}: the same command with --resume goes on from here")
+        return 128 + interrupted
+    if it.results.done.left:
+        raise Refused(f"{it.results.done.left:,} results are of lines that CALLS does not have: it has changed since")
+    return int(it.results.kinds[MALFORMED] > 0)
+
+
+class _Run:
+    """Workers that take the next line when they are done with one: what is in memory is what is under way."""
+
+    def __init__(self, pipeline: Pipeline, results: Results, told: Told, concurrency: int) -> None:
+        self.pipeline = pipeline
+        self.results = results
+        self.told = told
+        self.concurrency = concurrency
+        self._working: anyio.CancelScope  # of the workers, while there are any
+
+    async def all(self, fd: int, bar: Any) -> int | None:
+        """Run every line that has no row yet; the signal that it was interrupted by, if it was."""
+        threads = current_default_thread_limiter()
+        threads.total_tokens = max(threads.total_tokens, self.concurrency)  # sync tools are calls under way too
+        lines, interrupted = Lines(fd), anyio.Event()
+        loop = asyncio.get_running_loop()
+        with _signals(lambda: loop.call_soon_threadsafe(interrupted.set)) as caught:
+            async with anyio.create_task_group() as around:
+                around.start_soon(self._stop, lines, interrupted)
+                around.start_soon(self.told.tick, bar, lines)
+                async with anyio.create_task_group() as workers:
+                    self._working = workers.cancel_scope
+                    for _ in range(self.concurrency):
+                        workers.start_soon(self._work, lines)
+                around.cancel_scope.cancel()
+        return caught[0] if caught else None
+
+    async def _stop(self, lines: Lines, interrupted: anyio.Event) -> None:
+        """Begin nothing new, and let what is under way come to its end: it may have taken effect already."""
+        await interrupted.wait()
+        lines.stop()
+        self.told.say(f"stopping: waiting {_GRACE:g} s at most for the calls under way; once more stops at once")
+        await anyio.sleep(_GRACE)
+        self._working.cancel()
+
+    async def _work(self, lines: Lines) -> None:
+        while (taken := await lines.next()) is not None:
+            line = parsed(*taken)
+            if self.results.done.left and self.results.done.meet(line):
+                self.told.skipped += 1
+            elif line.call is None:
+                self.results.write(row_without_report(line, MALFORMED, line.wrong))
+                self.told.say_malformed(line.number, line.wrong)
+            else:
+                row = await self._call(line, line.call)
+                self.results.write(row)
+                self.told.calls += 1
+                self.told.failed += not row["ok"]
+
+    async def _call(self, line: Line, call: Call) -> dict[str, Any]:
+        began = perf_counter()
+        try:
+            return row_of(line, await self.pipeline.report(call))
+        except (SystemExit, asyncio.CancelledError, BaseExceptionGroup) as exc:
+            # A tool that exits, or awaits what was cancelled, ends its own call; no pipeline may catch that, a run can.
+            if self._working.cancel_called:
+                raise
+            error = Crashed(exc)
+            log_failure(call, None, error)
+            return row_without_report(line, error.kind, say(error), 1, perf_counter() - began)
+
+
+@contextmanager
+def _signals(stop: Callable[[], object]) -> Generator[list[int]]:
+    """The first signal stops; the second ends the process, from wherever a tool may hold it: no row is lost by that."""
+    caught: list[int] = []
+
+    def handle(number: int, _frame: object) -> None:
+        if caught:
+            if sys.stderr.isatty():
+                os.write(2, SHOW_CURSOR)
+            os._exit(128 + number)
+        caught.append(number)
+        stop()
+
+    before = [(number, signal.signal(number, handle)) for number in _STOPS]
+    try:
+        yield caught
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+
+
+def _leave_threads_behind(code: int) -> None:
+    """A thread that a time limit gave up on cannot be ended, and Python would wait for it for ever."""
+    others = [thread for thread in threading.enumerate() if thread.name == _TOOLS_THREAD]
+    until = perf_counter() + _GRACE
+    for thread in others:
+        thread.join(max(0.0, until - perf_counter()))
+    if any(thread.is_alive() for thread in others):
+        print("tools still run in threads that cannot be ended: leaving them behind", file=sys.stderr)
+        atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # exporters send what they still hold
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
