@@ -1,0 +1,1 @@
+"""The wire formats of model providers: definitions out, calls in, results out. One module of pure functions each."""
