@@ -8,7 +8,7 @@ from typing import Any
 from returns.result import Failure
 
 from pipeline import Call, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.names import canonical, closest, without_noise
+from pipeline.names import Index, canonical, closest, without_noise
 
 _FEW = 20  # tools that an error may list
 _KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
@@ -17,7 +17,9 @@ _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
 
 class Resolve:
-    """Exact, then declared alias, then the same without transport noise; all else is a failure with suggestions.
+    """Exact, then declared alias, the same without transport noise, and the names that adapters make for a provider.
+
+    All else is a failure with suggestions.
 
     ``canonical_names=True`` also takes a name that differs in case, separators or server prefix only, if it is the
     only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
@@ -27,6 +29,8 @@ class Resolve:
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools
+        self._wire: tuple[int, dict[str, str]] | None = None  # names as adapters send them, of a version
+        self._laid_out: tuple[int, Index] | None = None  # names to suggest, of a version
         self._unknown: OrderedDict[str, tuple[int, UnknownTool]] = OrderedDict()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
@@ -52,12 +56,14 @@ class Resolve:
         clean = without_noise(name)
         if (tool := registry.tools.get(clean) or registry.aliases.get(clean)) is not None:
             return call.resolved(tool, (Repair("name", "transport_noise", name, tool.name),))
+        if (own := self._from_wire(clean)) is not None and (tool := registry.tools.get(own)) is not None:
+            return call.resolved(tool, (Repair("name", "provider_name", name, own),))
         if self.canonical_names and (tool := self._canonical(clean)) is not None:
             return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
         names = registry.callable_names()
         error = UnknownTool(
             name,
-            closest(clean, registry.spellings, names),
+            closest(clean, self._index()),
             tuple(names) if len(names) <= _FEW else (),
         )
         if len(name) <= _LONGEST:
@@ -66,12 +72,29 @@ class Resolve:
                 self._unknown.popitem(last=False)
         return Failure(error)
 
+    def _index(self) -> Index:
+        version = self.registry.version
+        if self._laid_out is None or self._laid_out[0] != version:
+            self._laid_out = (version, Index(self.registry.spellings, self.registry.callable_names()))
+        return self._laid_out[1]
+
+    def _from_wire(self, name: str) -> str | None:
+        """The own name of a tool that an adapter had to call otherwise; such a name ends with a hash."""
+        if name[-9:-8] != "_":
+            return None
+        if self._wire is None or self._wire[0] != self.registry.version:
+            from pipeline.adapters.names import ANTHROPIC, OPENAI, own_names
+
+            sent = own_names(self.registry, ANTHROPIC) | own_names(self.registry, OPENAI)
+            self._wire = (self.registry.version, sent)
+        return self._wire[1].get(name)
+
     def _canonical(self, name: str) -> Tool[..., Any] | None:
         registry = self.registry
         found = canonical(name, registry.spellings)
         if len(found) != 1:
             return None
         tool = registry.tools[found[0]]
-        near = [near for near in closest(name, registry.spellings, registry.callable_names()) if near != tool.name]
+        near = [near for near in closest(name, self._index()) if near != tool.name]
         stronger = all(_STRENGTH[tool.effect] > _STRENGTH[registry.tools[other].effect] for other in near)
         return None if near and stronger else tool

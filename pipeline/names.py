@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -78,7 +78,19 @@ def canonical(name: str, spellings: dict[str, Spelling]) -> list[str]:
     ]
 
 
-def closest(name: str, spellings: dict[str, Spelling], callable_now: Iterable[str]) -> tuple[str, ...]:
+class Index:
+    """The names that may be suggested, laid out for the scorers: made once for all the misses of a version."""
+
+    def __init__(self, spellings: Mapping[str, Spelling], names: Iterable[str]) -> None:
+        self.names = [name for name in names if name in spellings]
+        self.entries = [spellings[name] for name in self.names]
+        self.squashed = [entry.squashed for entry in self.entries]
+        self.ordered = [entry.ordered for entry in self.entries]
+        self.tails = [entry.tail for entry in self.entries]
+        self.tails_ordered = [entry.tail_ordered for entry in self.entries]
+
+
+def closest(name: str, index: Index) -> tuple[str, ...]:
     """At most three names worth suggesting, best first.
 
     What scores is told at `_likeness`. Besides, a name that was cut short is found if only one tool's name begins
@@ -89,14 +101,13 @@ def closest(name: str, spellings: dict[str, Spelling], callable_now: Iterable[st
         return ()
     from rapidfuzz import fuzz, process
 
-    names = [known for known in callable_now if known in spellings]
-    entries = [spellings[known] for known in names]
+    names, entries = index.names, index.entries
     near: set[int] = set()
     for query, choices, worth in (
-        (asked.squashed, [entry.squashed for entry in entries], 1.0),
-        (asked.ordered, [entry.ordered for entry in entries], _SORTED),
-        (asked.tail, [entry.tail for entry in entries], _SAME_TAIL),
-        (asked.tail_ordered, [entry.tail_ordered for entry in entries], _SORTED * _SAME_TAIL),
+        (asked.squashed, index.squashed, 1.0),
+        (asked.ordered, index.ordered, _SORTED),
+        (asked.tail, index.tails, _SAME_TAIL),
+        (asked.tail_ordered, index.tails_ordered, _SORTED * _SAME_TAIL),
     ):
         found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_GOOD / worth)
         near.update(place for _, _, place in found)

@@ -15,8 +15,16 @@ def of_jsonschema(
     errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> InvalidParams:
     """All that jsonschema-rs found, the branches of one union told as one problem."""
+    return InvalidParams(tuple(_all(errors, arguments, schema)))
+
+
+def _all(errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
+    """The problems, each once, and of a type none where the values to choose from say more."""
     told = [problem for each in errors for problem in _problems(each, arguments, schema)]
-    return InvalidParams(tuple(dict.fromkeys(told) if len(told) > 1 else told))
+    if len(told) == 1:
+        return told
+    chosen = {each.path for each in told if each.rule in ("enum", "const")}
+    return [each for each in dict.fromkeys(told) if each.rule != "type" or each.path not in chosen]
 
 
 def _problems(each: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
@@ -34,11 +42,7 @@ def _problems(each: ValidationError, arguments: Mapping[str, Any], schema: Mappi
             for name in facts["unexpected"]
         ]
     if facts.get("context"):  # anyOf, oneOf
-        branches = [
-            [problem for error in branch for problem in _problems(error, arguments, schema)]
-            for branch in facts["context"]
-        ]
-        return problems.one_of(parts, branches, value)
+        return problems.one_of(parts, [_all(branch, arguments, schema) for branch in facts["context"]], value)
     if rule in problems.LIMITS:
         came = problems.got(value) if rule.endswith("imum") else problems.size(value)
         return [Problem(path, rule, problems.limit(rule, facts["limit"]), came)]

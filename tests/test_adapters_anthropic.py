@@ -9,14 +9,14 @@ from itertools import pairwise
 from typing import Any, cast, get_args
 
 import anthropic as sdk
-import fake_providers as fake
 import pytest
 from anthropic.types import Message, MessageParam, RawMessageStreamEvent
-from fake_providers import FakeProvider, adders
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+import fake_providers as fake
+from fake_providers import FakeProvider, adders
 from middlewares import standard
 from pipeline import (
     Call,

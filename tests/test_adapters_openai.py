@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
 from typing import Any, Literal
 
-import fake_providers as fake
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+import fake_providers as fake
 from middlewares import standard
 from pipeline import (
     Call,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Literal, cast
 
-import fake_providers as fake
 import openai as sdk
 import pytest
-from fake_providers import FakeProvider, adders
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputParam
 
+import fake_providers as fake
+from fake_providers import FakeProvider, adders
 from middlewares import standard
 from pipeline import ToolRegistry, gather
 from pipeline.adapters import openai

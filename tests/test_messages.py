@@ -140,6 +140,14 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         InvalidParams((Problem("mode", "enum", "'r' or 'w'", "a string"),)),
         "Error: Invalid parameter value for mode: must be 'r' or 'w'",
     ),
+    "enum of another type": (
+        InvalidParams((Problem("mode", "enum", "'r' or 'w'", "an array"),)),
+        "Error: Invalid parameter value for mode: must be 'r' or 'w', not an array",
+    ),
+    "no repeats": (
+        InvalidParams((Problem("ids", "uniqueItems", "an array without repeats", "an array"),)),
+        "Error: Invalid parameter value for ids: must be an array without repeats",
+    ),
     "several problems": (
         InvalidParams((Problem("a", "required", "a string"), Problem("b", "type", "a number", "true"))),
         (

@@ -12,9 +12,9 @@ import pytest
 from pydantic import UUID4, AfterValidator, Field, HttpUrl, PastDate
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
-from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 
 from pipeline import InvalidParams, Problem, Tool, say, tool
+from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
 
 WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
@@ -259,6 +259,16 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
         {"a": 1},
         [("x.a", "type", "a string")],
     ),
+    "too many fit": (
+        {"oneOf": [{"type": "integer"}, {"minimum": 0}, {"type": "null"}]},
+        1,
+        [("x", "anyOf", "one of the forms that its schema allows")],
+    ),
+    "optional enum": (
+        {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}]},
+        1.5,
+        [("x", "anyOf", "'a' or 'b' or null")],
+    ),
     "one of constants": ({"oneOf": [{"const": "a"}, {"const": None}]}, "b", [("x", "const", "'a' or null")]),
     "none nearer": (
         {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]},
@@ -284,6 +294,7 @@ def test_a_union_in_a_raw_schema_is_told_as_one(
 
 RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
     "enum": ({"enum": ["a", None, 1]}, "b", ("x", "enum", "'a', null or 1", "a string")),
+    "type and enum": ({"type": "string", "enum": ["a", "b"]}, ["a"], ("x", "enum", "'a' or 'b'", "an array")),
     "const": ({"const": "a"}, 1, ("x", "const", "'a'", "1")),
     "uniqueItems": ({"uniqueItems": True}, [1, 1], ("x", "uniqueItems", "an array without repeats", "an array")),
     "minProperties": ({"minProperties": 1}, {}, ("x", "minProperties", "an object of at least 1 entry", "0")),

@@ -11,7 +11,8 @@ from returns.result import Failure
 
 from middlewares import Resolve
 from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
-from pipeline.names import Spelling, canonical, closest, without_noise
+from pipeline.adapters import openai
+from pipeline.names import Index, Spelling, canonical, closest, without_noise
 from support import a_tool
 
 
@@ -393,7 +394,21 @@ def test_noise_is_cut_once_and_for_all(name: str) -> None:
 def test_closest_knows_only_what_is_callable() -> None:
     """Scores are for the names that are offered; a name without letters has none."""
     spellings = {name: Spelling.of(name) for name in FILES}
-    assert closest("raed_file", spellings, []) == ()
-    assert closest("raed_file", spellings, ["send_email"]) == ()
-    assert closest("___", spellings, FILES) == ()
-    assert closest("read_file", {}, ["read_file"]) == ()
+    assert closest("raed_file", Index(spellings, [])) == ()
+    assert closest("raed_file", Index(spellings, ["send_email"])) == ()
+    assert closest("___", Index(spellings, FILES)) == ()
+    assert closest("read_file", Index({}, ["read_file"])) == ()
+
+
+@pytest.mark.parametrize("name", ["fs.read", "a tool", "x" * 100])
+def test_a_name_that_an_adapter_had_to_change_finds_its_tool(name: str) -> None:
+    """A name as it went over the wire is turned back, also where the adapter was not given the registry again."""
+    tools = ToolRegistry()
+    resolve = Resolve(tools)
+    for each in (name, "other"):
+        tools.register(a_tool(each))
+    (sent,) = {definition["function"]["name"] for definition in openai.tools(tools)} - {"other"}
+    found = resolve(Call(sent))
+    assert isinstance(found, ResolvedCall)
+    assert (found.tool.name, found.repairs) == (name, (Repair("name", "provider_name", sent, name),))
+    assert isinstance(resolve(Call("other_0123abcd")), Failure)

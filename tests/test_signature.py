@@ -11,10 +11,10 @@ from typing import Annotated, Any, cast
 
 import pytest
 from pydantic import BaseModel, Field
-from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 from typing_extensions import Unpack
 
 from pipeline import InvalidParams, SetupError, tool
+from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 
 
 def resolved(schema: Any, root: Mapping[str, Any]) -> Any:

@@ -29,7 +29,7 @@ from ..errors import (
 _LONGEST_NAME = 100  # characters of a name that nothing has: the model knows what it wrote
 _MOST_PROBLEMS = 20  # of one call; a list of a thousand wrong items has one cause
 _EVER = 10**6  # seconds; who is told of eleven days does not wait
-_FORMS = ("a string", "an array", "an object")  # beyond the type, they say nothing of what is wrong
+_OF_TYPES = frozenset(("type", "enum", "const", "format", "anyOf"))  # which a value of another type breaks too
 
 
 def say(error: ToolError) -> str:
@@ -111,8 +111,16 @@ def _problem(problem: Problem) -> str:
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
     if problem.rule == "validator":  # the words of the tool's author
         return f"{where}: {expected}"
-    came = f", not {problem.got}" if problem.got and (problem.rule == "type" or problem.got not in _FORMS) else ""
-    return f"{where}: must be {expected}{came}"
+    return f"{where}: must be {expected}{_came(problem)}"
+
+
+def _came(problem: Problem) -> str:
+    rule, got = problem.rule, problem.got
+    if got == "a string" and rule != "type":  # it is one of the wrong value, and that it is a string was right
+        return ""
+    if got in ("an array", "an object") and rule not in _OF_TYPES:
+        return ""
+    return f", not {got}" if got else ""
 
 
 def _set_up(service: str) -> str:
