@@ -2,9 +2,10 @@
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
+DOJO := .venv-agentdojo/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench clean
+.PHONY: demo test lint types unit bench test-agentdojo clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -26,8 +27,11 @@ unit: .venv/dev
 bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
 	$(BIN)/python -m benchmarks.overhead $(ARGS)
 
+test-agentdojo: .venv-agentdojo/done  ## AgentDojo's own tools, and every recorded call of them
+	$(DOJO)/python -m benchmarks.agentdojo_replay --check $(ARGS)
+
 clean:
-	rm -rf .venv build dist
+	rm -rf .venv .venv-agentdojo build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -40,3 +44,11 @@ clean:
 .venv/dev: .venv/bin/python $(WHEN_STALE)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ .venv/demo
+
+.venv-agentdojo/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-agentdojo
+
+.venv-agentdojo/done: .venv-agentdojo/bin/python $(WHEN_STALE)
+	$(DOJO)/pip install --quiet --disable-pip-version-check --editable . 'agentdojo>=0.1.35'
+	touch $@

@@ -114,6 +114,10 @@ def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
 
 def _text(exc: BaseException) -> str:
     try:
+        if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
+            # Its own text has its author's class names and a link to pydantic's pages: nobody approved of those.
+            told: Any = errors(include_url=False, include_context=False, include_input=False)
+            return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in told)
         return str(exc)
     except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
         return ""

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 from returns.result import Failure, Success
 
 from middlewares import Classify
@@ -165,6 +166,20 @@ async def test_expect_approves_the_text(exc: Exception, expected: ToolError) -> 
     """An exception that the tool declares keeps its kind, and its text may be shown."""
     assert await classified(exc, expect=(type(exc),)) == expected
     assert await classified(exc, expect=Exception) == expected
+
+
+class Mail(BaseModel):
+    to: list[int]
+
+
+async def test_a_validation_librarys_own_text_is_not_told() -> None:
+    """Of a pydantic error in the tool's body the places and messages are told, no class and no link."""
+    with pytest.raises(ValidationError) as raised:
+        Mail.model_validate({"to": ["x"]})
+    error = await classified(raised.value, expect=ValueError)
+    assert say(error).startswith("Error: to.0: Input should be a valid integer")
+    assert "Mail" not in say(error)
+    assert "http" not in say(error)
 
 
 async def test_a_private_cause_stays_with_its_error() -> None:
