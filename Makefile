@@ -5,7 +5,7 @@ BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench test-agentdojo clean
+.PHONY: demo test lint types unit bench corpus test-agentdojo clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -26,6 +26,9 @@ unit: .venv/dev
 
 bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
 	$(BIN)/python -m benchmarks.overhead $(ARGS)
+
+corpus: .venv/dev  ## what becomes of recorded calls of real models (a folder of them: TOOLCALL_CORPORA)
+	$(BIN)/python -m benchmarks.corpus --check $(ARGS)
 
 test-agentdojo: .venv-agentdojo/done  ## AgentDojo's own tools, and every recorded call of them
 	$(DOJO)/python -m benchmarks.agentdojo_replay --check $(ARGS)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import typing
 from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
@@ -15,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from .bridges import ANYTHING, DECLARED, Known, as_json, bridged
 from .callables import behind, bound, docstring, parameters
+from .docstrings import parameters as told_of
 from .errors import SetupError
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
@@ -40,7 +43,8 @@ def shape_of(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         hints = _hints(function, wanted)
         fields, config = _fields(wanted, hints)
         adapter = _adapter(fields, config)
-        schema = _untitled(adapter.json_schema())
+        made = adapter.json_schema()
+        schema = _cleaned(made, made.get("$defs", {}))
     except NameError as exc:
         raise SetupError(f"{name}: {exc}; its annotations must be found at run time") from exc
     except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
@@ -120,23 +124,53 @@ def _is_plain(hint: Any) -> bool:
     return origin is None and (hint in (list, dict) or (hint.__hash__ is not None and hint in _PLAIN))
 
 
-def _untitled(schema: Any) -> Any:
+def _cleaned(schema: Any, defs: dict[str, Any]) -> Any:
     """Without the titles that pydantic makes of names: 16 % of the bytes, and nothing that a model needs."""
     if isinstance(schema, list):
         items = typing.cast("list[Any]", schema)
-        return [_untitled(item) for item in items]
+        return [_cleaned(item, defs) for item in items]
     if not isinstance(schema, dict):
         return schema
+    whole = typing.cast("dict[str, Any]", schema)
     kept: dict[str, Any] = {}
-    for key, value in typing.cast("dict[str, Any]", schema).items():
+    for key, value in whole.items():
         if key in ("properties", "$defs", "patternProperties") and isinstance(value, dict):
             named = typing.cast("dict[str, Any]", value)
-            kept[key] = {name: _untitled(inner) for name, inner in named.items()}
-        elif key in ("enum", "const", "default", "examples", "required", "discriminator"):
+            kept[key] = {name: _cleaned(inner, defs) for name, inner in named.items()}
+        elif key == "default":
+            kept[key] = _settled(value, whole, defs)
+        elif key == "examples" and isinstance(value, list):
+            kept[key] = [_settled(each, whole, defs) for each in typing.cast("list[Any]", value)]
+        elif key in ("enum", "const", "examples", "required", "discriminator"):
             kept[key] = value
         elif not (key == "title" and isinstance(value, str)):
-            kept[key] = _untitled(value)
+            kept[key] = _cleaned(value, defs)
     return kept
+
+
+def _settled(value: Any, schema: Any, defs: dict[str, Any]) -> Any:
+    """A set is in another order in each process, and a prompt that changes is cached nowhere: sorted by its JSON."""
+    if not isinstance(schema, dict):
+        return value
+    known = typing.cast("dict[str, Any]", schema)
+    if "$ref" in known:
+        return _settled(value, defs.get(known["$ref"].removeprefix("#/$defs/")), defs)
+    for either in (*known.get("anyOf", ()), *known.get("oneOf", ())):
+        value = _settled(value, either, defs)
+    if isinstance(value, dict):
+        named, more = known.get("properties", {}), known.get("additionalProperties")
+        pairs = typing.cast("dict[str, Any]", value).items()
+        return {name: _settled(inner, named.get(name, more), defs) for name, inner in pairs}
+    if not isinstance(value, list):
+        return value
+    items = typing.cast("list[Any]", value)
+    first, rest = known.get("prefixItems", []), known.get("items")
+    items = [_settled(item, schema, defs) for item, schema in zip(items, chain(first, repeat(rest)), strict=False)]
+    return sorted(items, key=_text) if known.get("uniqueItems") else items
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _describe(
@@ -147,7 +181,7 @@ def _describe(
     defaults: dict[str, FieldInfo],
 ) -> None:
     """Add what only the function knows: descriptions from its docstring, and its defaults."""
-    told = _told(text)
+    told = told_of(text)
     schema.pop("description", None)
     properties: dict[str, dict[str, Any]] = schema.setdefault("properties", {})
     for parameter in wanted:
@@ -159,7 +193,10 @@ def _describe(
         default = defaults[parameter.name].default if parameter.name in defaults else parameter.default
         if default is not parameter.empty:
             try:
-                entry.setdefault("default", as_json(default))
+                shown = as_json(default)
+                if isinstance(default, (set, frozenset)):  # of a parameter that need be none
+                    shown = sorted(typing.cast("list[Any]", shown), key=_text)
+                entry.setdefault("default", _settled(shown, entry, schema.get("$defs", {})))
             except ValueError:  # a sentinel of the author's: no business of the model
                 continue
 
@@ -172,18 +209,3 @@ def _alias(hint: Any) -> str | None:
         if isinstance(extra, FieldInfo) and isinstance(extra.validation_alias, str):
             return extra.validation_alias
     return None
-
-
-def _told(text: str) -> dict[str, str]:
-    if "Args:" not in text and "Arguments:" not in text and "Parameters:" not in text:
-        return {}
-    import griffe  # 105 ms
-
-    sections = griffe.Docstring(text).parse("google", warnings=False)
-    return {
-        item.name.lstrip("*"): " ".join(item.description.split())
-        for section in sections
-        if isinstance(section, griffe.DocstringSectionParameters)
-        for item in section.value
-        if item.description
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
@@ -11,6 +10,7 @@ import attrs
 from .callables import docstring, parameters
 from .context import ToolContext
 from .definition import Effect, Expected, RunIn, Tool, ToolFailed, default_run_in, expected
+from .docstrings import description as described
 from .errors import SetupError
 
 __all__ = ["Effect", "Tool", "ToolContext", "ToolDecorator", "ToolFailed", "tool"]
@@ -18,8 +18,6 @@ __all__ = ["Effect", "Tool", "ToolContext", "ToolDecorator", "ToolFailed", "tool
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
-
-_SECTION = re.compile(r"^\s*(?:Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$", re.MULTILINE)
 
 
 @attrs.define(eq=False)
@@ -163,9 +161,7 @@ def _made(
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise SetupError(f"{name}: {parameter.name} is positional-only, and a model names its arguments")
     if description is None:
-        text = docstring(function)
-        section = _SECTION.search(text)
-        description = (text[: section.start()] if section else text).strip()
+        description = described(docstring(function))
     kind: Any = ContextTool if context else FunctionTool
     made: Tool[..., Any] = kind(
         name,

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     {"private"},
     {"errors"},
-    {"names", "problems", "callables"},
+    {"names", "problems", "callables", "docstrings"},
     {"bridges", "context", "pydantic_problems", "schema_problems"},
     {"signature"},
     {"params"},
