@@ -170,6 +170,8 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: aliases is a tuple of names, not {self.aliases!r}")
         if self.run_in not in ("loop", "thread"):
             raise SetupError(f"{self.name}: run_in is loop or thread, not {self.run_in!r}")
+        if inspect.isgeneratorfunction(behind(self.fn)) or inspect.isasyncgenfunction(behind(self.fn)):
+            raise SetupError(f"{self.name} is a generator: a tool returns one value, so collect what it yields")
         if self.run_in == "thread" and is_async(self.fn):
             raise SetupError(f"{self.name} is async: it runs in the loop")
 

@@ -460,3 +460,11 @@ def test_calls_have_the_tools_own_names(make: Make, form: Form) -> None:
     reply = make(("c1", sent, "{}"), ("c2", "add", "{}"), ("c3", "no.such", "{}"))
     assert [call.name for call in openai.calls(form(reply), tools)] == ["fs.read", "add", "no.such"]
     assert [call.name for call in openai.calls(form(reply))] == [sent, "add", "no.such"]
+
+
+@pytest.mark.parametrize("index", [None, 0])
+def test_two_calls_of_one_delta_are_two(index: int | None) -> None:
+    """Whole calls that come side by side are never run together, whatever their indices and ids."""
+    both = [piece(text, "f", index=index) for text in (ONE[2], OTHER[2])]
+    found = openai.calls([fake.delta(tool_calls=both), fake.delta("tool_calls")])
+    assert [call.arguments for call in found] == [ONE[2], OTHER[2]]

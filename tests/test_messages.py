@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import json
 import math
 import pickle
@@ -355,7 +356,7 @@ VALUES: dict[str, tuple[object, str]] = {
     "keys that are numbers": ({1: 2}, '{"1": 2}'),
     "keys that are tuples": ({(1, 2): 3}, '{"1,2":3}'),
     "bytes of text": (b"abc", '"abc"'),
-    "other bytes": (b"\xff", UNTELLABLE),
+    "other bytes": (b"\xff", "(1 bytes of binary data)"),
     "dataclass": (Point(1), '{"x":1,"y":null}'),
     "attrs": (Span(1, Point(2)), '{"start":1,"_end":{"x":2,"y":null}}'),
     "model": (Model(title="a"), '{"title":"a"}'),
@@ -473,3 +474,38 @@ def test_the_exception_pickles() -> None:
     raised = pickle.loads(pickle.dumps(ToolCallError(Crashed(SECRET))))
     assert raised.error == Crashed()
     assert str(raised) == "An unexpected error occurred while executing this tool"
+
+
+@attrs.frozen
+class Shot:
+    name: str
+    png: bytes
+
+
+@dataclass
+class Page:
+    title: str
+    png: bytes
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param({"n": 1, "png": b"\xff\x00"}, '{"n": 1, "png": "(2 bytes of binary data)"}', id="in a dict"),
+        pytest.param([1, b"\xff"], '[1, "(1 bytes of binary data)"]', id="in a list"),
+        pytest.param(
+            [Shot("a", b"\xff")], '[{"name": "a", "png": "(1 bytes of binary data)"}]', id="in an attrs class"
+        ),
+        pytest.param(Page("a", b"\xff"), '{"title": "a", "png": "(1 bytes of binary data)"}', id="in a dataclass"),
+    ],
+)
+def test_bytes_inside_of_a_value_lose_nothing_else(value: object, text: str) -> None:
+    """Bytes that are no text are counted where they stand, and all around them is told."""
+    assert tell(Success(value)) == text
+
+
+def test_an_iterator_is_not_run_by_looking_at_it() -> None:
+    """What would run, perhaps for ever, on being looked at is not looked at."""
+    endless = itertools.count()
+    assert tell(Success(endless)) == "(the result cannot be shown as text)"
+    assert next(endless) == 0

@@ -395,3 +395,20 @@ print("pydantic" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["1000 set()", "True"]
+
+
+def yields() -> Any:
+    yield 1
+
+
+async def yields_later() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize("fn", [yields, yields_later, functools.partial(yields)], ids=["sync", "async", "partial"])
+def test_a_generator_is_refused(fn: Any) -> None:
+    """A tool returns one value: a generator would come back with its work undone."""
+    with pytest.raises(SetupError, match="is a generator"):
+        tool(name="yields")(fn)
+    with pytest.raises(SetupError, match="is a generator"):
+        Tool.from_schema(name="yields", parameters=None, handler=fn)

@@ -91,7 +91,7 @@ def test_a_call_that_was_cut_off_is_refused(arguments: object) -> None:
 
 @pytest.mark.parametrize("reason", [None, "stop", "tool_calls", "", "max_tokens"])
 def test_any_other_end_is_no_matter(reason: str | None) -> None:
-    """Only `length` says that a call was cut off."""
+    """Only a reason that says so cuts a call off: one that nobody knows is no matter."""
     assert checked({"path": "a"}, finish_reason=reason).params == {"path": "a"}
 
 
@@ -108,3 +108,11 @@ def test_params_are_the_tools_own() -> None:
     sent = {"path": "a"}
     checked(sent).params.clear()
     assert sent == {"path": "a"}
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "refusal"])
+@pytest.mark.parametrize("arguments", ["", '{"path": "a"}', {"path": "a"}], ids=repr)
+def test_what_a_provider_withheld_does_not_run(reason: str, arguments: object) -> None:
+    """A reply that the provider stopped is not whole: its calls do not run, as no call without arguments does."""
+    found = checked(arguments, finish_reason=reason)
+    assert found == Failure(MalformedCall("the provider withheld the rest of this reply"))

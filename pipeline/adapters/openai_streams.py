@@ -23,8 +23,11 @@ def chat_calls(chunks: Iterable[object]) -> list[Call]:
                 continue
             reason = text(field(choice, "finish_reason")) or reason
             delta = field(choice, "delta")
+            here: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
             for each in items(field(delta, "tool_calls")):
-                _add(calls, each, field(each, "function") or field(each, "custom"))
+                index = number(field(each, "index"))
+                _add(calls, each, field(each, "function") or field(each, "custom"), another=index in here)
+                here.append(index)
             if (legacy := field(delta, "function_call")) is not None:
                 _add(calls, None, legacy)
     in_order = sorted(calls, key=lambda call: -1 if call.index is None else call.index)
@@ -35,11 +38,11 @@ def _chunk(event: object) -> object:
     return event if (chunk := field(event, "chunk")) is None else chunk  # an event of client.chat.completions.stream()
 
 
-def _add(calls: list[Asked], each: object, function: object) -> None:
+def _add(calls: list[Asked], each: object, function: object, *, another: bool = False) -> None:
     index, its_id = number(field(each, "index")), text(field(each, "id"))
     name, piece = text(field(function, "name")), _piece(function)
     call = _place(calls, index, its_id)
-    if call is None or _starts_another(call, index, its_id, name):
+    if call is None or another or _starts_another(call, index, its_id, name):
         if index is None and calls:  # behind the others
             index = calls[-1].index
         call = Asked(index)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 import attrs
@@ -25,6 +27,8 @@ def tell(outcome: Outcome[Any]) -> str:
 def _told(value: object) -> str:
     if value is None:
         return _NOTHING
+    if isinstance(value, Iterator):  # looking at it would run it, perhaps for ever, and leave nothing for the next look
+        return _UNTELLABLE
     if isinstance(value, str):
         return str.__str__(value)  # a text of the author's own type: an Enum's is its value
     try:
@@ -36,8 +40,34 @@ def _told(value: object) -> str:
 
         text = to_json(value, fallback=_plain, inf_nan_mode="strings").decode()
     except Exception:  # noqa: BLE001  # as above
-        return _UNTELLABLE
+        text = _piecemeal(value)
     return _UNTELLABLE if text == f'"{_UNTELLABLE}"' else text
+
+
+def _piecemeal(value: object) -> str:
+    """Of a dict or list with something in it that spoils the whole, all the rest."""
+    if isinstance(value, (bytes, bytearray)):
+        return f"({len(value)} bytes of binary data)"
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_described)
+    except Exception:  # noqa: BLE001  # as in _told
+        return _UNTELLABLE
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, (bytes, bytearray)):
+        return f"({len(value)} bytes of binary data)"
+    cls = cast("type[Any]", type(value))
+    if attrs.has(cls):
+        return attrs.asdict(value, recurse=False)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    try:
+        from pydantic_core import to_jsonable_python
+
+        return to_jsonable_python(value, fallback=_plain, inf_nan_mode="strings")
+    except Exception:  # noqa: BLE001  # as in _told
+        return _UNTELLABLE
 
 
 def _plain(value: Any) -> Any:
