@@ -60,7 +60,8 @@ def _in_thread(
 ) -> tuple[Any]:
     """The body, and word of its beginning and end, which a caller that has gone away still counts on.
 
-    Boxed, and what it raises as a value: trio takes no coroutine from a thread, and asyncio no StopIteration.
+    Boxed, and what it raises as a value: trio takes no coroutine from a thread, asyncio no StopIteration, and in a
+    coroutine that waits for it a GeneratorExit would mean that somebody closed that.
     """
     try:
         if marker is None:
@@ -70,7 +71,7 @@ def _in_thread(
             return (tool.fn(*args, **params),)
         finally:
             marker.end()
-    except Exception as exc:  # noqa: BLE001  # see Execute
+    except (Exception, GeneratorExit) as exc:  # noqa: BLE001  # see Execute
         return (Failure(Crashed(exc)),)
 
 

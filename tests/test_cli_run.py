@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -94,6 +95,33 @@ async def later(): return tools
 def wants(n): return tools
 def none(): return None
 def breaks(): return 1 / 0
+
+@tools.tool
+async def interrupts() -> None:
+    raise KeyboardInterrupt
+
+@tools.tool
+async def closes() -> None:
+    raise GeneratorExit
+
+@tools.tool
+def interrupts_in_a_thread() -> None:
+    raise KeyboardInterrupt
+
+@tools.tool
+def prints() -> None:
+    print("NOISE")
+
+@tools.tool
+def reads_stdin() -> str:
+    import pathlib, subprocess
+    pathlib.Path("reading").touch()
+    return subprocess.run(["cat"], capture_output=True, check=True).stdout.decode()
+
+empty = ToolRegistry()
+def noisy():
+    print("NOISE from a factory")
+    return tools
 """.replace("Start, ", "")
 NUMBERS = count()
 
@@ -453,7 +481,7 @@ def test_calls_that_are_not_there(desk: Desk) -> None:
 # tools that are no good company
 
 
-@pytest.mark.parametrize("name", ["exits", "cancels"])
+@pytest.mark.parametrize("name", ["exits", "cancels", "interrupts", "closes", "interrupts_in_a_thread"])
 def test_a_tool_that_would_end_the_run(desk: Desk, name: str) -> None:
     """A tool that exits, or raises a cancellation that nobody asked for, ends its own call and not the run."""
     desk.put({"name": "greet"}, {"name": name}, {"name": "greet"})
@@ -534,6 +562,18 @@ def test_malformed_lines_are_done_too(desk: Desk) -> None:
     for _ in range(2):
         assert desk.run("--resume").exit_code == 1
         assert sorted(desk.by_line) == [1, 2, 3]
+
+
+def test_a_malformed_line_that_was_mended(desk: Desk) -> None:
+    """A line that is a call by now keeps its row, and stderr says how many do and how to run them."""
+    desk.put("nope", {"name": "greet"}, "nope")
+    assert desk.run().exit_code == 1
+    desk.put({"name": "greet"}, {"name": "greet"}, "nope", {"name": "greet"})
+    result = desk.run("--resume")
+    assert (result.exit_code, sorted(desk.by_line)) == (1, [1, 2, 3, 4])
+    assert desk.by_line[1]["kind"] == "malformed_line"
+    assert "1 line was malformed before and is a call now: it keeps its row" in result.stderr
+    assert "at the end of CALLS" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -739,7 +779,58 @@ def test_memory_does_not_grow_with_the_file(desk: Desk) -> None:
     assert many < 1.5 * few + 200_000  # bytes; one row of 200 bytes for each line would be 9 MB
 
 
+@pytest.mark.parametrize("target", ["tools", "noisy"])
+def test_what_tools_print_is_no_result(desk: Desk, target: str) -> None:
+    """What a module, a factory or a tool prints goes to stderr, so that RESULTS may be stdout."""
+    with (desk.path / f"{desk.module}.py").open("a") as file:
+        file.write("\nprint('NOISE at import')\n")
+    desk.put({"name": "prints"}, {"name": "greet"})
+    named = f"{desk.module}:{target}"
+    command = [sys.executable, "-m", "pipeline", "run", named, str(desk.calls), "-o", "/dev/stdout"]
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    assert {1, 2} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
+    assert done.stderr.count(b"NOISE") == (3 if target == "noisy" else 2)
+
+
+def test_a_tool_does_not_read_the_calls(desk: Desk) -> None:
+    """With calls from standard input a tool that reads it finds it empty, and no call is lost."""
+    process = desk.start("--concurrency", "1", calls="-", stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b'{"name": "reads_stdin"}\n')
+    process.stdin.flush()
+    until((desk.path / "reading").exists)
+    time.sleep(0.1)  # for the tool to read, once it has begun
+    process.communicate(b'{"name": "greet"}\n' * 3, timeout=60)
+    assert (process.returncode, [row["ok"] for row in desk.rows]) == (0, [True] * 4)
+
+
+@pytest.mark.parametrize("ending", ["2>&1 | true", "2>/dev/full", "2>&-"])
+def test_a_broken_stderr(desk: Desk, ending: str) -> None:
+    """Where stderr is broken, full or closed the run goes on as if it were not, with the same exit code."""
+    desk.put(*["nope", {"name": "prints"}] * 30)
+    command = shlex.join([sys.executable, "-m", "pipeline", *desk.arguments("--concurrency", "1")])
+    script = f"set -o pipefail; (sleep 0.3; exec {command}) {ending}"
+    done = subprocess.run(["bash", "-c", script], cwd=desk.path, stdout=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stdout, sorted(desk.by_line)) == (1, b"", list(range(1, 61)))
+    assert all(row["ok"] for number, row in desk.by_line.items() if number % 2 == 0)
+
+
+def test_a_dash_is_no_output(desk: Desk) -> None:
+    """``-o -`` is refused, instead of making a file of that name."""
+    desk.put({"name": "greet"})
+    result = CliRunner().invoke(toolcall, ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-"])
+    assert (result.exit_code, "-o -: write -o /dev/stdout" in result.stderr) == (2, True)
+    assert not Path("-").exists()
+
+
 # what is said
+
+
+def test_an_empty_registry(desk: Desk) -> None:
+    """That a registry has no tools is said, since no call can succeed with it."""
+    desk.put({"name": "greet"})
+    result = desk.run(target="empty")
+    assert (result.exit_code, f"{desk.module}:empty is empty: it has no tools" in result.stderr) == (0, True)
 
 
 def test_the_summary(desk: Desk) -> None:

@@ -125,9 +125,9 @@ def test_it_keeps_to_the_width(module: str) -> None:
 
 
 def test_no_tools(module: str) -> None:
-    """An empty registry is no error."""
+    """An empty registry is no error, and is told to be one."""
     result = run(f"{module}:empty")
-    assert (result.exit_code, result.stdout) == (0, "0 tools, 0 offered to a model now\n")
+    assert (result.exit_code, result.stdout) == (0, f"{module}:empty is empty: it has no tools\n")
 
 
 def test_json(module: str) -> None:
@@ -137,6 +137,14 @@ def test_json(module: str) -> None:
     assert json.loads(result.stdout) == sys.modules[module].tools.definitions()
     assert [tool["name"] for tool in json.loads(result.stdout)] == ["weather", "search", "foreign"]
     assert "Zürich, 東京" in result.stdout
+
+
+def test_json_of_a_module_that_prints(module: str, tmp_path: Path) -> None:
+    """What a module or its factory prints goes to stderr, and --json stays JSON."""
+    with (tmp_path / f"{module}.py").open("a") as file:
+        file.write("\nprint('NOISE')\ndef make():\n    print('NOISE')\n    return tools\n")
+    result = run(f"{module}:make", "--json")
+    assert (len(json.loads(result.stdout)), result.stderr) == (3, "NOISE\nNOISE\n")
 
 
 def test_json_is_stable(module: str) -> None:
@@ -200,3 +208,18 @@ PATHS: list[tuple[dict[str, Any], list[str]]] = [
 def test_paths_of_parameters(schema: dict[str, Any], paths: list[str]) -> None:
     """Fields of objects are listed under their paths, and those of a type that holds itself once."""
     assert paths == [each.path for each in parameters(schema)]
+
+
+def test_types_that_hold_each_other() -> None:
+    """Of types that all hold each other each is shown once, so that the list does not grow with their ways."""
+    names = [f"T{number}" for number in range(12)]
+    fields = {name.lower(): {"$ref": f"#/$defs/{name}"} for name in names}
+    objects = {name: {"type": "object", "properties": fields} for name in names}
+    assert len(parameters({"$defs": objects, "properties": fields})) == 12 * 13
+
+
+def test_words_for_types_that_hold_each_other() -> None:
+    """Choices between types that all hold each other are told in words that stay few."""
+    references = [{"$ref": f"#/$defs/T{number}"} for number in range(12)]
+    root = {"$defs": {f"T{number}": {"anyOf": references} for number in range(12)}}
+    assert set(type_of(references[0], root).split(" or ")) == {f"T{number}" for number in range(12)}

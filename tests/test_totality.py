@@ -307,6 +307,12 @@ async def test_what_is_no_exception_passes(run: Any, wrap: Any) -> None:
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
+async def test_a_generator_exit_in_a_thread_is_a_crash(run: Any) -> None:
+    """What a sync tool raises in its thread closes no coroutine of ours: it is a failure of the tool."""
+    outcome = await run(Call("probe"), a_tool(fn=raising_in_a_thread(GeneratorExit())))
+    assert isinstance(outcome.failure(), Crashed)
+
+
 async def test_cancellation_passes_untouched(run: Any) -> None:
     """A cancelled call raises the event loop's own cancellation, and runs nothing more."""
     reached: list[str] = []

@@ -52,11 +52,8 @@ class Told:
         """Drawn on a terminal only. ``size`` is that of CALLS in bytes: to count its lines is to read it twice."""
         counts = TextColumn("{task.fields[calls]:,} calls  {task.fields[failed]:,} failed  {task.fields[rate]:,.0f}/s")
         columns = (SpinnerColumn(), BarColumn(24), TaskProgressColumn(), counts, TimeElapsedColumn())
-        piped_out = not sys.stdout.isatty()  # what tools print stays where it was meant to go
         shown = sys.stderr.isatty()
-        with Progress(
-            *columns, console=self.console, disable=not shown, auto_refresh=False, redirect_stdout=not piped_out
-        ) as bar:
+        with Progress(*columns, console=self.console, disable=not shown, auto_refresh=False) as bar:
             bar.add_task("", total=size, calls=0, failed=0, rate=0.0)
             yield bar
 

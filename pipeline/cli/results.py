@@ -22,6 +22,7 @@ MALFORMED = "malformed_line"  # the kind of a line that holds no call: no kind o
 SUCCESS = "success"  # in counts; a row's kind is null then
 _HEAD = b'{"line": '  # how each row begins
 _PAGE = 1 << 12  # lines
+_NO_CALL = 1  # the mark of a malformed line, which had no id and name to go by
 
 
 def row_of(line: Line, report: CallReport) -> dict[str, Any]:
@@ -68,11 +69,12 @@ def _encoded(row: dict[str, Any]) -> bytes:
 
 
 class Done:
-    """The lines that have a row, in one byte each: 0, or a checksum of the line's id and name."""
+    """The lines that have a row, in one byte each: 0, or a checksum of the line's id and name, if it had such."""
 
     def __init__(self) -> None:
         self._pages: dict[int, bytearray] = {}
         self.left = 0  # rows whose line was not met yet
+        self.mended = 0  # lines that are calls by now and have the row of a malformed one
 
     def add(self, number: int, mark: int) -> bool:
         """Whether it was new."""
@@ -89,7 +91,9 @@ class Done:
         mark = page[line.number % _PAGE] if page is not None else 0
         if not mark:
             return False
-        if mark != _mark(line.id, line.name):
+        if mark == _NO_CALL:
+            self.mended += line.call is not None
+        elif mark != _mark(line.id, line.name):
             raise Refused(
                 f"line {line.number} has another id or name than its result: CALLS is not what RESULTS was made from"
             )
@@ -98,7 +102,7 @@ class Done:
 
 
 def _mark(id_: object, name: object) -> int:
-    return crc32(f"{id_!r} {name!r}".encode("utf-8", "surrogatepass")) % 255 + 1
+    return crc32(f"{id_!r} {name!r}".encode("utf-8", "surrogatepass")) % 254 + 2
 
 
 @attrs.define
@@ -112,6 +116,8 @@ class Results:
     @classmethod
     def open(cls, path: Path, *, resume: bool) -> Results:
         """Raises Refused for a file that holds something, unless it is to be resumed, and holds results."""
+        if str(path) == "-":
+            raise Refused("-o -: write -o /dev/stdout for standard output")
         try:
             fd = os.open(path, (os.O_RDWR if resume else os.O_WRONLY) | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as exc:
@@ -175,7 +181,8 @@ class Results:
             number, kind = row["line"], row["kind"]
             if type(number) is not int or number < 1 or not (kind is None or isinstance(kind, str)):
                 return False
-            new = self.done.add(number, _mark(row["id"], row["name"]))
+            mark = _mark(row["id"], row["name"])  # also asks whether they are there
+            new = self.done.add(number, _NO_CALL if kind == MALFORMED else mark)
         except (ValueError, TypeError, KeyError, RecursionError):
             return False
         self.kinds[kind or SUCCESS] += new

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -28,6 +28,7 @@ from .lines import Line, Lines, parsed
 from .loading import Refused, compiled, load, registry_of
 from .progress import SHOW_CURSOR, Told, size_of
 from .results import MALFORMED, Results, row_of, row_without_report
+from .streams import printing_to_stderr, stdin_taken
 
 _GRACE = 5.0  # seconds: after an interruption for the calls under way, and at the end for threads left behind
 _TOOLS_THREAD = "AnyIO worker thread"  # of another name it may be the module's own, which ends as it likes
@@ -46,17 +47,13 @@ def run(
 ) -> int:
     """0: each line has its result; 1: some of them are malformed; 130 or 143: interrupted. Raises Refused."""
     try:
-        pipeline = _pipeline(target, timeout, attempts)
-        fd = _opened(calls)
-        try:
-            results = Results.open(output, resume=resume)
-            try:
-                code = _run(_Run(pipeline, results, Told(), concurrency), fd, output)
-            finally:
-                results.close()
-        finally:
-            if fd:
-                os.close(fd)
+        with printing_to_stderr():
+            pipeline = _pipeline(target, timeout, attempts)
+            with _opened(calls) as fd, closing(Results.open(output, resume=resume)) as results:
+                told = Told()
+                if (registry := registry_of(pipeline)) is not None and not len(registry):
+                    told.say(f"{target} is empty: it has no tools")
+                code = _run(_Run(pipeline, results, told, concurrency), fd, output)
     except KeyboardInterrupt:  # before the first call: from then on it is a signal like the other
         return 128 + signal.SIGINT
     _leave_threads_behind(code)
@@ -79,13 +76,18 @@ def _pipeline(target: str, timeout: float | None, attempts: int | None) -> Pipel
         raise Refused(f"{target}: {exc}") from None
 
 
-def _opened(calls: str) -> int:
-    if calls == "-":
-        return 0
-    try:
-        return os.open(calls, os.O_RDONLY)
-    except OSError as exc:
-        raise Refused(f"{calls}: {exc.strerror}") from None
+@contextmanager
+def _opened(calls: str) -> Generator[int]:
+    with ExitStack() as stack:
+        try:
+            if calls == "-":
+                fd = stack.enter_context(stdin_taken())  # else a tool's subprocess might read the calls
+            else:
+                fd = os.open(calls, os.O_RDONLY)
+                stack.callback(os.close, fd)
+        except OSError as exc:
+            raise Refused(f"{calls}: {exc.strerror}") from None
+        yield fd
 
 
 def _run(it: _Run, fd: int, output: Path) -> int:
@@ -100,6 +102,11 @@ def _run(it: _Run, fd: int, output: Path) -> int:
             refused = refused.exceptions[0]
         raise refused from None
     it.told.sum_up(it.results.kinds, output, perf_counter() - began)
+    if mended := it.results.done.mended:
+        are = "line was malformed before and is a call now: it keeps its row"
+        if mended > 1:
+            are = "lines were malformed before and are calls now: they keep their rows"
+        it.told.say(f"{mended:,} {are}; what is put at the end of CALLS is run, and has a row of its own")
     if interrupted is not None:
         it.told.say(f"{signal.Signals(interrupted).name}: the same command with --resume goes on from here")
         return 128 + interrupted
@@ -161,7 +168,7 @@ class _Run:
         began = perf_counter()
         try:
             return row_of(line, await self.pipeline.report(call))
-        except (SystemExit, asyncio.CancelledError, BaseExceptionGroup) as exc:
+        except BaseException as exc:  # whatever a tool raises, else --resume would meet it for ever
             # A tool that exits, or awaits what was cancelled, ends its own call; no pipeline may catch that, a run can.
             if self._working.cancel_called:
                 raise
@@ -198,8 +205,10 @@ def _leave_threads_behind(code: int) -> None:
     for thread in others:
         thread.join(max(0.0, until - perf_counter()))
     if any(thread.is_alive() for thread in others):
-        print("tools still run in threads that cannot be ended: leaving them behind", file=sys.stderr)
+        with printing_to_stderr():
+            print("tools still run in threads that cannot be ended: leaving them behind", flush=True)
         atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # exporters send what they still hold
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, AttributeError):  # broken, or not there
+                stream.flush()
         os._exit(code)

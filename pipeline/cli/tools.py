@@ -14,6 +14,9 @@ from rich.text import Text
 from ..definition import Tool
 from ..errors import Unavailable
 from .loading import Refused, compiled, load, registry_of
+from .streams import printing_to_stderr
+
+_DEEP = 3  # references within each other that are followed: types that hold each other have factorially many ways
 
 
 class Parameter(NamedTuple):
@@ -27,14 +30,18 @@ class Parameter(NamedTuple):
 
 def show(target: str, *, as_json: bool) -> None:
     """Print it. Raises Refused."""
-    registry = registry_of(load(target))
-    if registry is None:
-        raise Refused(f"{target} is a Pipeline whose stages ask no ToolRegistry")
-    compiled(registry, target)
+    with printing_to_stderr():
+        registry = registry_of(load(target))
+        if registry is None:
+            raise Refused(f"{target} is a Pipeline whose stages ask no ToolRegistry")
+        compiled(registry, target)
     if as_json:
         print(json.dumps(registry.definitions(), indent=2, ensure_ascii=False))
         return
     console = Console(highlight=False, markup=False, emoji=False)
+    if not len(registry):
+        console.print(f"{target} is empty: it has no tools", soft_wrap=True)
+        return
     closed = registry.closed
     for tool in registry:
         _show(console, tool, closed.get(tool.name))
@@ -62,10 +69,10 @@ def _show(console: Console, tool: Tool[..., Any], closed: Unavailable | None) ->
 
 def parameters(schema: Mapping[str, Any]) -> list[Parameter]:
     """What a model may send, fields of objects included, in the schema's order."""
-    return list(_fields(schema, schema, "", ()))
+    return list(_fields(schema, schema, "", set()))
 
 
-def _fields(schema: Any, root: Mapping[str, Any], before: str, seen: tuple[str, ...]) -> Iterator[Parameter]:
+def _fields(schema: Any, root: Mapping[str, Any], before: str, seen: set[str]) -> Iterator[Parameter]:
     properties = _mapping(schema.get("properties"))
     required = schema.get("required")
     for name, inner in properties.items():
@@ -78,15 +85,14 @@ def _fields(schema: Any, root: Mapping[str, Any], before: str, seen: tuple[str, 
         yield from _inside(found, root, path, seen)
 
 
-def _inside(
-    schema: Mapping[str, Any], root: Mapping[str, Any], path: str, seen: tuple[str, ...]
-) -> Iterator[Parameter]:
-    """The fields of what is, or may be, an object or an array of such; a type that holds itself is shown once."""
+def _inside(schema: Mapping[str, Any], root: Mapping[str, Any], path: str, seen: set[str]) -> Iterator[Parameter]:
+    """The fields of what is, or may be, an object or an array of such; a type of many places is shown in the first."""
     reference = _text(schema.get("$ref"))
     if reference in seen:
         return
     if reference:
-        yield from _inside(_referred(reference, root), root, path, (*seen, reference))
+        seen.add(reference)
+        yield from _inside(_referred(reference, root), root, path, seen)
     yield from _fields(schema, root, f"{path}.", seen)
     if "items" in schema:
         yield from _inside(_mapping(schema["items"]), root, f"{path}[]", seen)
@@ -101,7 +107,11 @@ def type_of(schema: object, root: Mapping[str, Any], seen: tuple[str, ...] = ())
     reference = _text(found.get("$ref"))
     if reference:
         name = reference.rpartition("/")[2]
-        return name if reference in seen else type_of(_referred(reference, root), root, (*seen, reference))
+        return (
+            name
+            if reference in seen or len(seen) == _DEEP
+            else type_of(_referred(reference, root), root, (*seen, reference))
+        )
     if "const" in found:
         return _json(found["const"])
     if choices := _list(found.get("enum")):
