@@ -95,6 +95,7 @@ def of_pydantic(
     """
     entries: list[Entry] = []
     united = False
+    given = _top(arguments)
     for each in exc.errors(include_url=False):
         kind, loc = each["type"], each["loc"]
         if kind == "missing" and len(loc) == 1:
@@ -111,11 +112,18 @@ def of_pydantic(
             return problems.not_unicode()
         if not loc and kind == "dict_type":
             return problems.not_an_object(each["input"])
+        if len(loc) == 1 and loc[0] in given:  # as most: no union is in the way
+            entries.append((_problem(each, [*loc], schema), ()))
+            continue
         parts, marks = _through(loc, arguments, kind)
         entries.append((_problem(each, parts, schema), marks))
         united = united or bool(marks)
     told = _settled(entries, arguments) if united else [problem for problem, _ in entries]
     return InvalidParams(tuple(dict.fromkeys(told) if len(told) > 1 else told))
+
+
+def _top(arguments: object) -> dict[Any, Any]:
+    return cast("dict[Any, Any]", arguments) if isinstance(arguments, dict) else {}
 
 
 def _through(loc: tuple[int | str, ...], arguments: object, kind: str) -> tuple[list[int | str], list[Mark]]:
