@@ -127,8 +127,8 @@ class Pipeline(Editable):
     async def report(self, call: Call, /) -> CallReport:
         """Run one call and tell all that happened to it; it is traced as well."""
         wanted: list[CallReport] = []
-        await self._observed(call, wanted)
-        return wanted[0]
+        outcome = await self._observed(call, wanted)
+        return wanted[0] if wanted else CallReport(call, outcome=outcome)  # a bug before there was any stage to tell of
 
     async def _alone(self, call: Call) -> Outcome:
         moving: Any = call
@@ -177,8 +177,8 @@ class Pipeline(Editable):
                 if type(verdict) is Failure:
                     return self._failed(call, moving, verdict)
                 moving = verdict
-            outcome: Any = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
-            return cast("Outcome", outcome) if type(outcome) is Success else self._failed(call, moving, outcome)
+            outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
+            return outcome if type(outcome) is Success else self._failed(call, moving, outcome)
         except Exception as exc:  # noqa: BLE001  # see _alone
             return self._failed(call, moving, Failure(Crashed(exc)))
         finally:

@@ -319,6 +319,19 @@ async def test_a_bug_in_a_stage_is_a_crash_of_the_call(stage: Any, traced: bool)
         assert isinstance(report.error, Crashed), place
 
 
+@pytest.mark.parametrize("answer", [None, Success(1), Call("probe")], ids=repr)
+async def test_a_resolve_with_a_bug_has_a_report(answer: Any) -> None:
+    """Where the check that should find the tool answers with anything else, call and report tell of a crash."""
+
+    def resolve(call: Call) -> ResolvedCall | Failure[UnknownTool]:
+        found: ResolvedCall = answer
+        return found
+
+    pipeline = standard(TOOLS).replace("resolve", resolve)
+    assert await pipeline.call("probe") == Failure(Crashed())
+    assert (await pipeline.report(Call("probe"))).outcome == Failure(Crashed())
+
+
 LOST: list[ToolError] = [TimedOut(1.0), Transient(), Transient(landed="yes")]
 
 
