@@ -3,9 +3,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
+PHOENIX := .venv-phoenix/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench corpus test-agentdojo clean
+.PHONY: demo test lint types unit bench corpus test-agentdojo phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -33,8 +34,14 @@ corpus: .venv/dev  ## what becomes of recorded calls of real models (a folder of
 test-agentdojo: .venv-agentdojo/done  ## AgentDojo's own tools, and every recorded call of them
 	$(DOJO)/python -m benchmarks.agentdojo_replay --check $(ARGS)
 
+phoenix: .venv-phoenix/done  ## Arize Phoenix to look at traces in; then, beside it: make demo ARGS="--otlp http://127.0.0.1:6006"
+	$(PHOENIX)/python -m benchmarks.phoenix serve $(ARGS)
+
+test-phoenix: .venv/demo .venv-phoenix/done  ## that Phoenix has what the demo sends it
+	$(BIN)/python -m benchmarks.phoenix test --python $(PHOENIX)/python
+
 clean:
-	rm -rf .venv .venv-agentdojo build dist
+	rm -rf .venv .venv-agentdojo .venv-phoenix build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -54,4 +61,13 @@ clean:
 
 .venv-agentdojo/done: .venv-agentdojo/bin/python $(WHEN_STALE)
 	$(DOJO)/pip install --quiet --disable-pip-version-check --editable . 'agentdojo>=0.1.35'
+	touch $@
+
+.venv-phoenix/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-phoenix
+
+# 850 MB, so in an environment of its own; it is asked over HTTP, by a version that is known to answer.
+.venv-phoenix/done: .venv-phoenix/bin/python Makefile
+	$(PHOENIX)/pip install --quiet --disable-pip-version-check 'arize-phoenix>=20.26,<21'
 	touch $@

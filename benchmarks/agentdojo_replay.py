@@ -11,12 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from typing import Any
 import anyio
 import attrs
 
+from benchmarks import agentdojo_pairs
 from benchmarks.comparison import (
     OUTCOMES,
     Relation,
@@ -39,10 +37,11 @@ from benchmarks.comparison import (
     shortfalls,
     timeless,
 )
+from benchmarks.dojo import BENCHMARK, Dojo, tools_of
+from benchmarks.recorded import default_data
 from middlewares import standard
-from pipeline import Call, Outcome, ToolRegistry, tell
+from pipeline import Call, Outcome, tell
 
-BENCHMARK = "v1.2.2"  # all since v1 have the same tools and the same environments, and other tasks
 CALLS = "calls_agentdojo.jsonl"
 SHOWN = 5  # ids of a group
 TITLES: dict[Relation, str] = {
@@ -53,68 +52,34 @@ TITLES: dict[Relation, str] = {
 }
 
 
-def tools_of(suite: Any, environment: Any) -> ToolRegistry:
-    """The suite's functions as tools; what they take from the environment is filled, and not the model's to see."""
-    tools = ToolRegistry()
-    for function in suite.tools:
-        taken = {name: wanted.extract_dep_from_env(environment) for name, wanted in function.dependencies.items()}
-        tools.tool(name=function.name, expect=ValueError)(partial(function.run, **taken))
-    return tools
-
-
-@attrs.frozen
-class Dojo:
-    """AgentDojo's suites, each with its environment as it is before any call."""
-
-    suites: dict[str, Any]
-    environments: dict[str, Any]
-    runtime: Any
-
-    @staticmethod
-    def load() -> Dojo:
-        """Raises ImportError where the package is missing."""
-        runtime = import_module("agentdojo.functions_runtime").FunctionsRuntime
-        suites = dict(import_module("agentdojo.task_suite.load_suites").get_suites(BENCHMARK))
-        return Dojo(
-            suites, {name: each.load_and_inject_default_environment({}) for name, each in suites.items()}, runtime
-        )
-
-    def schemas(self) -> dict[tuple[str, str], Any]:
-        """Our schema of every tool, by suite and name."""
-        return {
-            (name, each["name"]): each["parameters"]
-            for name, suite in self.suites.items()
-            for each in tools_of(suite, self.environments[name]).definitions()
-        }
-
-    async def replay(self, record: dict[str, Any]) -> Replayed:
-        """Run one call both ways."""
-        name, tool, since = record["toolset"], record["tool_name_as_called"], datetime.now()  # noqa: DTZ005  # as theirs
-        suite, before = self.suites[name], self.environments[name]
-        theirs, here = before.model_copy(deep=True), before.model_copy(deep=True)
-        value, error = self.runtime(suite.tools).run_function(theirs, tool, record["arguments"])
-        report = await standard(tools_of(suite, here)).report(Call(tool, record["arguments"], record["id"]))
-        ours, reason = of_report(report)
-        outcome: Outcome | None = report.outcome
-        same = same_end(report, "" if outcome is None else tell(outcome), value, error, since)
-        if same and timeless(here, since) != timeless(theirs, since):
-            same = False
-        return Replayed(
-            record["id"],
-            name,
-            tool,
-            record["recorded_outcome"],
-            of_text(error),
-            ours,
-            reason,
-            mended(report),
-            same,
-            record["seen"],
-        )
+async def replay(dojo: Dojo, record: dict[str, Any]) -> Replayed:
+    """Run one call both ways."""
+    name, tool, since = record["toolset"], record["tool_name_as_called"], datetime.now()  # noqa: DTZ005  # as theirs
+    suite, before = dojo.suites[name], dojo.environments[name]
+    theirs, here = before.model_copy(deep=True), before.model_copy(deep=True)
+    value, error = dojo.runtime(suite.tools).run_function(theirs, tool, record["arguments"])
+    report = await standard(tools_of(suite, here)).report(Call(tool, record["arguments"], record["id"]))
+    ours, reason = of_report(report)
+    outcome: Outcome | None = report.outcome
+    same = same_end(report, "" if outcome is None else tell(outcome), value, error, since)
+    if same and timeless(here, since) != timeless(theirs, since):
+        same = False
+    return Replayed(
+        record["id"],
+        name,
+        tool,
+        record["recorded_outcome"],
+        of_text(error),
+        ours,
+        reason,
+        mended(report),
+        same,
+        record["seen"],
+    )
 
 
 async def replayed(dojo: Dojo, records: Sequence[dict[str, Any]]) -> list[Replayed]:
-    return [await dojo.replay(record) for record in records]
+    return [await replay(dojo, record) for record in records]
 
 
 def lines_of(file: Path) -> Iterator[dict[str, Any]]:
@@ -177,7 +142,7 @@ def told(rows: Sequence[Replayed]) -> Iterator[str]:
             yield f"  {len(ids):3}  {group}  [{', '.join(ids[:SHOWN])}{', …' if len(ids) > SHOWN else ''}]"
 
 
-def as_json(rows: Sequence[Replayed], other: Sequence[str]) -> dict[str, Any]:
+def as_json(rows: Sequence[Replayed], other: Sequence[str], again: Sequence[agentdojo_pairs.Pair]) -> dict[str, Any]:
     """Ids and outcomes; nothing of what the models wrote."""
     return {
         "agentdojo": version("agentdojo"),
@@ -186,12 +151,8 @@ def as_json(rows: Sequence[Replayed], other: Sequence[str]) -> dict[str, Any]:
         "other schemas": list(other),
         "groups": {relation: dict(grouped(rows, relation)) for relation in TITLES},
         "calls": [{**attrs.asdict(row), "relation": row.relation} for row in rows],
+        "second attempts": [attrs.asdict(pair) for pair in again],
     }
-
-
-def default_data() -> Path:
-    beside = Path(__file__).resolve().parents[2] / "shared" / "corpora"
-    return Path(os.environ.get("TOOLCALL_CORPORA") or beside)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -216,11 +177,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"agentdojo {version('agentdojo')}, suites of {BENCHMARK}: {len(ours)} tools, {len(other)} with another schema"
     )
-    for line in (*other, *table(rows), *told(rows)):
+    file = options.data / agentdojo_pairs.PAIRS
+    pairs = lines_of(file) if file.is_file() else ()
+    again = anyio.run(agentdojo_pairs.attempts, dojo, pairs, lines_of(options.data / CALLS))
+    for line in (*other, *table(rows), *told(rows), *agentdojo_pairs.told(again)):
         print(line)
     if options.json is not None:
-        options.json.write_text(json.dumps(as_json(rows, other), indent=1) + "\n", encoding="utf-8")
-    short = [*shortfalls(rows), *(f"another schema: {name}" for name in other)]
+        options.json.write_text(json.dumps(as_json(rows, other, again), indent=1) + "\n", encoding="utf-8")
+    short = [*shortfalls(rows), *agentdojo_pairs.shortfalls(again), *(f"another schema: {name}" for name in other)]
     if options.check and short:
         print(*(f"fell short: {each}" for each in short), sep="\n")
         return 1

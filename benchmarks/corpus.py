@@ -9,70 +9,65 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Protocol
 
 import anyio
 import attrs
 
+from benchmarks import second_attempts, suggestions
+from benchmarks.judged import FIELD, MISTAKES, NAMES, NO_MISTAKE, VERDICTS, Judged, Tally, grouped, judge
 from benchmarks.recorded import REPORTS, Recorded, default_data, is_data, read
-from pipeline import Crashed, SetupError, is_failure
+from benchmarks.repairs import Repairs
+from pipeline import SetupError
 
-Verdict: TypeAlias = Literal["accepted", "repaired", "refused"]
-VERDICTS: tuple[Verdict, ...] = ("accepted", "repaired", "refused")
-SUITES, APART, MISTAKES, NAMES = "by suite", "without schemas", "by mistake in the arguments", "by unknown name"
-FIELD = "by field report"
-NO_MISTAKE = "none, by the record"
-# Percent refused and repaired that were reached, by kind of mistake; what is not listed is refused, all of it.
+# Percent noticed (repaired or refused), and repaired, that were reached, by kind; what is not listed is noticed, all of
+# it, and nothing of it has to be repaired: `repairable` says what can be, and `MENDED` what was reached of that.
 REACHED: Mapping[str, Mapping[str, tuple[float, float]]] = {
-    # A schema that does not forbid what it does not declare takes it, and so does the pipeline.
-    MISTAKES: {NO_MISTAKE: (0, 0), "extra_arg": (28.3, 0), "misnamed_arg": (78.6, 0)},
-    NAMES: {"leaked_control_token": (10.4, 89.6)},
-    FIELD: {"string_null_placeholder": (0, 0), "unknown_tool:added_prefix": (0, 100)},
+    MISTAKES: {
+        NO_MISTAKE: (0, 0),
+        # A schema that does not forbid what it does not declare takes it, and so does the pipeline.
+        "extra_arg": (28.3, 14.4),
+        "misnamed_arg": (78.6, 50.0),
+        "missing_required": (100, 11.5),
+        "null_for_optional": (100, 90.4),
+        "empty_string_for_enum": (100, 100),
+        "scalar_string_for_array": (100, 90.5),
+        "string_for_boolean": (100, 91.9),
+        "string_for_number": (100, 83.3),
+        "number_for_string": (100, 77.8),
+        "bad_enum_case_or_separator": (100, 87.0),
+        "boolean_for_string": (100, 100),
+        "object_for_number": (100, 100),
+        "positional_arguments": (100, 23.1),
+    },
+    NAMES: {"leaked_control_token": (100, 90.4)},
+    FIELD: {"string_null_placeholder": (0, 0), "unknown_tool:added_prefix": (100, 100)},
+}
+# Percent of wrong arguments, by the names of `Repairs.shares`; what is not listed is all of it.
+MENDED: Mapping[str, float] = {
+    "repairable, repaired to a value that validates": 96.6,
+    "repairable, repaired to the value that was meant": 96.6,
 }
 _FEW = 3  # ids that are printed; --json has all of them
 
 
-@attrs.frozen
-class Judged:
-    """What became of one call."""
+class Part(Protocol):
+    """One of the tables, with its own floors."""
 
-    recorded: Recorded
-    verdict: Verdict
-    kind: str | None = None  # of the error
-    unchanged: bool = False  # accepted, and the handler received what the model sent
-    raised: str | None = (
-        None  # the type of an exception that left the pipeline, or crashed inside of it: a bug either way
-    )
-
-
-@attrs.define
-class Tally:
-    """One line of a table."""
-
-    calls: int = 0
-    verdicts: Counter[Verdict] = attrs.field(factory=lambda: cast("Counter[Verdict]", Counter()))
-    kinds: Counter[str] = attrs.field(factory=lambda: cast("Counter[str]", Counter()))
-
-    def add(self, judged: Judged) -> None:
-        """One call more."""
-        self.calls += 1
-        self.verdicts[judged.verdict] += 1
-        if judged.kind is not None:
-            self.kinds[judged.kind] += 1
-
-    def percent(self, verdict: Verdict) -> float:
-        """Its share of these calls."""
-        return 100 * self.verdicts[verdict] / self.calls
-
-    def line(self, what: str) -> str:
+    def lines(self) -> Iterator[str]:
         """As it is printed."""
-        counts = "".join(f"{self.verdicts[each]:>10,}" for each in VERDICTS)
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in self.kinds.most_common())
-        return f"  {what:36}{self.calls:>8,}{counts}{self.percent('refused'):>7.1f}  {kinds}".rstrip()
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """Figures and ids, and no word of any call."""
+        ...
+
+    def fallen(self) -> Iterator[str]:
+        """What is worse than it was."""
+        ...
 
 
 @attrs.frozen
@@ -82,6 +77,7 @@ class Result:
     judged: list[Judged]
     groups: dict[str, dict[str, Tally]]
     per_second: float
+    parts: Mapping[str, Part]  # each a table of its own
 
     def valid(self) -> dict[str, list[Judged]]:
         """What should be accepted unchanged, all of it, by two judges that do not know of each other."""
@@ -111,7 +107,7 @@ class Result:
                 found.setdefault(", ".join(recorded.mistakes) or NO_MISTAKE, []).append(each.recorded.call.id)
         return found
 
-    def fallen(self) -> Iterable[str]:
+    def fallen(self) -> Iterator[str]:
         """What is worse than it was."""
         if self.changed:
             yield f"{len(self.changed)} valid calls were not accepted unchanged"
@@ -119,14 +115,16 @@ class Result:
             yield f"{len(self.raised)} exceptions"
         for group in (MISTAKES, NAMES, FIELD):
             for kind, tally in self.groups[group].items():
-                refused, repaired = REACHED.get(group, {}).get(kind, (100.0, 0.0))
+                noticed, repaired = REACHED.get(group, {}).get(kind, (100.0, 0.0))
                 shares = (
-                    ("refused", refused, tally.percent("refused")),
+                    ("repaired or refused", noticed, tally.percent("repaired", "refused")),
                     ("repaired", repaired, tally.percent("repaired")),
                 )
                 for verdict, reached, share in shares:
                     if share < reached - 0.05:  # they are noted to a tenth
                         yield f"{group}, {kind}: {share:.1f} % {verdict}, and it was {reached:.1f} %"
+        for part in self.parts.values():
+            yield from part.fallen()
 
     def as_json(self) -> dict[str, Any]:
         """Figures and ids, and no word of any call."""
@@ -141,55 +139,26 @@ class Result:
                 title: {kind: attrs.asdict(tally) for kind, tally in tallies.items()}
                 for title, tallies in self.groups.items()
             },
+            **{title: part.as_json() for title, part in self.parts.items()},
             "fallen": list(self.fallen()),
         }
 
 
-async def judge(recorded: Recorded) -> Judged:
-    """Run it, and see what came out."""
-    try:
-        report = await recorded.pipeline.report(recorded.call)
-    except Exception as exc:  # noqa: BLE001  # that none leaves a pipeline is what is measured
-        return Judged(recorded, "refused", "raised", raised=type(exc).__name__)
-    outcome: Any = report.outcome
-    if is_failure(outcome):
-        error: Any = outcome.failure()
-        crashed = type(error.cause).__name__ if type(error) is Crashed else None
-        return Judged(recorded, "refused", error.kind, raised=crashed)
-    if report.repairs:
-        return Judged(recorded, "repaired")
-    return Judged(recorded, "accepted", unchanged=_text(outcome.unwrap()) == _text(recorded.sent))
-
-
-def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True)  # to Python, 1 is 1.0 is True
-
-
-async def measure(calls: Sequence[Recorded]) -> Result:
+async def measure(data: Path, calls: Sequence[Recorded]) -> Result:
     """All of them, one after the other; then once more without a report, for the time."""
     judged = [await judge(each) for each in calls]
     began = perf_counter()
     for each in calls:
         await each.pipeline(each.call)
-    return Result(judged, grouped(judged), len(calls) / (perf_counter() - began))
-
-
-def grouped(judged: Iterable[Judged]) -> dict[str, dict[str, Tally]]:
-    """The tables. A call with mistakes of several kinds counts for each of them."""
-    groups: dict[str, dict[str, Tally]] = {title: {} for title in (SUITES, APART, MISTAKES, NAMES, FIELD)}
-    for each in judged:
-        recorded = each.recorded
-        if recorded.suite == REPORTS:
-            places = [(FIELD, kind) for kind in recorded.mistakes]
-        else:
-            mistakes = recorded.mistakes or ((NO_MISTAKE,) if recorded.valid_by_record else ())
-            places = [(SUITES if recorded.schema else APART, recorded.suite), *((MISTAKES, kind) for kind in mistakes)]
-            places += [(NAMES, recorded.name_kind)] if recorded.name_kind else []
-        for group, kind in places:
-            groups[group].setdefault(kind, Tally()).add(each)
-    for title in (MISTAKES, NAMES):
-        groups[title] = dict(sorted(groups[title].items(), key=lambda item: -item[1].calls))
-    return groups
+    per_second = len(calls) / (perf_counter() - began)
+    reports = [each for each in judged if each.recorded.suite == REPORTS]
+    parts: dict[str, Part] = {
+        "repairs": Repairs.of("in recorded calls", (each for each in judged if each.recorded.suite != REPORTS), MENDED),
+        "repairs in field reports": Repairs.of("in field reports", reports, {}),
+        "names": await suggestions.answer(data),
+        "second attempts": await second_attempts.attempt(data),
+    }
+    return Result(judged, grouped(judged), per_second, parts)
 
 
 def show(result: Result) -> None:
@@ -197,23 +166,23 @@ def show(result: Result) -> None:
     print(f"  {'':36}{'calls':>8}{''.join(f'{each:>10}' for each in VERDICTS)}{'%':>7}  of which")
     for title, tallies in result.groups.items():
         if tallies:
-            print(title)
-        for what, tally in tallies.items():
-            print(tally.line(what))
+            print(title, *(tally.line(what) for what, tally in tallies.items()), sep="\n")
     total = Tally()
     for each in result.judged:
         total.add(each)
     if result.judged:
         print(f"in all\n{total.line('')}")
-    for judge, valid in result.valid().items():
+    for by, valid in result.valid().items():
         unchanged = sum(each.unchanged for each in valid)
         share = f" ({100 * unchanged / len(valid):.2f} %)" if valid else ""
-        print(f"calls that are valid {judge}, accepted unchanged: {unchanged:,} of {len(valid):,}{share}")
+        print(f"calls that are valid {by}, accepted unchanged: {unchanged:,} of {len(valid):,}{share}")
     for each in result.changed:
         print(f"  not unchanged: {each.recorded.call.id} ({each.kind or each.verdict})")
     for kinds, ids in result.disagreements.items():
         more = f", and {len(ids) - _FEW:,} more" if len(ids) > _FEW else ""
         print(f"record and schema disagree, {kinds}: {', '.join(ids[:_FEW])}{more}")
+    for part in result.parts.values():
+        print(*part.lines(), sep="\n")
     print(f"exceptions: {len(result.raised)}")
     for each in result.raised:
         print(f"  {each.recorded.call.id}: {each.raised}")
@@ -235,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         calls = read(data)
     except (OSError, ValueError, KeyError, SetupError) as exc:
         parser.error(f"{data} is not as recorded calls are: {exc!r}")
-    result = anyio.run(measure, calls)
+    result = anyio.run(measure, data, calls)
     show(result)
     if options.json is not None:
         options.json.write_text(json.dumps(result.as_json(), indent=1) + "\n", encoding="utf-8")

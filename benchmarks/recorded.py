@@ -1,6 +1,7 @@
 """Calls that models made, as they were recorded, each with the pipeline over the tools that it was offered.
 
-A directory of ``calls_*.jsonl``, ``toolsets.jsonl`` and ``tools.jsonl``, and ``field_reports.jsonl`` if there is one.
+A directory of ``calls_*.jsonl``, ``toolsets.jsonl`` and ``tools.jsonl``, and ``field_reports.jsonl``,
+``resolve_gold.jsonl`` and ``repair_pairs.jsonl`` where they are.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ class Offered:
     """A tool, and a second opinion on its arguments; None where no schema was recorded."""
 
     tool: Tool[..., Any]
+    schema: Mapping[str, Any] | None
     validator: jsonschema_rs.Validator | None
 
     @classmethod
     def of(cls, name: str, schema: Mapping[str, Any] | None) -> Offered:
         """Raises SetupError where the schema does not compile."""
         tool = Tool.from_schema(name=name, parameters=schema, handler=echo, effect="read")
-        return cls(tool, None if schema is None else jsonschema_rs.validator_for(dict(schema), offline=True))
+        return cls(tool, schema, None if schema is None else jsonschema_rs.validator_for(dict(schema), offline=True))
 
 
 @attrs.frozen
@@ -51,6 +53,8 @@ class Recorded:
     mistakes: tuple[str, ...]  # the kinds of them, each once
     name_kind: str | None  # what is wrong with the name; None: it is a tool's
     schema: bool  # whether its suite has schemas: else nobody can judge the arguments
+    offered: Offered | None = None  # the tool of that very name
+    wrong: tuple[tuple[str, str], ...] = ()  # each mistake that was recorded: its kind, and where, as ``items.0.price``
     valid_by_record: bool = False
     valid_by_schema: bool = False
 
@@ -79,34 +83,36 @@ def is_data(data: Path) -> bool:
 
 def _calls(data: Path) -> Iterator[Recorded]:
     tools: dict[tuple[str, str], Offered] = {}
-    for row in _rows(data / "tools.jsonl"):
+    for row in rows_of(data / "tools.jsonl"):
         try:
             tools[row["suite"], row["tool_id"]] = Offered.of(row["tool"], row["json_schema"])
         except SetupError as exc:
             raise SetupError(f"tool {row['tool_id']}: {exc}") from exc
-    offers = {(row["suite"], row["toolset"]): row["tools"] for row in _rows(data / "toolsets.jsonl")}
+    offers = {(row["suite"], row["toolset"]): row["tools"] for row in rows_of(data / "toolsets.jsonl")}
     ready: dict[tuple[str, str], tuple[Offer, Pipeline]] = {}
     for path in sorted(data.glob("calls_*.jsonl")):
-        for row in _rows(path):
+        for row in rows_of(path):
             suite, key = row["suite"], (row["suite"], row["toolset"])
             if key not in ready:
                 offer = {name: tools[suite, tool] for name, tool in offers[key].items()}
-                ready[key] = offer, _pipeline(offer)
-            mistakes = tuple(dict.fromkeys(mistake["kind"] for mistake in row["schema_mistakes"]))
+                ready[key] = offer, pipeline_of(offer)
+            wrong = tuple((mistake["kind"], mistake["path"]) for mistake in row["schema_mistakes"])
             name_kind = row.get("name_kind", "unknown") if row["recorded_outcome"] == "unknown_tool" else None
-            yield _recorded(row, *ready[key], mistakes, name_kind)
+            yield _recorded(row, *ready[key], wrong, name_kind)
 
 
 def _reports(data: Path) -> Iterator[Recorded]:
     """Each with a schema of its own, or with the names that were offered; its one mistake is its kind."""
-    for row in _rows(data / f"{REPORTS}.jsonl"):
+    for row in rows_of(data / f"{REPORTS}.jsonl"):
         names: list[str] = row.get("available_tools") or [row["tool_name_as_called"]]
         offer = {name: Offered.of(name, row.get("json_schema")) for name in names}
         name_kind = row["kind"] if row["recorded_outcome"] == "unknown_tool" else None
-        yield _recorded(row, offer, _pipeline(offer), (row["kind"],), name_kind)
+        yield _recorded(row, offer, pipeline_of(offer), ((row["kind"], ""),), name_kind)
 
 
-def _recorded(row: Row, offer: Offer, pipeline: Pipeline, mistakes: tuple[str, ...], name_kind: str | None) -> Recorded:
+def _recorded(
+    row: Row, offer: Offer, pipeline: Pipeline, wrong: tuple[tuple[str, str], ...], name_kind: str | None
+) -> Recorded:
     arguments = row["arguments"]
     if arguments is None:  # the model's text was no JSON object
         arguments = row.get("arguments_raw")
@@ -114,10 +120,11 @@ def _recorded(row: Row, offer: Offer, pipeline: Pipeline, mistakes: tuple[str, .
     offered = offer.get(call.name)
     validator = offered.validator if offered is not None else None
     schema = any(each.validator for each in offer.values()) if offered is None else validator is not None
-    made = Recorded(call, row["suite"], pipeline, mistakes, name_kind, schema)
+    kinds = tuple(dict.fromkeys(kind for kind, _ in wrong))
+    made = Recorded(call, row["suite"], pipeline, kinds, name_kind, schema, offered, wrong)
     return attrs.evolve(
         made,
-        valid_by_record=schema and not mistakes and name_kind is None,
+        valid_by_record=schema and not wrong and name_kind is None,
         valid_by_schema=validator is not None and _is_valid(validator, made),
     )
 
@@ -129,13 +136,15 @@ def _is_valid(validator: jsonschema_rs.Validator, recorded: Recorded) -> bool:
         return False
 
 
-def _pipeline(offer: Offer) -> Pipeline:
+def pipeline_of(offer: Offer) -> Pipeline:
+    """The standard one, over these tools."""
     registry = ToolRegistry()
     for offered in offer.values():
         registry.register(offered.tool)
     return standard(registry)
 
 
-def _rows(path: Path) -> Iterator[Row]:
+def rows_of(path: Path) -> Iterator[Row]:
+    """The objects of a file, one a line."""
     with path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)

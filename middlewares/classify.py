@@ -20,6 +20,7 @@ from pipeline import (
     NeedsUserInput,
     Outcome,
     Problem,
+    PublicText,
     ResolvedCall,
     ResourceNotFound,
     TimedOut,
@@ -28,6 +29,7 @@ from pipeline import (
     ToolFailed,
     Transient,
     Unavailable,
+    approved,
 )
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -58,34 +60,34 @@ class Classify:
             exc = first  # a task group wraps even a single failure
         if isinstance(exc, ToolFailed):
             return _as_its_author_says(exc, tool)
-        approved = _text(exc) if tool.expect and isinstance(exc, tool.expect) else ""
+        words = _text(exc) if tool.expect and isinstance(exc, tool.expect) else approved("")
         if isinstance(exc, OSError):
             if isinstance(exc, (ConnectionError, socket.gaierror)):
                 return Transient(exc)
             if isinstance(exc, TimeoutError):
                 return TimedOut(cause=exc)
             if isinstance(exc, PermissionError):
-                return Denied(tool.name, approved, cause=exc)
+                return Denied(tool.name, words, cause=exc)
             if isinstance(exc, FileNotFoundError):
-                return ResourceNotFound(approved, cause=exc)
+                return ResourceNotFound(words, cause=exc)
         status, headers = _status(exc)
-        if status is not None and (read := self._by_status(status, headers, exc, tool, approved)) is not None:
+        if status is not None and (read := self._by_status(status, headers, exc, tool, words)) is not None:
             return read
-        return ExecutionFailed(approved, cause=exc) if tool.expect and isinstance(exc, tool.expect) else None
+        return ExecutionFailed(words, cause=exc) if tool.expect and isinstance(exc, tool.expect) else None
 
     def _by_status(
-        self, status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], approved: str
+        self, status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], words: PublicText
     ) -> ToolError | None:
         if status == 401:  # noqa: PLR2004
-            return NeedsSetup(tool.name, approved, cause=exc)
+            return NeedsSetup(approved(tool.name), words, cause=exc)
         if status == 403:  # noqa: PLR2004
-            return Denied(tool.name, approved, cause=exc)
+            return Denied(tool.name, words, cause=exc)
         if status in (404, 410):
-            return ResourceNotFound(approved, cause=exc)
+            return ResourceNotFound(words, cause=exc)
         if status in _LATER or 500 <= status <= 599:  # noqa: PLR2004
             return Transient(exc, retry_after(headers, self.clock))
         if 400 <= status <= 499:  # noqa: PLR2004
-            return ExecutionFailed(approved, cause=exc)
+            return ExecutionFailed(words, cause=exc)
         return None
 
 
@@ -97,7 +99,7 @@ def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
         case "permission":
             return Denied(tool.name, message, cause=failed)
         case "configuration":
-            return NeedsSetup(tool.name, message, cause=failed)
+            return NeedsSetup(approved(tool.name), message, cause=failed)
         case "needs_input":
             return NeedsUserInput(message, details.parameter)
         case "validation":
@@ -112,15 +114,16 @@ def _as_its_author_says(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
             return ExecutionFailed(message, details, cause=failed)
 
 
-def _text(exc: BaseException) -> str:
+def _text(exc: BaseException) -> PublicText:
+    """Its own text: asked for only where the tool's author declared that a model may see that."""
     try:
         if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
             # Its own text has its author's class names and a link to pydantic's pages: nobody approved of those.
             told: Any = errors(include_url=False, include_context=False, include_input=False)
-            return "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in told)
-        return str(exc)
+            return approved("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in told))
+        return approved(str(exc))
     except Exception:  # noqa: BLE001  # an exception's own __str__ may raise anything
-        return ""
+        return approved("")
 
 
 def _status(exc: BaseException) -> tuple[int | None, Any]:

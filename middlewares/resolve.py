@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from threading import Lock
+from typing import Any, cast
 
 from returns.result import Failure
 
 from pipeline import Call, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
 from pipeline.names import Index, canonical, closest, without_noise
+from pipeline.report import Pending
 
+_MANY = 10_000  # tools; among more a name is looked for in a thread
 _FEW = 20  # tools that an error may list
 _KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
 _LONGEST = 200  # characters of such a name: remembering must not become a way to fill the memory
@@ -32,6 +35,7 @@ class Resolve:
         self._wire: tuple[int, dict[str, str]] | None = None  # names as adapters send them, of a version
         self._laid_out: tuple[int, Index] | None = None  # names to suggest, of a version
         self._unknown: OrderedDict[str, tuple[int, UnknownTool]] = OrderedDict()
+        self._remembering = Lock()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
         """The call with its tool; what was changed in the name is in its repairs."""
@@ -60,16 +64,19 @@ class Resolve:
             return call.resolved(tool, (Repair("name", "provider_name", name, own),))
         if self.canonical_names and (tool := self._canonical(clean)) is not None:
             return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
-        names = registry.callable_names()
-        error = UnknownTool(
-            name,
-            closest(clean, self._index()),
-            tuple(names) if len(names) <= _FEW else (),
-        )
+        if len(registry.tools) > _MANY:
+            return cast("Failure[UnknownTool]", Failure(Pending(lambda: self._refused(name, clean))))
+        return self._refused(name, clean)
+
+    def _refused(self, name: str, clean: str) -> Failure[UnknownTool]:
+        version, names = self.registry.version, self.registry.callable_names()
+        available = tuple(names) if len(names) <= _FEW else ()
+        error = UnknownTool(name, closest(clean, self._index()), available)
         if len(name) <= _LONGEST:
-            self._unknown[name] = (registry.version, error)
-            if len(self._unknown) > _KEPT:
-                self._unknown.popitem(last=False)
+            with self._remembering:
+                self._unknown[name] = (version, error)
+                if len(self._unknown) > _KEPT:
+                    self._unknown.popitem(last=False)
         return Failure(error)
 
     def _index(self) -> Index:

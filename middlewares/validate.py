@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, MalformedCall, ResolvedCall, ValidCall
+from pipeline import InvalidParams, MalformedCall, ResolvedCall, SetupError, ValidCall
+from pipeline.hints import any_to_hint, hinted
+from pipeline.repair import RULES, Rule, known_parameters, repaired
 
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons that say that a call may not be whole; all else ended as it should
@@ -19,7 +21,20 @@ _STOPPED = {  # finish reasons that say that a call may not be whole; all else e
 
 @attrs.frozen
 class Validate:
-    """Takes a mapping, JSON text, empty text or None, by the tool's own schema."""
+    """Takes a mapping, JSON text, empty text or None, by the tool's own schema.
+
+    What fails is repaired by the rules of ``repair`` where the value that was meant is in what was sent; ``()`` refuses
+    it all. Each repair is in ``call.repairs``.
+    """
+
+    repair: tuple[Rule, ...] = RULES
+    _rules: frozenset[str] = attrs.field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        given: Any = self.repair
+        if isinstance(given, str) or not set(given) <= set(RULES):
+            raise SetupError(f"Validate: repair is a tuple of rules, of {', '.join(RULES)}, and not {given!r}")
+        object.__setattr__(self, "_rules", frozenset(given))
 
     def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         """The call with its params. What was cut off or withheld is refused even if what is left parses."""
@@ -28,4 +43,16 @@ class Validate:
         params = call.tool.parse(call.arguments)
         if type(params) is dict:
             return call.validated(params)
-        return Failure(cast("InvalidParams | MalformedCall", params))
+        return self._refused(call, cast("InvalidParams | MalformedCall", params))
+
+    def _refused(
+        self, call: ResolvedCall, error: InvalidParams | MalformedCall
+    ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
+        if self._rules and (found := repaired(call.arguments, error, call.tool, self._rules)) is not None:
+            return call.validated(*found)
+        if type(error) is InvalidParams:
+            schema, sent = call.tool.schema or {}, call.arguments
+            if call.repairs or any_to_hint(error.problems, sent, known_parameters(call.tool)):
+                error = InvalidParams(hinted(error.problems, sent, schema), call.repairs)
+            error.remember(sent, schema)
+        return Failure(error)

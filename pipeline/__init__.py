@@ -6,6 +6,7 @@ from .batch import gather
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
 from .compose import Pipeline, Stack, start
 from .context import Progress
+from .detect import command_result, foreign_error
 from .errors import (
     Crashed,
     Denied,
@@ -29,6 +30,7 @@ from .errors import (
 )
 from .messages import ToolCallError, raise_for_error, say, tell
 from .private import RemoteCause
+from .public import PublicText, approved
 from .registry import ToolRegistry
 from .report import Attempt, CallReport, Decision, StageRecord
 from .stage import Check, Handler, Middleware
@@ -58,6 +60,7 @@ __all__ = [
     "Pipeline",
     "Problem",
     "Progress",
+    "PublicText",
     "RemoteCause",
     "Repair",
     "ResolvedCall",
@@ -77,6 +80,9 @@ __all__ = [
     "Unavailable",
     "UnknownTool",
     "ValidCall",
+    "approved",
+    "command_result",
+    "foreign_error",
     "gather",
     "is_failure",
     "is_success",

@@ -92,8 +92,8 @@ class ResolvedCall(Call):
     tool: Tool[..., Any] = _MADE_BY_THE_PHASE_BEFORE
     repairs: tuple[Repair, ...] = ()  # what was put right so far
 
-    def validated(self, params: dict[str, Any]) -> ValidCall:
-        """The next phase: these are the arguments, parsed."""
+    def validated(self, params: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> ValidCall:
+        """The next phase: these are the arguments, parsed, and what was put right in them for that."""
         return ValidCall(
             self.name,
             self.arguments,
@@ -105,7 +105,7 @@ class ResolvedCall(Call):
             self.report,
             self.marker,
             self.tool,
-            self.repairs,
+            self.repairs + repairs if repairs else self.repairs,
             params,
             1,
             str(uuid4()) if self.tool.context else "",

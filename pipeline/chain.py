@@ -13,7 +13,7 @@ from .call import Call, Outcome
 from .definition import Tool
 from .errors import Landed, OutcomeUnknown, TimedOut, Transient
 from .marker import Marker
-from .report import CANCELLED, CallReport, Recorder, error_of, kind_of, landed_of
+from .report import CANCELLED, CallReport, Recorder, error_of, kind_of, landed_of, worded
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before calling on is told by that wait
@@ -50,7 +50,7 @@ def unless_landed(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
 def _bare_check(check: Any, inner: Handler[Any]) -> Handler[Any]:
     async def handle(call: Call) -> Outcome:
         verdict = check(call)
-        return cast("Outcome", verdict) if type(verdict) is Failure else await inner(verdict)
+        return cast("Outcome", await worded(verdict)) if type(verdict) is Failure else await inner(verdict)
 
     return handle
 
@@ -80,22 +80,6 @@ class Watch(CallReport):
     recorder: Recorder | None = attrs.field(default=None, repr=False)
     begun: int = attrs.field(default=0, repr=False)  # attempts
     landed: Landed = attrs.field(default="no", repr=False)  # of the attempt that runs now, as far as its end knows
-
-    def finished(self) -> CallReport:
-        """The report alone, as it is now: what a tool left behind still does is told to nobody."""
-        return CallReport(
-            self.call,
-            self.tool,
-            self.started,
-            self.ended,
-            self.started_at,
-            self.outcome,
-            self.repairs,
-            self.decisions.copy(),
-            self.progress.copy(),
-            self.rows.copy(),
-            self.attempt_rows.copy(),
-        )
 
 
 def watched(parts: Sequence[Stage]) -> Handler[Any]:
@@ -147,6 +131,8 @@ def _watched_check(part: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
+            if type(verdict) is Failure:
+                verdict = await worded(verdict)
             kind = kind_of(verdict)
         finally:
             report.mark(name, began, perf_counter_ns(), kind)

@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, T
 
 import attrs
 
+from . import semconv
 from .callables import behind
-from .errors import Details, Landed, SetupError
+from .errors import Details, Landed, SetupError, ToolError
+from .public import approved
 
 if TYPE_CHECKING:
+    from .coerce import Place
     from .params import Parse
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
 RunIn: TypeAlias = Literal["loop", "thread"]
+# What becomes of arguments that the schema does not declare: refused, left out with an entry in the ledger, or taken.
+Undeclared: TypeAlias = Literal["reject", "drop_and_tell", "pass"]
+# Reads a failure in what a tool returned; None: it is none. See `pipeline.detect`.
+Detector: TypeAlias = Callable[[object], ToolError | None]
 FailureKind: TypeAlias = Literal[
     "execution",
     "not_found",
@@ -54,7 +61,7 @@ class ToolFailed(Exception):  # noqa: N818  # it is what happened, as in "raise 
         super().__init__(message)
         self.message = message
         self.kind = kind
-        self.details = Details(parameter, suggestion)
+        self.details = Details(parameter, None if suggestion is None else approved(suggestion))
         self.retry_after = retry_after
         self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
 
@@ -66,10 +73,10 @@ def call_attributes(name: str) -> dict[str, str | int]:
     of a span less than to say it of each.
     """
     return {
-        "gen_ai.operation.name": "execute_tool",
-        "gen_ai.tool.name": name,
-        "gen_ai.tool.type": "function",
-        "toolcall.attempts": 1,
+        semconv.OPERATION: semconv.EXECUTE_TOOL,
+        semconv.TOOL_NAME: name,
+        semconv.TOOL_TYPE: semconv.FUNCTION,
+        semconv.ATTEMPTS: 1,
     }
 
 
@@ -87,9 +94,15 @@ class Tool(Generic[P, T]):
     context: bool = False  # the first parameter is a ToolContext, and no part of the schema
     verify_with: str | None = None  # the tool that tells whether a lost call of this one landed
     schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # None: made from fn when first wanted
+    undeclared: Undeclared | None = None  # None: as the schema says
+    detect: Detector | None = attrs.field(default=None, repr=False)  # finds a failure in what fn returned
+    polling: bool = False  # asked again and again on purpose: no loop guard counts it
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for set-up errors
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     parse: Parse = attrs.field(init=False, repr=False)  # arguments -> params, or what is wrong with them
+    # What repairs know of its parameters, once they had to know it: their names, and what each may be.
+    parameters: frozenset[str] | None = attrs.field(init=False, repr=False, default=None)
+    places: dict[str, Place] = attrs.field(init=False, repr=False, factory=dict[str, Any])
     span_name: str = attrs.field(init=False, repr=False)
     attempt_name: str = attrs.field(init=False, repr=False)
     span_attributes: dict[str, str | int] = attrs.field(init=False, repr=False)
@@ -97,7 +110,8 @@ class Tool(Generic[P, T]):
     def __attrs_post_init__(self) -> None:
         self._check()
         self.origin = self.origin or _origin(self.fn)
-        self.direct = self.run_in == "loop" and not self.context and is_async(self.fn)
+        plain = not self.context and self.detect is None
+        self.direct = self.run_in == "loop" and plain and is_async(self.fn)
         self.parse = self._compile_and_parse
         self.span_name = f"execute_tool {self.name}"
         self.attempt_name = f"attempt {self.name}"
@@ -116,11 +130,14 @@ class Tool(Generic[P, T]):
         run_in: RunIn | None = None,
         context: bool = False,
         verify_with: str | None = None,
+        undeclared: Undeclared | None = None,
+        detect: Detector | None = None,
+        polling: bool = False,
     ) -> Tool[..., Any]:
         """A tool described by JSON Schema; ``handler`` is called with keyword arguments.
 
-        ``parameters=None`` means any object. Raises SetupError where the schema does not compile; nothing is fetched
-        for a ``$ref``, neither from the network nor from a file.
+        ``parameters=None`` means any object; the further options are those of ``@tool``. Raises SetupError where the
+        schema does not compile; nothing is fetched for a ``$ref``, neither from the network nor from a file.
         """
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: its parameters are a JSON Schema, a mapping, and not {parameters!r}")
@@ -136,10 +153,13 @@ class Tool(Generic[P, T]):
             context,
             verify_with,
             schema,
+            undeclared,
+            detect,
+            polling,
         )
         from .params import of_schema
 
-        made.parse = of_schema(schema, name)
+        made.parse = of_schema(schema, name, undeclared)
         return made
 
     def definition(self) -> dict[str, Any]:
@@ -168,6 +188,10 @@ class Tool(Generic[P, T]):
             )
         if not isinstance(cast("object", self.aliases), tuple) or not all(map(_is_name, self.aliases)):
             raise SetupError(f"{self.name}: aliases is a tuple of names, not {self.aliases!r}")
+        if self.undeclared not in (None, "reject", "drop_and_tell", "pass"):
+            raise SetupError(f"{self.name}: undeclared is reject, drop_and_tell or pass, not {self.undeclared!r}")
+        if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
+            raise SetupError(f"{self.name}: detect is a function of what the tool returned, not {self.detect!r}")
         if self.run_in not in ("loop", "thread"):
             raise SetupError(f"{self.name}: run_in is loop or thread, not {self.run_in!r}")
         if inspect.isgeneratorfunction(behind(self.fn)) or inspect.isasyncgenfunction(behind(self.fn)):
@@ -184,7 +208,7 @@ class Tool(Generic[P, T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A function that a decorator replaced does not pickle, and whoever reads a report elsewhere wants its facts.
         facts = (self.name, _elsewhere, self.effect, self.description, (), self.aliases, self.run_in, self.context)
-        return Tool, (*facts, self.verify_with, self.schema or {"type": "object"}, self.origin)
+        return Tool, (*facts, self.verify_with, self.schema or {"type": "object"}, None, None, False, self.origin)
 
 
 def _is_name(name: object) -> bool:

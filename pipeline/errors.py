@@ -21,14 +21,17 @@ kind                    class               fixable by  category      error type
 
 The union is closed: a ``match`` over it is proved complete by the type checkers. A third party's stage
 refuses with ``Denied`` or ``Unavailable``, its open doors. A ``cause`` is private: it is in no ``repr``, no
-text for a model and no span, and a pickle keeps only its type's name (see `RemoteCause`).
+text for a model and no span, and a pickle keeps only its type's name (see `RemoteCause`). What a model does see is
+`Public`: the text of an exception is not of that type.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
 from .private import private
+from .public import Public
 
 if TYPE_CHECKING:  # the checkers know what attrs makes, and need no more
     from attrs import frozen as error
@@ -55,9 +58,12 @@ class Problem:
     """One thing wrong with the arguments."""
 
     path: str  # as in ``filter.tags[1]``; "" is the whole
-    rule: str  # the JSON Schema keyword that it breaks (``required``, ``type``, ``minimum``…), or ``validator``
-    expected: str  # what is wanted, as in "an integer"; from the schema or from the author's own validator
+    # The JSON Schema keyword that it breaks (``required``, ``type``, ``minimum``…), or ``validator`` for an author's own
+    # check. A name that the schema lets pass is told too, as ``additionalProperties``, where another one is missing.
+    rule: str
+    expected: Public  # what is wanted, as in "an integer"; from the schema or from the author's own validator
     got: str = ""  # what came: the JSON type, and the value of a number or boolean; "" where nothing came
+    suggestion: str = ""  # the one of the allowed names or values that is closest to what came, if one is close
 
 
 @error
@@ -75,7 +81,7 @@ class Details:
     """What a tool's author adds to a failure, for the model."""
 
     parameter: str | None = None
-    suggestion: str | None = None
+    suggestion: Public | None = None
 
 
 @error
@@ -115,7 +121,7 @@ class NotExecuted:
     category: ClassVar[Category] = "availability"
     error_type: ClassVar[ErrorType] = "execution"
     log: ClassVar[LogLevel] = "info"
-    reason: str  # told to the model
+    reason: Public  # told to the model
 
 
 @error
@@ -127,7 +133,7 @@ class MalformedCall:
     category: ClassVar[Category] = "parameter"
     error_type: ClassVar[ErrorType] = "validation"
     log: ClassVar[LogLevel] = "warning"
-    reason: str  # told to the model
+    reason: Public  # told to the model
     position: tuple[int, int] | None = None  # line and column, both from 1
     truncated: bool = False  # the provider or the parser says that the text was cut off
 
@@ -142,7 +148,15 @@ class InvalidParams:
     error_type: ClassVar[ErrorType] = "validation"
     log: ClassVar[LogLevel] = "warning"
     problems: tuple[Problem, ...]  # all of them, at least one
-    repairs: tuple[Repair, ...] = ()
+    repairs: tuple[Repair, ...] = ()  # of the tool's name; those of arguments are adopted only where all is well then
+    # What a later text compares with and takes an example from; neither is ever told itself.
+    sent: object = private()  # the arguments as the model wrote them
+    schema: Mapping[str, Any] | None = private()
+
+    def remember(self, sent: object, schema: Mapping[str, Any]) -> None:
+        """Fill the two: for the stage that made it, before anybody else has it; a second error costs 700 ns more."""
+        object.__setattr__(self, "sent", sent)
+        object.__setattr__(self, "schema", schema)
 
 
 @error
@@ -154,7 +168,7 @@ class NeedsUserInput:
     category: ClassVar[Category] = "parameter"
     error_type: ClassVar[ErrorType] = "validation"
     log: ClassVar[LogLevel] = "info"
-    question: str
+    question: Public
     parameter: str | None = None
 
 
@@ -167,7 +181,7 @@ class ResourceNotFound:
     category: ClassVar[Category] = "execution"
     error_type: ClassVar[ErrorType] = "not_found"
     log: ClassVar[LogLevel] = "error"
-    message: str = ""  # approved by the tool's author; "" has a fixed text
+    message: Public = ""  # approved by the tool's author; "" has a fixed text
     details: Details = Details()
     cause: BaseException | None = private()
 
@@ -182,7 +196,7 @@ class Denied:
     error_type: ClassVar[ErrorType] = "permission"
     log: ClassVar[LogLevel] = "warning"
     by: str  # who refused; not told to the model
-    message: str = ""  # approved for the model; "" has a fixed text
+    message: Public = ""  # approved for the model; "" has a fixed text
     cause: BaseException | None = private()
 
 
@@ -195,8 +209,8 @@ class NeedsSetup:
     category: ClassVar[Category] = "execution"
     error_type: ClassVar[ErrorType] = "permission"
     log: ClassVar[LogLevel] = "error"
-    service: str
-    message: str = ""  # approved for the model; "" has a fixed text
+    service: Public
+    message: Public = ""  # approved for the model; "" has a fixed text
     cause: BaseException | None = private()
 
 
@@ -238,7 +252,7 @@ class ExecutionFailed:
     category: ClassVar[Category] = "execution"
     error_type: ClassVar[ErrorType] = "execution"
     log: ClassVar[LogLevel] = "error"
-    message: str = ""  # approved by the tool's author; "" has a fixed text
+    message: Public = ""  # approved by the tool's author; "" has a fixed text
     details: Details = Details()
     cause: BaseException | None = private()
 

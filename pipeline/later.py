@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -12,10 +10,12 @@ from typing import TypeAlias
 
 from opentelemetry.trace import Tracer
 
+from .draining import drain_at_exit, enlist
 from .report import Row
 from .telemetry import Anchors, Ended, end_attempts, stage_spans
 
 _PAUSE = 0.05  # seconds between two looks; waking the thread for each call costs 9 us
+_IDLE = 100  # looks that found nothing: then the thread ends, and a process at rest is not woken by it
 _Job: TypeAlias = tuple[Tracer, Sequence[Row], Anchors, Sequence[Ended]]
 
 
@@ -27,46 +27,68 @@ class Later:
 
     def __init__(self, size: int = 10_000) -> None:
         self.size = size  # calls; of one beyond it the stage spans are dropped
-        self.dropped = 0  # calls
+        self.dropped = 0  # calls whose stage spans were dropped; what else is known of them was recorded
         self._waiting: deque[_Job] = deque()
-        self._lock = threading.Lock()
-        self._working = False
+        self._making = threading.Lock()
+        self._changing = threading.Lock()
+        self._working = False  # a thread is there, and will look again after now
+        enlist(self)
 
     def __call__(self, tracer: Tracer, rows: Sequence[Row], anchors: Anchors, ended: Sequence[Ended]) -> None:
         """Take over what is left of a call; the caller must not touch it again."""
         if len(self._waiting) >= self.size:
-            self.dropped += 1
-            end_attempts(ended)
+            self._drop(ended)
             return
         self._waiting.append((tracer, rows, anchors, ended))
         if not self._working:
             self._begin()
 
-    def flush(self) -> None:
-        """Make all that is waiting, on the caller's thread. Before the provider shuts down, or it is lost."""
-        with self._lock:
-            while True:
-                try:
-                    tracer, rows, anchors, ended = self._waiting.popleft()
-                except IndexError:
-                    return
+    def flush(self) -> int:
+        """Make all that is waiting, on the caller's thread; how many calls that were.
+
+        Before a provider shuts down, or it is lost. What comes in meanwhile may stay, or a busy process would never
+        come back from here.
+        """
+        with self._making:
+            waiting = self._waiting
+            number = len(waiting)
+            for _ in range(number):
+                tracer, rows, anchors, ended = waiting.popleft()
                 end_attempts(ended)
                 stage_spans(tracer, rows, anchors)
-
-    def _begin(self) -> None:
-        threading.Thread(target=self._work, daemon=True, name="toolcall-spans").start()
-        self._working = True
-        atexit.register(self.flush)  # runs before the hook of a provider that was made before the first call
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.forked)
+        return number
 
     def forked(self) -> None:
         """In the child of a fork: what waits is the parent's to tell, and its thread stayed behind."""
         self._waiting = deque()
-        self._lock = threading.Lock()
+        self._making = threading.Lock()
+        self._changing = threading.Lock()
         self._working = False
+        self.dropped = 0
+
+    def _drop(self, ended: Sequence[Ended]) -> None:
+        with self._changing:  # two threads that add at once may else count one
+            self.dropped += 1
+        end_attempts(ended)
+
+    def _begin(self) -> None:
+        with self._changing:
+            if self._working:
+                return
+            self._working = True
+        try:
+            threading.Thread(target=self._work, daemon=True, name="toolcall-spans").start()
+        except RuntimeError:  # there is no thread to be had, as at the end of the process
+            self._working = False
+            self.flush()
+        else:
+            drain_at_exit()  # anew each time: before the hook of a provider that was made since
 
     def _work(self) -> None:
-        while True:
+        idle = 0
+        while idle < _IDLE:
             sleep(_PAUSE)
-            self.flush()
+            idle = 0 if self.flush() else idle + 1
+        self._working = False
+        if self._waiting:  # it came in between the last look and the line above
+            self._begin()

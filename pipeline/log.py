@@ -5,12 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
+
 from .errors import Crashed, InvalidParams, ToolError
+from .report import CallReport, kind_of
+from .semconv import SCOPE
 
 if TYPE_CHECKING:
     from .call import Call
 
-logger = logging.getLogger("toolcall_pipeline")
+logger = logging.getLogger(SCOPE)
+flow = logging.getLogger(f"{SCOPE}.flow")  # of its own: one record a call, at debug, beside those of failures
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _LONGEST = 200  # characters of a name or a cause: what a model or a backend sent may be of any size
 _KINDS_OF_CRASH = 1000  # and then no more are told: they may be made without end
@@ -44,8 +49,37 @@ def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
         _what(error),
         _safe(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={"tool": tool, "error_type": error.kind, "call_id": call.id},
+        extra={"tool": tool, "error_type": error.kind, "call_id": call.id, **_where()},
     )
+
+
+def log_flow(report: CallReport) -> None:
+    """Log one call in detail, at debug: its stages with their times and verdicts, and what was decided between."""
+    stages = ", ".join(
+        f"{row.name} {row.seconds * 1000:.3f} ms{f' {row.verdict}' if row.verdict else ''}" for row in report.stages
+    )
+    decisions = "".join(f"; attempt {each.attempt}: {each.reason}" for each in report.decisions)
+    repairs = "".join(f"; {_safe(each.path)} repaired ({each.rule})" for each in report.repairs)
+    tool = report.tool.name if report.tool is not None else None
+    flow.debug(
+        "Tool %s: %s in %.3f ms (%s)%s%s (call %s)",
+        _safe(report.call.name),
+        "cancelled" if report.outcome is None else kind_of(report.outcome) or "success",
+        report.seconds * 1000,
+        stages,
+        decisions,
+        repairs,
+        _safe(report.call.id),
+        extra={"tool": tool, "call_id": report.call.id, **_where()},
+    )
+
+
+def _where() -> dict[str, str]:
+    """The trace that a record belongs to, as W3C Trace Context writes it; empty where there is none."""
+    context = get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
 
 
 def _what(error: ToolError) -> str:

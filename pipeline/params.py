@@ -18,7 +18,11 @@ from . import problems
 from .errors import InvalidParams, MalformedCall, Problem, SetupError
 
 if TYPE_CHECKING:
+    from .definition import Undeclared
+    from .pydantic_problems import Known
     from .signature import Shape
+
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 # Never raises for what a model sent; an exception of a user's own validator, other than ValueError, passes.
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
@@ -32,7 +36,7 @@ def of_function(function: Callable[..., Any], *, skip_first: bool) -> tuple[Pars
     shape = shape_of(function, skip_first=skip_first)
     from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
     schema, plain, undeclared = shape.schema, shape.plain, shape.schema["additionalProperties"]
-    missing: dict[str, Problem] = {}
+    known: Known = {}
     dict_: type = dict  # by this name pyright does not take it for a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -43,7 +47,7 @@ def of_function(function: Callable[..., Any], *, skip_first: bool) -> tuple[Pars
                 try:
                     return from_text(arguments, strict=True)
                 except ValidationError as exc:
-                    return of_pydantic(exc, _decoded(arguments), schema, missing)
+                    return of_pydantic(exc, _decoded(arguments), schema, known)
             given = _object(arguments)
             return given if type(given) is MalformedCall else parse(given)
         try:
@@ -52,7 +56,7 @@ def of_function(function: Callable[..., Any], *, skip_first: bool) -> tuple[Pars
             params = from_text(to_json(arguments, fallback=_attrs_as_dict), strict=True)
             return _with_keys_of_text(arguments, params) if undeclared else params
         except ValidationError as exc:
-            found = of_pydantic(exc, arguments, schema, missing)
+            found = of_pydantic(exc, arguments, schema, known)
             if not plain:
                 found = _with_keys_of_text(arguments, found)
             return problems.not_plain() if type(found) is MalformedCall else found
@@ -101,14 +105,17 @@ def _without(parse: Parse, shape: Shape) -> Parse:
     return parse_and_refuse
 
 
-def of_schema(schema: Mapping[str, Any], name: str) -> Parse:
-    """The parser of a raw JSON Schema; nothing is fetched. Raises SetupError where it does not compile."""
+def of_schema(schema: Mapping[str, Any], name: str, undeclared: Undeclared | None = None) -> Parse:
+    """The parser of a raw JSON Schema; nothing is fetched. Raises SetupError where it does not compile.
+
+    ``undeclared`` says otherwise than the schema what it makes of arguments that it does not declare.
+    """
     import jsonschema_rs
 
     from .schema_problems import of_jsonschema
 
     try:
-        validator = jsonschema_rs.validator_for(dict(schema), offline=True)
+        validator = jsonschema_rs.validator_for(_ruled(schema, undeclared), offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
     is_valid = validator.is_valid
@@ -127,6 +134,17 @@ def of_schema(schema: Mapping[str, Any], name: str) -> Parse:
             return problems.not_plain()
 
     return parse
+
+
+def _ruled(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
+    """The schema with the policy in place of its own word on undeclared arguments, at its top."""
+    if undeclared is None:
+        return dict(schema)
+    ruled = {key: value for key, value in schema.items() if key not in _CLOSING}
+    if undeclared != "pass":
+        elsewhere = not {"allOf", "anyOf", "oneOf", "$ref"}.isdisjoint(schema)  # which declare some as well
+        ruled["unevaluatedProperties" if elsewhere else "additionalProperties"] = False
+    return ruled
 
 
 def _object(arguments: object) -> dict[str, Any] | MalformedCall:

@@ -19,6 +19,9 @@ class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any
         return f"{self.type_name} ({self.withheld} characters withheld)"
 
 
+_PRIVATE = "private"
+
+
 def _remote(cause: BaseException) -> RemoteCause:
     if isinstance(cause, RemoteCause):
         return cause
@@ -33,10 +36,12 @@ def error(cls: type[Any]) -> type[Any]:
     """``attrs.frozen``, and a pickle in which a private cause is replaced by its `RemoteCause`."""
     cls = attrs.frozen(cls)
     names = tuple(field.name for field in attrs.fields(cls))
+    hidden = {field.name for field in attrs.fields(cls) if _PRIVATE in field.metadata}
 
     def reduce(self: Any) -> tuple[Any, ...]:
-        values = ((name, getattr(self, name)) for name in names)
-        return _rebuilt, (cls, {n: _remote(v) if isinstance(v, BaseException) else v for n, v in values})
+        values = {name: getattr(self, name) for name in names}
+        told = {n: _remote(v) if isinstance(v, BaseException) else v for n, v in values.items()}
+        return _rebuilt, (cls, {n: v for n, v in told.items() if n not in hidden or isinstance(v, RemoteCause)})
 
     type.__setattr__(cls, "__reduce__", reduce)
     type.__setattr__(cls, "__copy__", _itself)  # frozen: a copy would only lose the cause
@@ -53,5 +58,5 @@ def _rebuilt(cls: type[Any], values: dict[str, Any]) -> Any:
 
 
 def private(*, positional: bool = False) -> Any:
-    """The field of a cause: for the developer's log only."""
-    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional)
+    """A field for the developer alone, as a cause for his log; of what is no exception a pickle keeps nothing."""
+    return attrs.field(default=None, repr=False, eq=False, kw_only=not positional, metadata={_PRIVATE: True})

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sized
+from typing import Any, cast
 
 from .errors import InvalidParams, MalformedCall, Problem
-
-Parts: TypeAlias = Sequence[int | str]  # a path, not yet spelt
+from .public import PublicText
+from .schemas import Parts, followed
 
 _NOUNS = {
     "string": "a string",
@@ -44,7 +44,7 @@ def not_json(message: str) -> MalformedCall:
     position = (int(found["line"]), max(1, int(found["column"]))) if found else None
     if reason == "recursion limit exceeded":
         reason = "they are nested too deeply"
-    return MalformedCall(reason, position, truncated=reason.startswith("EOF while parsing"))
+    return MalformedCall(PublicText(reason), position, truncated=reason.startswith("EOF while parsing"))
 
 
 def not_unicode() -> MalformedCall:
@@ -54,7 +54,7 @@ def not_unicode() -> MalformedCall:
 
 def not_an_object(value: object) -> MalformedCall:
     """Good JSON of another type, or no JSON value at all."""
-    return MalformedCall(f"they are {_NOUNS.get(json_type(value), 'no JSON value')}")
+    return MalformedCall(PublicText(f"they are {_NOUNS.get(json_type(value), 'no JSON value')}"))
 
 
 def not_plain() -> InvalidParams:
@@ -70,6 +70,9 @@ def one_of(parts: Parts, branches: list[list[Problem]], value: object) -> list[P
     if len(branches) == 1:
         return branches[0]
     path = spelt(parts)
+    branches = _of_its_tag(path, branches, value)
+    if len(branches) == 1:
+        return branches[0]
     nearer = [b for b in branches if not any(p.path == path and p.rule in _OF_ANOTHER_FORM for p in b)]
     nearer.sort(key=len)
     if nearer and (len(nearer) == 1 or len(nearer[0]) < len(nearer[1])):
@@ -78,8 +81,27 @@ def one_of(parts: Parts, branches: list[list[Problem]], value: object) -> list[P
     if nearer or not here:
         return [Problem(path, "anyOf", "one of the forms that its schema allows", got(value))]
     rules = {problem.rule for problem in here}
-    words = " or ".join(dict.fromkeys(problem.expected for problem in here))
+    words = PublicText(" or ".join(dict.fromkeys(problem.expected for problem in here)))
     return [Problem(path, rules.pop() if len(rules) == 1 else "anyOf", words, got(value))]
+
+
+def _of_its_tag(path: str, branches: list[list[Problem]], value: object) -> list[list[Problem]]:
+    """The branches whose tag the value has, where they are told apart by a constant in one and the same field.
+
+    Where it has the tag of none, only that is told: the rest cannot be judged.
+    """
+    if not isinstance(value, Mapping):
+        return branches
+    fields = {f"{path}.{name}" if path else str(name) for name in cast("Mapping[Any, Any]", value)}
+    tags = [[p for p in branch if p.path in fields and p.rule in ("const", "enum")] for branch in branches]
+    if not all(tags):
+        without = [branch for branch, wrong in zip(branches, tags, strict=True) if not wrong]
+        return without if len(without) < len(branches) else branches
+    if len({p.path for wrong in tags for p in wrong}) > 1:
+        return branches
+    first = tags[0][0]
+    words = PublicText(" or ".join(dict.fromkeys(wrong[0].expected for wrong in tags)))
+    return [[Problem(first.path, "enum", words, first.got)]]
 
 
 def spelt(parts: Parts) -> str:
@@ -125,11 +147,11 @@ def got(value: object) -> str:
     return repr(float(value)) if isinstance(value, float) else _NOUNS.get(name, "another value")
 
 
-def limit(rule: str, bound: Any) -> str:
+def limit(rule: str, bound: Any) -> PublicText:
     """A limit in words: "at least 1 character long"."""
     bound = int(bound) if isinstance(bound, float) and bound.is_integer() else bound
     one = bound == 1
-    return LIMITS[rule].format(bound, s="" if one else "s", ies="y" if one else "ies")
+    return PublicText(LIMITS[rule].format(bound, s="" if one else "s", ies="y" if one else "ies"))
 
 
 def size(value: object) -> str:
@@ -137,23 +159,23 @@ def size(value: object) -> str:
     return str(len(value)) if isinstance(value, Sized) else got(value)
 
 
-def nouns(types: Iterable[str]) -> str:
+def nouns(types: Iterable[str]) -> PublicText:
     """Type names as words: "a string or null"."""
-    return " or ".join(_NOUNS.get(name, name) for name in types)
+    return PublicText(" or ".join(_NOUNS.get(name, name) for name in types))
 
 
-def options(values: Iterable[Any]) -> str:
+def options(values: Iterable[Any]) -> PublicText:
     """Values to choose from: "'a', 'b' or null"."""
     words = [repr(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
-    return " or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words)
+    return PublicText(" or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words))
 
 
-def wanted(schema: Mapping[str, Any], parts: Parts) -> str:
+def wanted(schema: Mapping[str, Any], parts: Parts) -> PublicText:
     """What a missing parameter should hold, in the words of its schema."""
     node = entry(schema, parts)
     words = _form(schema, node) or "a value"
     about = node.get("description")
-    return f"{words} ({str(about).strip().rstrip('.')})" if about else words
+    return PublicText(f"{words} ({str(about).strip().rstrip('.')})" if about else words)
 
 
 def _form(schema: Mapping[str, Any], node: Mapping[str, Any], *, branched: bool = True) -> str:
@@ -164,36 +186,22 @@ def _form(schema: Mapping[str, Any], node: Mapping[str, Any], *, branched: bool 
     if kinds := node.get("type"):
         return nouns((kinds,) if isinstance(kinds, str) else kinds)
     branches = (node.get("anyOf") or node.get("oneOf") or ()) if branched else ()
-    forms = [_form(schema, _followed(schema, branch), branched=False) for branch in branches]
+    forms = [_form(schema, followed(schema, branch), branched=False) for branch in branches]
     return " or ".join(dict.fromkeys(forms)) if all(forms) else ""
 
 
-def declared(schema: Mapping[str, Any], parts: Parts) -> str:
+def declared(schema: Mapping[str, Any], parts: Parts) -> PublicText:
     """The names that an object may have, or "" where none are declared."""
-    return ", ".join(entry(schema, parts).get("properties", {}))
+    return PublicText(", ".join(entry(schema, parts).get("properties", {})))
 
 
 def entry(schema: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
     """The subschema at a path, as far as it can be followed through properties, items and local references."""
     here: Any = schema
     for part in parts:
-        here = _followed(schema, here)
+        here = followed(schema, here)
         if isinstance(part, int):
             here = here.get("items")
         else:
             here = here.get("properties", _NONE).get(part, here.get("additionalProperties"))
-    return _followed(schema, here)
-
-
-def _followed(schema: Mapping[str, Any], here: Any) -> dict[str, Any]:
-    for _ in range(8):  # references to references; a ring of them ends here
-        if not isinstance(here, dict):
-            break
-        node = cast("dict[str, Any]", here)
-        reference = node.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#"):
-            return node
-        here = schema
-        for step in reference.split("/")[1:]:
-            here = cast("dict[str, Any]", here).get(step) if isinstance(here, dict) else None
-    return {}
+    return followed(schema, here)

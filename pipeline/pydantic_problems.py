@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast, get_args
+from typing import Any, LiteralString, TypeAlias, cast, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -12,6 +12,7 @@ from pydantic_core.core_schema import ErrorType
 
 from . import problems
 from .errors import InvalidParams, MalformedCall, Problem
+from .public import PublicText, approved
 
 # pydantic's error types under the JSON Schema keyword that they break (2020-12, validation vocabulary).
 _RULES = {
@@ -32,7 +33,7 @@ _RULES = {
     "too_long": "maxItems",
 }
 _BOUNDS = {"minItems": "min_length", "maxItems": "max_length"}  # where the context holds more than the bound
-_TYPES = {
+_TYPES: dict[str, LiteralString] = {
     "int_type": "an integer",
     "int_from_float": "an integer",
     "float_type": "a number",
@@ -83,25 +84,31 @@ _SHOULD = re.compile(r".* should (?P<verb>be|have|not have|contain only) (?P<wor
 _VERBS = {"be": "", "have": "a value with ", "not have": "a value without ", "contain only": "a value of only "}
 _UNWORDED = "it does not pass the tool's own check"
 Mark: TypeAlias = tuple[tuple[int | str, ...], str]  # where a union stands, and the branch of it that was tried
+Known: TypeAlias = dict[tuple[int | str, str, type | None], Problem]
+_TOLD_BY_TYPE = frozenset((None, str, list, dict, type(None)))  # of a number or boolean the value is told as well
+_MOST_KNOWN = 256  # of one tool; the names of **kwargs are the model's
 Entry: TypeAlias = tuple[Problem, Sequence[Mark]]
 
 
 def of_pydantic(
-    exc: ValidationError, arguments: object, schema: Mapping[str, Any], missing: dict[str, Problem]
+    exc: ValidationError, arguments: object, schema: Mapping[str, Any], known: Known
 ) -> InvalidParams | MalformedCall:
     """All that pydantic found, the branches of one union told as one problem.
 
-    ``missing`` keeps, for one schema, the commonest problem there is: a missing parameter, by its name.
+    ``known`` keeps, for one schema, the commonest problems there are: a missing parameter, and one of another type.
     """
     entries: list[Entry] = []
     united = False
     given = _top(arguments)
     for each in exc.errors(include_url=False):
         kind, loc = each["type"], each["loc"]
-        if kind == "missing" and len(loc) == 1:
-            name = str(loc[0])
-            if (problem := missing.get(name)) is None:
-                problem = missing[name] = Problem(name, "required", problems.wanted(schema, [name]))
+        if len(loc) == 1 and (kind == "missing" or (kind in _TYPES and loc[0] in given)):
+            came = None if kind == "missing" else cast("type[Any]", type(each["input"]))
+            key = (loc[0], kind, came)
+            if (problem := known.get(key)) is None:
+                problem = _problem(each, [*loc], schema)
+                if came in _TOLD_BY_TYPE and len(known) < _MOST_KNOWN:
+                    known[key] = problem
             entries.append((problem, ()))
             continue
         if kind == "json_invalid":
@@ -196,19 +203,19 @@ def _problem(each: ErrorDetails, parts: list[int | str], schema: Mapping[str, An
     return Problem(path, rule, _wanted(each, schema, parts), problems.got(value))
 
 
-def _wanted(each: ErrorDetails, schema: Mapping[str, Any], parts: list[int | str]) -> str:
+def _wanted(each: ErrorDetails, schema: Mapping[str, Any], parts: list[int | str]) -> PublicText:
     kind, facts = each["type"], each.get("ctx", {})
     if kind in _FORMATS:
-        return _FORMATS[kind].format(**facts)
+        return PublicText(_FORMATS[kind].format(**facts))
     if kind in ("literal_error", "enum"):
         node = problems.entry(schema, parts)
         given = [node["const"]] if "const" in node else node.get("enum", ())
-        return problems.options(given) or str(facts.get("expected", "another value"))
+        return problems.options(given) or PublicText(str(facts.get("expected", "another value")))
     words = each["msg"].partition(", ")[0]  # after it the parser talks of itself
     if words.startswith(_SHOULD_BE):
-        return words.removeprefix(_SHOULD_BE)
+        return PublicText(words.removeprefix(_SHOULD_BE))
     found = _SHOULD.fullmatch(words)
-    return _VERBS[found["verb"]] + found["words"] if found else "of the form that its schema names"
+    return PublicText(_VERBS[found["verb"]] + found["words"] if found else "of the form that its schema names")
 
 
 def _of_tag(parts: list[int | str], each: ErrorDetails, schema: Mapping[str, Any]) -> Problem:
@@ -219,17 +226,17 @@ def _of_tag(parts: list[int | str], each: ErrorDetails, schema: Mapping[str, Any
         return Problem(problems.spelt(parts), "anyOf", "one of the forms that its schema allows", problems.got(value))
     name = key.strip("'")
     mapping = problems.entry(schema, parts).get("discriminator", {}).get("mapping", ())
-    tags = problems.options(mapping) or str(facts.get("expected_tags", "a value"))
+    tags = problems.options(mapping) or PublicText(str(facts.get("expected_tags", "a value")))
     path = problems.spelt([*parts, name])
     if each["type"] == "union_tag_not_found":
         return Problem(path, "required", tags)
     return Problem(path, "enum", tags, problems.got(problems.at(value, [name])))
 
 
-def _authors_words(each: ErrorDetails) -> str:
-    """The text of a validator's exception; the first of several arguments, as attrs has them, is the text."""
+def _authors_words(each: ErrorDetails) -> PublicText:
+    """About the arguments, so the model may see it: the text of a validator's exception; the first of several arguments, as attrs has them, is the text."""
     exc = each.get("ctx", {}).get("error")
     if isinstance(exc, Exception) and len(exc.args) > 1:
-        return str(exc.args[0])
+        return approved(str(exc.args[0]))
     text = each["msg"].partition(", ")[2] if each["type"] in _LABELLED else each["msg"]
-    return text.strip() or _UNWORDED
+    return approved(text.strip() or _UNWORDED)

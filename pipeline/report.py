@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import attrs
+from anyio.to_thread import run_sync
 from returns.result import Failure, Success
 
+from .coerce import literal
 from .errors import Landed, Repair, ToolError
+from .schemas import names_at
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
@@ -91,6 +95,19 @@ class Observer(Protocol):
         ...
 
 
+@attrs.frozen
+class Pending:
+    """In the Failure of a check: a refusal that takes too long to word for the event loop, so a thread does it."""
+
+    work: Callable[[], Failure[Any]]  # must not raise
+
+
+async def worded(verdict: Any) -> Any:
+    """The verdict, worked out in a thread where it is still pending."""
+    error = error_of(verdict)
+    return await run_sync(error.work, abandon_on_cancel=True) if type(error) is Pending else verdict
+
+
 def error_of(verdict: Any) -> Any:
     """What an outcome or a check's verdict failed with; None where it did not."""
     return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
@@ -145,9 +162,35 @@ class CallReport:
         return (self.ended - self.started) / 1e9
 
     @property
+    def undeclared(self) -> tuple[str, ...]:
+        """Arguments that were taken though the tool's schema does not declare them, since it does not refuse them."""
+        given = self.call.arguments
+        given = literal(given) if isinstance(given, str) else given
+        if self.tool is None or not isinstance(given, Mapping) or getattr(self.error, "category", "") == "parameter":
+            return ()
+        known = names_at(self.tool.schema or {}, ()) | {repair.path for repair in self.repairs}
+        return tuple(name for name in cast("Mapping[str, Any]", given) if name not in known)
+
+    @property
     def error(self) -> ToolError | None:
         """What it failed with, if it did."""
         return self.outcome.failure() if type(self.outcome) is Failure else None
+
+    def finished(self) -> CallReport:
+        """The report alone, as it is now: what a tool left behind still does is told to nobody."""
+        return CallReport(
+            self.call,
+            self.tool,
+            self.started,
+            self.ended,
+            self.started_at,
+            self.outcome,
+            self.repairs,
+            self.decisions.copy(),
+            self.progress.copy(),
+            self.rows.copy(),
+            self.attempt_rows.copy(),
+        )
 
     def mark(self, name: str, start: int, end: int, verdict: str | None, note: str = "") -> None:
         """A stage ended."""

@@ -9,6 +9,7 @@ from jsonschema_rs import ValidationError
 
 from . import problems
 from .errors import InvalidParams, Problem
+from .public import Public, PublicText
 
 
 def of_jsonschema(
@@ -49,7 +50,7 @@ def _problems(each: ValidationError, arguments: Mapping[str, Any], schema: Mappi
     return [Problem(path, rule, _expected(rule, facts), problems.got(value))]
 
 
-def _expected(rule: str, facts: Mapping[str, Any]) -> str:
+def _expected(rule: str, facts: Mapping[str, Any]) -> Public:
     if rule == "type":
         return problems.nouns(facts["types"])
     if rule == "enum":
@@ -57,9 +58,9 @@ def _expected(rule: str, facts: Mapping[str, Any]) -> str:
     if rule == "const":
         return problems.options([facts["expected_value"]])
     if rule == "pattern":
-        return f"text that matches {facts['pattern']}"
+        return PublicText(f"text that matches {facts['pattern']}")
     if rule == "multipleOf":
-        return f"a multiple of {facts['multiple_of']}"
+        return PublicText(f"a multiple of {facts['multiple_of']}")
     if rule == "uniqueItems":
         return "an array without repeats"
     if rule == "falseSchema":

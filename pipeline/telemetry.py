@@ -7,24 +7,27 @@ Stage spans are made late, with past timestamps, which the specification allows 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from time import perf_counter_ns, time_ns
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import attrs
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from returns.result import Success
 
+from . import openinference, semconv
 from .definition import Tool, call_attributes
+from .messages import tell
 from .report import CallReport, Row
+from .semconv import EXECUTE_TOOL, OTHER, SCOPE
 
-SCOPE = "toolcall_pipeline"
-SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"  # the last one that defines gen_ai.*
-SUPPRESS = "suppress_instrumentation"  # the plain key that instrumentations look at
-UNKNOWN_NAME = "execute_tool"
-OTHER = "_OTHER"  # for a name that no tool has: models invent them without bound
+UNKNOWN_NAME = EXECUTE_TOOL
 UNKNOWN = call_attributes(OTHER)
 INTERNAL = SpanKind.INTERNAL
 _LONGEST_NAME = 128  # characters of a name or an id: what a model or a provider sent may be of any size
+_LONGEST_CONTENT = 10_000  # of arguments and results, where they are recorded
 
 Anchors: TypeAlias = dict[int, tuple[Context, int]]  # attempt (0: the call) -> its context, perf_counter -> wall clock
 Ended: TypeAlias = tuple[Span, str | None, int]  # an attempt's span, its verdict, and when it ended (wall clock, ns)
@@ -54,19 +57,39 @@ class SampledOut:
         self._span.end()
 
 
+@attrs.frozen
+class Detail:
+    """How much a trace tells, where it is not as usual."""
+
+    stages: bool = True  # a span for each; else an attribute of the call's span for how long each took
+    content: bool = False  # arguments and results: whoever reads the traces may read them
+    openinference: bool = False  # also the attributes by which Phoenix and its kin know a tool
+
+
+USUAL = Detail()
+
+
 class SpanRecorder:
     """The recorder of a call that somebody will see.
 
     With ``later`` all that need not be live is left to it: the ends of the attempts, and the stages.
     """
 
-    __slots__ = ("_anchors", "_ended", "_later", "_named", "_span", "_token", "_tracer", "offset")
+    __slots__ = ("_anchors", "_detail", "_ended", "_later", "_named", "_span", "_token", "_tracer", "offset")
     recording = True
 
     def __init__(
-        self, tracer: Tracer, span: Span, started: int, context: Context, later: Emit | None, *, named: bool = True
+        self,
+        tracer: Tracer,
+        span: Span,
+        started: int,
+        context: Context,
+        later: Emit | None,
+        detail: Detail = USUAL,
+        *,
+        named: bool = True,
     ) -> None:
-        self._tracer, self._span, self._later, self._named = tracer, span, later, named
+        self._tracer, self._span, self._later, self._named, self._detail = tracer, span, later, named, detail
         # Not before the start, even if the wall clock stepped back meanwhile: children nest in time.
         self.offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
@@ -79,7 +102,7 @@ class SpanRecorder:
         outer = get_current()  # with what middlewares put there, as baggage or a span of their own
         try:
             name = tool.attempt_name if tool is not None else "attempt"
-            span = self._tracer.start_span(name, outer, INTERNAL, {"toolcall.attempt": number})
+            span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
         except Exception:
             _logger.exception("The span of an attempt could not be begun")
             return None
@@ -112,11 +135,14 @@ class SpanRecorder:
                 _tell(span, report)
                 if not self._named and report.tool is not None:  # a middleware hid it: better late than wrong
                     span.update_name(report.tool.span_name)
-                    span.set_attribute("gen_ai.tool.name", report.tool.name)
-                if self._later is None:
-                    stage_spans(self._tracer, report.rows, self._anchors)
-                else:
-                    self._later(self._tracer, report.rows, self._anchors, self._ended)
+                    span.set_attribute(semconv.TOOL_NAME, report.tool.name)
+                rows: Sequence[Row] = report.rows
+                if self._detail is not USUAL:
+                    rows = _in_detail(span, report, self._detail)
+                if self._later is not None:
+                    self._later(self._tracer, rows, self._anchors, self._ended)
+                elif rows:
+                    stage_spans(self._tracer, rows, self._anchors)
         except Exception:
             _logger.exception("What is known of a call could not be recorded")
         end_span(span, verdict, end)
@@ -126,23 +152,48 @@ def _tell(span: Span, report: CallReport) -> None:
     """What is known of a call at its end. Neither arguments nor results."""
     call = report.call
     if (attempts := len(report.attempt_rows)) != 1:
-        span.set_attribute("toolcall.attempts", attempts)
+        span.set_attribute(semconv.ATTEMPTS, attempts)
     if call.id:
-        span.set_attribute("gen_ai.tool.call.id", _text(call.id))
+        span.set_attribute(semconv.CALL_ID, _text(call.id))
     asked: Any = call.name
     if report.tool is None or asked != report.tool.name:
         requested = _text(asked) if isinstance(asked, str) else type(asked).__name__
-        span.set_attribute("toolcall.tool.requested_name", requested)
+        span.set_attribute(semconv.REQUESTED_NAME, requested)
     if report.repairs:
         told = [f"{repair.path}: {repair.rule}" for repair in report.repairs]
-        span.set_attribute("toolcall.repairs", told)
+        span.set_attribute(semconv.REPAIRS, told)
+
+
+def _in_detail(span: Span, report: CallReport, detail: Detail) -> Sequence[Row]:
+    """What is told besides; the rows that are still to become spans."""
+    told = _content(report) if detail.content else {}
+    span.set_attributes(told)
+    if detail.openinference:
+        span.set_attributes(openinference.of_call(report, _text(report.call.id), told))
+    if detail.stages:
+        return report.rows
+    taken: dict[str, float] = {}
+    for name, start, end, *_ in report.rows:
+        key = semconv.STAGE_DURATION.format(name)
+        taken[key] = taken.get(key, 0.0) + (end - start) / 1e9
+    span.set_attributes(taken)
+    return ()
+
+
+def _content(report: CallReport) -> dict[str, str]:
+    """Arguments and result as texts; a failed call has no result (GenAI spans, execute_tool)."""
+    sent = report.call.arguments
+    told = {semconv.CALL_ARGUMENTS: sent if isinstance(sent, str) else tell(Success(sent))}
+    if type(report.outcome) is Success:
+        told[semconv.CALL_RESULT] = tell(report.outcome)
+    return {key: _text(text, _LONGEST_CONTENT) for key, text in told.items()}
 
 
 def end_span(span: Span, verdict: str | None, end: int) -> None:
     """End it; red where there is a verdict, else untouched, as the specification asks of a library."""
     try:
         if verdict is not None:
-            span.set_attribute("error.type", verdict)
+            span.set_attribute(semconv.ERROR_TYPE, verdict)
             span.set_status(StatusCode.ERROR)
         span.end(end)
     except Exception:
@@ -159,7 +210,7 @@ def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
     """Make the spans of a call's stages."""
     for name, start, end, verdict, attempt, note in rows:
         context, offset = anchors.get(attempt) or anchors[0]
-        attributes = {"toolcall.reason": note} if note else None
+        attributes = {semconv.REASON: note} if note else None
         try:
             span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
         except Exception:
@@ -168,6 +219,33 @@ def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
             end_span(span, verdict, end + offset)
 
 
-def _text(value: object) -> str:
+def _text(value: object, longest: int = _LONGEST_NAME) -> str:
     """As the wire can carry it: a lone surrogate makes an exporter drop the attribute."""
-    return str(value)[:_LONGEST_NAME].encode(errors="replace").decode()
+    return str(value)[:longest].encode(errors="replace").decode()
+
+
+@contextmanager
+def continued(carrier: Mapping[str, str]) -> Generator[None]:
+    """Within it calls belong to the trace that a carrier names: request headers, the ``_meta`` of an MCP request.
+
+    By the propagators that are set, W3C Trace Context and Baggage unless told otherwise; a carrier that names none
+    changes nothing. In an async function the block must not yield to another task's consumer, as a generator does.
+    """
+    from opentelemetry.propagate import extract  # looks the propagators up among all that is installed: 15 ms
+
+    token = attach(extract(carrier))
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+if TYPE_CHECKING:
+    from .configure import configure as configure  # noqa: PLC0414  # public from here
+else:
+
+    def configure(**options: Any) -> Any:
+        """Set up the OpenTelemetry SDK, in an application; the options are those of `pipeline.configure.configure`."""
+        from .configure import configure as set_up  # and not before: a library that is traced has no part in it
+
+        return set_up(**options)

@@ -1,10 +1,25 @@
-"""For tests, ours and yours: an inside that plays a part."""
+"""For tests, ours and yours: an inside that plays a part, the spans that were recorded, and whether they are whole."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from opentelemetry.trace import TracerProvider
 
 from .call import Call, Outcome
+from .configure import disabled, not_installed
+from .conformance import assert_trace
+from .draining import drain_all
+from .errors import SetupError
+from .trees import tree
+
+if TYPE_CHECKING:
+    from .providers import InMemorySpanExporter, ReadableSpan
+
+__all__ = ["RecordedSpans", "Script", "assert_trace", "recorded_spans", "script"]
 
 
 class Script:
@@ -28,3 +43,61 @@ class Script:
 def script(*parts: Outcome | BaseException) -> Script:
     """A `Script`: ``script(Failure(Transient()), Success(1))`` fails once, then succeeds."""
     return Script(parts)
+
+
+@attrs.frozen(eq=False)
+class RecordedSpans:
+    """A provider of its own, for ``Trace(tracer_provider=…)``, and what was recorded through it."""
+
+    tracer_provider: TracerProvider
+    _kept: InMemorySpanExporter = attrs.field(repr=False)
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """The spans that have ended, in that order, those of ``Trace(defer=True)`` among them."""
+        drain_all()
+        return self._kept.get_finished_spans()
+
+    @property
+    def tree(self) -> str:
+        """The same as text, an indented line each, with times and what tells why."""
+        return tree(self.spans)
+
+    def clear(self) -> None:
+        """Forget them."""
+        drain_all()
+        self._kept.clear()
+
+
+@contextmanager
+def recorded_spans() -> Generator[RecordedSpans]:
+    """Spans as they are recorded, whatever the environment says of sampling; the global provider is left alone.
+
+    As a fixture of pytest::
+
+        @pytest.fixture
+        def recorded():
+            with recorded_spans() as recorded:
+                yield recorded
+
+        async def test_a_flaky_backend_is_asked_twice(recorded):
+            run = standard(tools).replace("trace", Trace(tracer_provider=recorded.tracer_provider))
+            report = await run.report(Call("fetch", {"id": 7}))
+            assert_trace(recorded.spans, reports=[report])
+
+    Raises SetupError where the SDK is not installed (``pip install "toolcall-pipeline[otel]"``), and under
+    ``OTEL_SDK_DISABLED=true``, which would leave every test without spans.
+    """
+    if disabled():
+        raise SetupError(
+            "recorded_spans() records nothing under OTEL_SDK_DISABLED=true: take it out of the environment"
+        )
+    try:
+        from .providers import keeping
+    except ModuleNotFoundError as exc:
+        raise not_installed("recorded_spans()", exc) from exc
+    provider, kept = keeping()
+    try:
+        yield RecordedSpans(provider, kept)
+    finally:
+        provider.shutdown()

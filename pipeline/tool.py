@@ -9,7 +9,7 @@ import attrs
 
 from .callables import docstring, parameters
 from .context import ToolContext
-from .definition import Effect, Expected, RunIn, Tool, ToolFailed, default_run_in, expected
+from .definition import Detector, Effect, Expected, RunIn, Tool, ToolFailed, Undeclared, default_run_in, expected
 from .docstrings import description as described
 from .errors import SetupError
 
@@ -81,8 +81,11 @@ class ToolDecorator:
     Options: ``name`` (the function's), ``effect`` (``mutating``), ``expect`` (exceptions whose text the model may
     see), ``aliases``, ``run_in`` (``loop`` for async functions, ``thread`` for sync ones, which keeps the caller's
     context variables), ``description`` (the docstring up to its sections), ``verify_with`` (the tool that tells
-    whether a lost call of this one landed), ``context=True`` (the first parameter is a ToolContext, unseen by the
-    model). Raises SetupError where they contradict each other. The schema is made when it is first wanted.
+    whether a lost call of this one landed), ``undeclared`` (what becomes of arguments that the function does not
+    take: ``reject``, or ``drop_and_tell``), ``detect`` (finds a failure in what it returned, see `pipeline.detect`),
+    ``polling`` (asked again and again on purpose: no loop guard counts it), ``context=True`` (the first parameter is a
+    ToolContext, unseen by the model). Raises SetupError where they contradict each other. The schema is made when it
+    is first wanted.
     """
 
     register: Callable[[Tool[..., Any]], None] | None = None
@@ -106,6 +109,9 @@ class ToolDecorator:
         run_in: RunIn | None = ...,
         description: str | None = ...,
         verify_with: str | None = ...,
+        undeclared: Undeclared | None = ...,
+        detect: Detector | None = ...,
+        polling: bool = ...,
     ) -> ContextDecorator: ...
     @overload
     def __call__(
@@ -119,6 +125,9 @@ class ToolDecorator:
         run_in: RunIn | None = ...,
         description: str | None = ...,
         verify_with: str | None = ...,
+        undeclared: Undeclared | None = ...,
+        detect: Detector | None = ...,
+        polling: bool = ...,
     ) -> Decorator: ...
     def __call__(self, function: Any = None, /, *, context: bool = False, **options: Any) -> Any:
         """Make a tool of the function, or a decorator that does."""
@@ -148,6 +157,9 @@ def _made(
     run_in: RunIn | None = None,
     description: str | None = None,
     verify_with: str | None = None,
+    undeclared: Undeclared | None = None,
+    detect: Detector | None = None,
+    polling: bool = False,
 ) -> Tool[..., Any]:
     if isinstance(function, Tool) or not callable(function):
         raise SetupError(f"a tool is made from a function, not from {function!r}")
@@ -160,6 +172,8 @@ def _made(
     for parameter in left[context:]:
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise SetupError(f"{name}: {parameter.name} is positional-only, and a model names its arguments")
+    if undeclared is not None and (undeclared == "pass") != any(each.kind is each.VAR_KEYWORD for each in left):
+        raise SetupError(f"{name}: undeclared={undeclared!r} contradicts its parameters, with **kwargs or without")
     if description is None:
         description = described(docstring(function))
     kind: Any = ContextTool if context else FunctionTool
@@ -173,5 +187,9 @@ def _made(
         run_in or default_run_in(function),
         context,
         verify_with,
+        None,
+        undeclared,
+        detect,
+        polling,
     )
     return made

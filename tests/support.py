@@ -1,10 +1,17 @@
-"""What several test files need: a call, a tool, the spans that were exported, a span tree as text."""
+"""What several test files need: a call, a tool, the spans that were exported, a span tree as text, a collector."""
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable, Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -66,3 +73,74 @@ def tree(spans: Sequence[ReadableSpan], *attributes: str) -> str:
 
     add(None, 0)
     return "\n".join(lines)
+
+
+class Received:
+    """What a collector was sent."""
+
+    def __init__(self) -> None:
+        self.traces: list[ExportTraceServiceRequest] = []
+        self.metrics: list[ExportMetricsServiceRequest] = []
+
+    @property
+    def spans(self) -> list[Span]:
+        return [
+            span
+            for request in self.traces
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    @property
+    def instruments(self) -> set[str]:
+        return {
+            metric.name
+            for request in self.metrics
+            for resource in request.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+    @property
+    def resources(self) -> list[dict[str, str]]:
+        """Who sent each of the requests."""
+        sent: list[Resource] = [each.resource for request in self.traces for each in request.resource_spans]
+        sent += [each.resource for request in self.metrics for each in request.resource_metrics]
+        return [{fact.key: fact.value.string_value for fact in each.attributes} for each in sent]
+
+
+class HttpCollector(Received):
+    """An OTLP/HTTP receiver on the loopback, which keeps what it is sent, or refuses it."""
+
+    def __init__(self, status: int = 200) -> None:
+        super().__init__()
+        self.paths: list[str] = []
+        kept = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:  # as http.server wants it
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers["Content-Encoding"] == "gzip":
+                    body = gzip.decompress(body)
+                kept.paths.append(self.path)
+                if self.path.endswith("metrics"):
+                    kept.metrics.append(ExportMetricsServiceRequest.FromString(body))
+                else:
+                    kept.traces.append(ExportTraceServiceRequest.FromString(body))
+                self.send_response(status)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.end_headers()  # the body of what was taken whole is an empty message
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # as http.server has it
+                """Stay quiet."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self._thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()

@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks import agentdojo_replay
 from benchmarks.comparison import Replayed, of_report, same_end
+from benchmarks.dojo import Dojo, tools_of
 from middlewares import standard
 from pipeline import Call, CallReport, Outcome, Success, tell
 
@@ -41,7 +42,7 @@ POST = SimpleNamespace(tools=[SimpleNamespace(name="send", run=send, dependencie
 
 
 async def report_of(arguments: Any, name: str = "send", box: list[str] | None = None) -> CallReport:
-    tools = agentdojo_replay.tools_of(POST, {"box": [] if box is None else box})
+    tools = tools_of(POST, {"box": [] if box is None else box})
     return await standard(tools).report(Call(name, arguments))
 
 
@@ -67,7 +68,7 @@ async def test_what_a_tool_takes_from_the_environment_is_not_the_models() -> Non
     """A dependency is filled from the environment of the call, changed by the tool, and in no schema."""
     box: list[str] = []
     report = await report_of({"to": ["a"], "copies": 2}, box=box)
-    (definition,) = agentdojo_replay.tools_of(POST, {"box": box}).definitions()
+    (definition,) = tools_of(POST, {"box": box}).definitions()
     assert list(definition["parameters"]["properties"]) == ["to", "copies"]
     assert box == ["a", "a"]
     assert of_report(report) == ("ok", "")
@@ -170,7 +171,7 @@ async def test_each_call_runs_both_ways_on_an_environment_of_its_own(leaves: lis
             return environment.box
 
     suite = SimpleNamespace(tools=[SimpleNamespace(name="send", run=send, dependencies={"box": Box("box")})])
-    dojo = agentdojo_replay.Dojo({"post": suite}, {"post": Environment([])}, Runtime)
+    dojo = Dojo({"post": suite}, {"post": Environment([])}, Runtime)
     record = {
         "id": "1",
         "toolset": "post",

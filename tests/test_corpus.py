@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from benchmarks import corpus, recorded
+from benchmarks import corpus, judged, recorded
 from middlewares import standard
 from pipeline import Call, Handler, Outcome, Pipeline, ToolRegistry, ValidCall
 
@@ -58,31 +58,19 @@ BAD = [
     a_row("strange", "paint", {"city": "Oslo"}, name_kind="invented"),
 ]
 BARE = [a_row("any", "anything", {"x": [1]}, suite="bare")]
+FROM_BUGS: Any = {"suite": "field_reports"}
 REPORTS: list[Any] = [
-    a_row("reported", "forecast", {"city": 5}, "", suite="field_reports", kind="number_for_string", json_schema=STRICT),
-    a_row(
-        "prefixed",
-        "functions.bash",
-        {},
-        suite="field_reports",
-        kind="unknown_tool:added_prefix",
-        name_kind="",
-        available_tools=["bash"],
-    ),
+    a_row("reported", "forecast", {"city": 5}, "", kind="number_for_string", json_schema=STRICT, **FROM_BUGS),
+    a_row("prefixed", "functions.bash", {}, name_kind="", kind="unknown_tool:added_prefix", **FROM_BUGS)
+    | {"available_tools": ["bash"]},
 ]
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    rows: dict[str, list[Any]] = {
-        "tools": TOOLS,
-        "toolsets": TOOLSETS,
-        "calls_bare": BARE,
-        "calls_hand": GOOD + BAD,
-        "field_reports": REPORTS,
-    }
-    for name, each in rows.items():
-        write(tmp_path / f"{name}.jsonl", *each)
+    for name, rows in (("tools", TOOLS), ("toolsets", TOOLSETS), ("calls_bare", BARE), ("field_reports", REPORTS)):
+        write(tmp_path / f"{name}.jsonl", *rows)
+    write(tmp_path / "calls_hand.jsonl", *GOOD, *BAD)
     return tmp_path
 
 
@@ -103,31 +91,44 @@ def test_each_call_is_counted_where_it_belongs(data: Path) -> None:
         title: {what: [tally["calls"], tally["verdicts"], tally["kinds"]] for what, tally in tallies.items()}
         for title, tallies in told["groups"].items()
     }
-    wrong = [1, {"refused": 1}, {"validation": 1}]
+    wrong, mended = [1, {"refused": 1}, {"validation": 1}], [1, {"repaired": 1}, {}]
+    failures = {"validation": 2, "malformed_call": 1, "unknown_tool": 1}
     assert counted == {
-        corpus.SUITES: {
-            "hand": [
-                8,
-                {"accepted": 3, "repaired": 1, "refused": 4},
-                {"validation": 2, "malformed_call": 1, "unknown_tool": 1},
-            ]
-        },
-        corpus.APART: {"bare": [1, {"accepted": 1}, {}]},
-        corpus.MISTAKES: {
-            corpus.NO_MISTAKE: [3, {"accepted": 3}, {}],
+        judged.SUITES: {"hand": [8, {"accepted": 3, "repaired": 1, "refused": 4}, failures]},
+        judged.APART: {"bare": [1, {"accepted": 1}, {}]},
+        judged.MISTAKES: {
+            judged.NO_MISTAKE: [3, {"accepted": 3}, {}],
             "missing_required": [2, {"refused": 2}, {"validation": 2}],
             "string_for_integer": wrong,
             "malformed_json_arguments": [1, {"refused": 1}, {"malformed_call": 1}],
         },
-        corpus.NAMES: {
-            "leaked_control_token": [1, {"repaired": 1}, {}],
+        judged.NAMES: {
+            "leaked_control_token": mended,
             "invented": [1, {"refused": 1}, {"unknown_tool": 1}],
         },
-        corpus.FIELD: {"number_for_string": wrong, "unknown_tool:added_prefix": [1, {"repaired": 1}, {}]},
+        judged.FIELD: {"number_for_string": mended, "unknown_tool:added_prefix": mended},
     }
     assert (told["calls"], told["valid"]) == (11, {"by the record": 3, "by the schema": 3})
     assert (told["changed"], told["exceptions"], told["disagreements"]) == ([], {}, {})
     assert told["calls_per_second"] > 0
+
+
+def test_each_part_has_its_own_table_and_floors(
+    data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wrong arguments, names and second attempts are measured where they are recorded, and told with the rest."""
+    monkeypatch.setattr(corpus, "REACHED", {judged.MISTAKES: {judged.NO_MISTAKE: (0, 0)}})
+    write(data / "resolve_gold.jsonl", {"id": "g", "called": "pant", "gold": None, "basis": "", "offered": ["paint"]})
+    pair = {"id": "p", "suite": "hand", "tool": "forecast", "failed_arguments": {}, "repaired_arguments": {"city": "A"}}
+    write(data / "repair_pairs.jsonl", pair)
+    status, told = run(data, "--check")
+    printed = capsys.readouterr().out
+    assert told["repairs"]["shares"]["no right value changed"] == [3, 3]
+    assert told["repairs in field reports"]["repairable"]["by reading"] == {"number_as_text": ["reported"]}
+    assert told["names"]["wrong"] == {"something suggested where nothing fits": ["g"]}
+    assert told["second attempts"]["shares"]["told every argument that was changed"] == [1, 1]
+    assert [each.partition(",")[0] for each in told["fallen"]] == ["names", "second attempts"]
+    assert (status, "fallen: names, something suggested where nothing fits: 100.0 %" in printed) == (1, True)
 
 
 def test_what_is_printed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,7 +149,7 @@ def test_record_and_schema_may_disagree(data: Path, capsys: pytest.CaptureFixtur
     rows = [a_row("extra", "note", {"size": 1}, "extra_arg"), a_row("lost", "forecast", {"city": None})]
     write(data / "calls_hand.jsonl", *GOOD, *rows)
     status, told = run(data, "--check")
-    assert told["disagreements"] == {"extra_arg": ["extra"], corpus.NO_MISTAKE: ["lost"]}
+    assert told["disagreements"] == {"extra_arg": ["extra"], judged.NO_MISTAKE: ["lost"]}
     assert (status, told["changed"]) == (1, ["lost"])
     assert "record and schema disagree, extra_arg: extra\n" in capsys.readouterr().out
 
@@ -156,18 +157,19 @@ def test_record_and_schema_may_disagree(data: Path, capsys: pytest.CaptureFixtur
 def test_what_was_reached_is_held(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A smaller share refused, or repaired, than before fails the check, and nothing but the check."""
     figures: dict[str, dict[str, tuple[float, float]]] = {
-        corpus.MISTAKES: {corpus.NO_MISTAKE: (0, 0)},
-        corpus.NAMES: {"leaked_control_token": (0, 100)},
-        corpus.FIELD: {"unknown_tool:added_prefix": (0, 100)},
+        judged.MISTAKES: {judged.NO_MISTAKE: (0, 0)},
+        judged.NAMES: {"leaked_control_token": (100, 100)},
+        judged.FIELD: {"unknown_tool:added_prefix": (100, 100)},
     }
     monkeypatch.setattr(corpus, "REACHED", figures)
     assert run(data, "--check")[0] == 0
-    figures[corpus.NAMES] |= {"invented": (100, 10), "leaked_control_token": (0.1, 100)}
+    figures[judged.NAMES] |= {"invented": (100, 10)}
+    figures[judged.MISTAKES] |= {judged.NO_MISTAKE: (0.1, 0)}
     status, told = run(data, "--check")
     assert (status, run(data)[0]) == (1, 0)
     assert told["fallen"] == [
-        f"{corpus.NAMES}, leaked_control_token: 0.0 % refused, and it was 0.1 %",
-        f"{corpus.NAMES}, invented: 0.0 % repaired, and it was 10.0 %",
+        f"{judged.MISTAKES}, {judged.NO_MISTAKE}: 0.0 % repaired or refused, and it was 0.1 %",
+        f"{judged.NAMES}, invented: 0.0 % repaired, and it was 10.0 %",
     ]
 
 

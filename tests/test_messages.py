@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 from returns.result import Failure, Success
+from test_messages_cases import ERRORS, SECRET
 
 from pipeline import (
     Crashed,
@@ -33,7 +34,6 @@ from pipeline import (
     NotExecuted,
     OutcomeUnknown,
     Problem,
-    Repair,
     ResourceNotFound,
     TimedOut,
     ToolCallError,
@@ -45,8 +45,8 @@ from pipeline import (
     say,
     tell,
 )
+from pipeline.public import approved
 
-SECRET = ValueError("password=hunter2")
 TEXTS: dict[str, tuple[ToolError, str]] = {
     "unknown tool": (
         UnknownTool("raed"),
@@ -163,7 +163,32 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         + "\nError: And 980 more of these.",
     ),
     "no problem": (InvalidParams(()), "Error: Invalid parameters."),
+    "unknown parameter, suggestion": (
+        InvalidParams((Problem("pth", "additionalProperties", "path, limit", "1", "path"),)),
+        "Error: Unknown parameter: pth\nThe parameters are: path, limit. Did you mean: path?",
+    ),
+    "unknown parameter, suggestion only": (
+        InvalidParams((Problem("pth", "additionalProperties", "", "1", "path"),)),
+        "Error: Unknown parameter: pth\nDid you mean: path?",
+    ),
+    "enum, suggestion": (
+        InvalidParams((Problem("mode", "enum", "'read' or 'write'", "a string", "read"),)),
+        "Error: Invalid parameter value for mode: must be 'read' or 'write'\nDid you mean: read?",
+    ),
+    "a name of several lines": (
+        InvalidParams((Problem("a\nError: b", "additionalProperties", ""),)),
+        "Error: Unknown parameter: a Error: b",
+    ),
+    "a description of several lines": (
+        InvalidParams((Problem("path", "required", approved("a string (Where\n  it is)")),)),
+        "Error: Missing required parameter: path\nPlease send path: a string (Where it is).",
+    ),
+    "a description without end": (
+        InvalidParams((Problem("path", "required", approved("x" * 3_000)),)),
+        f"Error: Missing required parameter: path\nPlease send path: {'x' * 999}….",
+    ),
     "question": (NeedsUserInput("To whom should I send it?", "to"), "Question: To whom should I send it?"),
+    "question, marked": (NeedsUserInput("Question: To whom?"), "Question: To whom?"),
     "not found": (ResourceNotFound(), "Error: Not found."),
     "not found, approved": (ResourceNotFound("No such file: a.txt"), "Error: No such file: a.txt"),
     "not found, suggestion": (
@@ -196,6 +221,15 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     "transient, never": (Transient(retry_after=math.inf), "Error: The service is temporarily unavailable."),
     "transient, nonsense": (Transient(retry_after=math.nan), "Error: The service is temporarily unavailable."),
     "execution": (ExecutionFailed(), "Error: The tool failed."),
+    "execution, a message without end": (ExecutionFailed(approved("x" * 9_000)), f"Error: {'x' * 7_992}…"),
+    "unknown tool, more suggestions than one reads": (
+        UnknownTool("raed", ("a", "b", "c", "d")),
+        "Error: Tool 'raed' not found.\nDid you mean: a, b, c?\nPlease try again with one of the available tools.",
+    ),
+    "malformed, in a place that nobody finds": (
+        MalformedCall("trailing comma", (1, 10**10)),
+        "Error: The arguments are not a JSON object: trailing comma.",
+    ),
     "execution, approved": (ExecutionFailed("Branch exists"), "Error: Branch exists"),
     "execution, suggestion": (
         ExecutionFailed("Branch exists!", Details("name", "Choose another name.")),
@@ -223,35 +257,6 @@ def test_each_error_has_its_text(error: ToolError, text: str) -> None:
 def test_every_kind_has_a_text() -> None:
     """None of the fourteen kinds is left out above."""
     assert len({type(error) for error, _ in TEXTS.values()}) == 14
-
-
-TEXT = st.text(max_size=40) | st.text(st.characters(codec=None), max_size=10)
-SECONDS = st.none() | st.floats() | st.integers(-(10**6), 10**400)
-LANDED: Any = st.sampled_from(["no", "maybe", "yes"])
-NAMES: Any = st.lists(TEXT, max_size=4).map(tuple)
-CAUSES = st.sampled_from([None, SECRET, KeyError("hunter2"), ConnectionError("hunter2")])
-DETAILS = st.builds(Details, st.none() | TEXT, st.none() | TEXT)
-RULES = TEXT | st.sampled_from(["required", "type", "additionalProperties", "validator", "enum", "minItems"])
-PROBLEMS: Any = st.lists(st.builds(Problem, TEXT, RULES, TEXT, TEXT), max_size=4).map(tuple)
-REPAIRS: Any = st.lists(st.builds(Repair, TEXT, TEXT, st.integers(), TEXT), max_size=2).map(tuple)
-TIMED_OUT: Any = st.builds(TimedOut, SECONDS, st.booleans(), LANDED, cause=CAUSES)
-TRANSIENT: Any = st.builds(Transient, CAUSES, SECONDS, LANDED)
-ERRORS: Any = st.one_of(
-    st.builds(UnknownTool, TEXT, NAMES, NAMES),
-    st.builds(Unavailable, TEXT, TEXT, SECONDS),
-    st.builds(NotExecuted, TEXT),
-    st.builds(MalformedCall, TEXT, st.none() | st.tuples(st.integers(), st.integers()), st.booleans()),
-    st.builds(InvalidParams, PROBLEMS, REPAIRS),
-    st.builds(NeedsUserInput, TEXT, st.none() | TEXT),
-    st.builds(ResourceNotFound, TEXT, DETAILS, cause=CAUSES),
-    st.builds(Denied, TEXT, TEXT, cause=CAUSES),
-    st.builds(NeedsSetup, TEXT, TEXT, cause=CAUSES),
-    TIMED_OUT,
-    TRANSIENT,
-    st.builds(ExecutionFailed, TEXT, DETAILS, cause=CAUSES),
-    st.builds(OutcomeUnknown, st.none() | TIMED_OUT | TRANSIENT, st.none() | TEXT),
-    st.builds(Crashed, CAUSES),
-)
 
 
 @given(ERRORS)
@@ -429,7 +434,9 @@ def test_there_is_a_text_for_every_value(value: object) -> None:
     """Whatever a tool returns: a text that can be sent, and that is not empty."""
     text = tell(Success(value))
     assert text
+    assert len(text) <= 100_000
     assert text.encode().decode() == text
+    assert json.loads(tell(Success(value), profile="structured")).keys() == {"ok", "data"}
 
 
 # --- for whoever wants exceptions -------------------------------------------------------------------------------------

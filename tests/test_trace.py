@@ -18,7 +18,7 @@ from returns.result import Failure, Success
 from middlewares import Retry, Timeout, Trace, standard
 from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, ToolFailed, ToolRegistry, Transient, start
 from pipeline.later import Later
-from pipeline.telemetry import SUPPRESS
+from pipeline.semconv import SUPPRESS
 from pipeline.testing import script
 from support import Exported, a_tool, tree
 

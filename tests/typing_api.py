@@ -16,15 +16,20 @@ from pipeline import (
     CallReport,
     Crashed,
     Denied,
+    ExecutionFailed,
     Handler,
+    NeedsUserInput,
     Outcome,
     Pipeline,
+    PublicText,
     ResolvedCall,
+    ResourceNotFound,
     Tool,
     ToolContext,
     ToolError,
     ToolRegistry,
     ValidCall,
+    approved,
     is_failure,
     is_success,
     raise_for_error,
@@ -35,6 +40,19 @@ from pipeline import (
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
+
+
+# --- what a model may see ----------------------------------------------------------------------------------------
+def no_leaks(exc: Exception, count: int) -> None:
+    """The text of an exception is not for a model, unless somebody says that it is."""
+    ExecutionFailed("The index is being rebuilt")
+    ExecutionFailed(approved(f"{count} of them failed"))
+    ExecutionFailed(str(exc))  # pyright: ignore[reportArgumentType]
+    ResourceNotFound(f"{exc}")  # pyright: ignore[reportArgumentType]
+    Denied("policy", repr(exc))  # pyright: ignore[reportArgumentType]
+    NeedsUserInput(str(exc))  # pyright: ignore[reportArgumentType]
+    approved(exc)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert_type(say(ExecutionFailed("no")), PublicText)
 
 
 # --- tools keep their types --------------------------------------------------------------------------------------

@@ -49,13 +49,14 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
     return named(found, registry, ANTHROPIC)
 
 
-def result(call: Call, outcome: Outcome[Any]) -> Block:
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
     """The block that answers a call: ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``.
 
     ``is_error`` is true for a failure of any kind, and for nothing else. ``content`` is a text, never empty; bytes of
-    an image make it a list of ``text`` and ``image`` blocks. What `wire.parts` says of values holds.
+    an image make it a list of ``text`` and ``image`` blocks. What `wire.parts` says of values holds. ``text`` is said
+    instead, as one that `messages.tell` made in another profile.
     """
-    said = parts(outcome)
+    said: list[str | Image] = parts(outcome) if text is None else [text]
     has_image = any(isinstance(part, Image) for part in said)
     return {
         "type": "tool_result",
@@ -65,9 +66,9 @@ def result(call: Call, outcome: Outcome[Any]) -> Block:
     }
 
 
-def message(call: Call, outcome: Outcome[Any]) -> Message:
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
     """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``."""
-    return messages([(call, outcome)])
+    return {"role": "user", "content": [result(call, outcome, text=text)]}
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:

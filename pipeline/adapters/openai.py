@@ -48,14 +48,15 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
     return named(_found(reply), registry, OPENAI)
 
 
-def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat") -> Message:
+def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
     """What answers this one call: the value as text, or what the model is told of the failure; never empty.
 
     ``chat``: ``{"role": "tool", "tool_call_id", "content"}``, text only, so an image is just mentioned.
     ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where bytes of an image are an
-    ``input_image`` part. What `wire.parts` says of values holds.
+    ``input_image`` part. What `wire.parts` says of values holds. ``text`` is said instead, as one that
+    `messages.tell` made in another profile.
     """
-    said = parts(outcome)
+    said: list[str | Image] = parts(outcome) if text is None else [text]
     if api == "responses":
         has_image = any(isinstance(part, Image) for part in said)
         output = [_part(part) for part in said] if has_image else joined(said)

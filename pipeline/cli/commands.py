@@ -118,3 +118,29 @@ def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
         show(target, as_json=as_json)
     except Refused as exc:
         raise _Usage(str(exc)) from None
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.option("--json", "as_json", is_flag=True, help="What was found as one JSON object.")
+@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # as above
+    """Look through your tools and their texts for what models stumble over; no tool is run.
+
+    Missing descriptions, effects that nobody declared, names that a provider refuses, parameters without a type, error
+    texts with status codes, paths or class names; what each tool costs in tokens, by the estimate of 4 characters a
+    token; how much of what a model would be told is in question form under the agentopia profile.
+
+    \b
+    Exit code: 0    no errors
+               1    errors, or with --strict warnings
+               2    MODULE:REGISTRY is nothing that could be looked at: stderr says why
+    """  # noqa: D301  # as above
+    from .lint import lint
+    from .loading import Refused
+
+    try:
+        code = lint(target, as_json=as_json, strict=strict)
+    except Refused as exc:
+        raise _Usage(str(exc)) from None
+    sys.exit(code)

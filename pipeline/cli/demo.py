@@ -22,7 +22,7 @@ from ..messages import tell
 from . import show
 from .conversation import ANSWER, ASKED, TURNS
 from .show import Played
-from .tracing import Tally, Tracing
+from .tracing import Tracing
 from .workspace import PLANTED, tools_over
 
 _LIMIT = 0.3  # seconds for an attempt: one tool hangs, and nobody should wait for it three times for long
@@ -48,8 +48,8 @@ def run(*, otlp: str | None, log: Path | None) -> int:
         good = sum(each.as_expected for each in played)
         console.print(f"{good} of {len(played)} calls came out as they should, in {took:.1f} s.")
         leaked = _say_what_leaked(console, played, log_file)
-        tracing.finish()
-        lost = _say_where(console, otlp, tracing.tally, played)
+        tracing.telemetry.shutdown()
+        lost = _say_where(console, otlp, tracing.telemetry.sent, played)
     return int(good < len(played) or leaked or lost)
 
 
@@ -92,16 +92,16 @@ def _say_what_leaked(console: Console, played: list[Played], log_file: Path) -> 
     return False
 
 
-def _say_where(console: Console, otlp: str | None, tally: Tally | None, played: list[Played]) -> bool:
+def _say_where(console: Console, otlp: str | None, sent: int, played: list[Played]) -> bool:
     """Tell where the spans went; whether any of them got lost on the way."""
     spans = sum(len(each.spans) for each in played)
-    if tally is None:
+    if otlp is None:
         console.print(f"{spans} spans in {len(played)} traces; --otlp http://localhost:4318 sends them to a collector.")
         return False
-    if tally.sent == spans:
+    if sent == spans:
         console.print(f"{spans} spans in {len(played)} traces went to {otlp}", soft_wrap=True)
         return False
-    text = f"Error: {spans - tally.sent} of {spans} spans were not taken by {otlp} (is a collector running there?)"
+    text = f"Error: {spans - sent} of {spans} spans were not taken by {otlp} (is a collector running there?)"
     Console(stderr=True, highlight=False).print(text, style="red", soft_wrap=True)
     return True
 

@@ -37,7 +37,7 @@ def row_of(line: Line, report: CallReport) -> dict[str, Any]:
         "tool": report.tool.name if report.tool is not None else None,
         "ok": error is None,
         "kind": error.kind if error is not None else None,
-        "told": tell(outcome),
+        "told": tell(outcome, limit=None),
         "attempts": len(report.attempts),
         "ms": round(report.seconds * 1000, 3),
         "repairs": [

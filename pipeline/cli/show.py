@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from textwrap import shorten
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
 from rich.box import SIMPLE_HEAD
@@ -13,9 +13,9 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..trees import ASCII, DRAWN, lines, milliseconds, why
 from .conversation import CORRECTED, FINE, Turn
 
-_SHOWN = ("error.type", "toolcall.reason", "toolcall.repairs")  # the attributes that tell why
 _SHORT = 72  # characters of what was told, in the table: it stands in full above
 _ROOMY = 120  # columns
 _BARS = ((_ROOMY, 22), (100, 12))  # columns of the terminal, and of a bar in it; below there is no room for any
@@ -71,11 +71,6 @@ def _at_fault(turn: Turn) -> bool:
     return not turn.mistake.startswith((FINE, CORRECTED))
 
 
-def ms(span: ReadableSpan) -> float:
-    """How long it took, in milliseconds."""
-    return ((span.end_time or 0) - (span.start_time or 0)) / 1e6
-
-
 def _spans(played: Played, console: Console) -> RenderableType:
     top = played.call
     if top is None:
@@ -88,48 +83,21 @@ def _spans(played: Played, console: Console) -> RenderableType:
     if width:
         table.add_column(no_wrap=True, width=width)
     table.add_column(overflow="fold")
-    for guide, span in _lines(top, played.spans, ("|-", "| ", "`-", "  ") if ascii_only else ("├ ", "│ ", "└ ", "  ")):
+    for guide, span in lines(played.spans, ASCII if ascii_only else DRAWN):
         failed = not span.status.is_ok
         colour = "red" if failed else ""
         label = Text.assemble((guide, "dim"), (span.name, colour))
-        time = Text(f"{ms(span):.2f} ms", colour)
+        time = Text(f"{milliseconds(span):.2f} ms", colour)
         bar = [Text(_bar(top, span, width, "=" if ascii_only else "━"), colour or "blue")] if width else []
-        table.add_row(label, time, *bar, Text(_why(span), colour or "cyan"))
+        table.add_row(label, time, *bar, Text(why(span), colour or "cyan"))
     return table
-
-
-def _lines(
-    span: ReadableSpan, spans: Sequence[ReadableSpan], guides: tuple[str, str, str, str], before: str = ""
-) -> Iterator[tuple[str, ReadableSpan]]:
-    """A span and those below it, each with the guides in front of it, in the order in which they began."""
-    if not before and span.parent is None:
-        yield "", span
-    inside = [
-        other for other in spans if other.parent and span.context and other.parent.span_id == span.context.span_id
-    ]
-    inside.sort(key=lambda other: other.start_time or 0)
-    branch, line, last_branch, nothing = guides
-    for other in inside:
-        last = other is inside[-1]
-        yield before + (last_branch if last else branch), other
-        yield from _lines(other, spans, guides, before + (nothing if last else line))
 
 
 def _bar(top: ReadableSpan, span: ReadableSpan, width: int, mark: str) -> str:
     """When, within the call, and how long."""
-    whole = max(ms(top), 1e-6)
+    whole = max(milliseconds(top), 1e-6)
     begins = min(width - 1, int(width * ((span.start_time or 0) - (top.start_time or 0)) / 1e6 / whole))
-    return " " * begins + mark * max(1, min(width - begins, round(width * ms(span) / whole)))
-
-
-def _why(span: ReadableSpan) -> str:
-    told: list[str] = []
-    for key in _SHOWN:
-        value = (span.attributes or {}).get(key)
-        if value is not None:
-            words = (value,) if isinstance(value, str) else cast("Sequence[object]", value)
-            told.append(f"{key}={', '.join(map(str, words))}")
-    return "  ".join(told)
+    return " " * begins + mark * max(1, min(width - begins, round(width * milliseconds(span) / whole)))
 
 
 def summary(console: Console, played: Sequence[Played]) -> None:
@@ -148,7 +116,7 @@ def summary(console: Console, played: Sequence[Played]) -> None:
         outcome = Text(each.kind, "green" if each.kind == "success" else "red")
         if not each.as_expected:
             outcome.append(f"\nexpected {turn.kind}\nin {turn.runs} runs", "bold red reverse")
-        time = f"{ms(each.call):.1f}" if each.call else "-"
+        time = f"{milliseconds(each.call):.1f}" if each.call else "-"
         table.add_row(str(number), asked, outcome, str(each.runs), time, _foldable(in_short(each.told), console))
     console.print(table)
 

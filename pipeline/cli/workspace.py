@@ -12,6 +12,8 @@ from ..registry import ToolRegistry
 from ..tool import ToolFailed
 
 PLANTED = "sk-demo-7f3a91c2e5"  # a key in an exception's text: it may reach the developer's log and nothing else
+PRICES = {"Aurora lamp": "54.00", "Borealis lamp": "79.00"}
+BUSY_ONCE = "Borealis lamp"  # the article whose first request finds the supplier busy
 FILES = {
     "catalogue.md": "# Catalogue\nAurora lamp: 49.00\nBorealis lamp: 79.00\n",
     "addresses.csv": "name,mail\nAda,ada@example.org\n",
@@ -107,9 +109,9 @@ def _add_backends(tools: ToolRegistry) -> None:
     async def fetch_quote(article: str, currency: str = "EUR") -> dict[str, str]:
         """Ask the supplier for today's price."""
         asked.append(article)
-        if len(asked) == 1:
+        if asked.count(BUSY_ONCE) == 1 and article == BUSY_ONCE:
             raise ServiceBusyError
-        return {"article": article, "price": "54.00", "currency": currency}
+        return {"article": article, "price": PRICES[article], "currency": currency}
 
     @tools.tool(effect="read")
     async def search_archive(text: str) -> list[str]:

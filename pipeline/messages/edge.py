@@ -8,7 +8,7 @@ from returns.result import Failure
 
 from ..call import Outcome
 from ..errors import ToolError
-from .default import say
+from .saying import say
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What a model is told of an outcome: an error's text, or the value as text or JSON."""
+"""A value as text for the model: text as it is, all else as JSON. Never raises, whatever a tool returned."""
 
 from __future__ import annotations
 
@@ -8,25 +8,43 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 import attrs
-from returns.result import Failure
 
-from ..call import Outcome
-from .default import say, sendable
-
-_NOTHING = "(no output)"  # an empty tool result is an error of its own with most providers
+NOTHING = "(no output)"  # an empty tool result is an error of its own with most providers
 _UNTELLABLE = "(the result cannot be shown as text)"
+_LEFT_OUT = "\n… ({:,} characters left out) …\n"
 
 
-def tell(outcome: Outcome[Any]) -> str:
-    """The text for the model; never raises and is never empty, whatever the tool returned."""
-    if type(outcome) is Failure:
-        return say(outcome.failure())
-    return sendable(_told(cast("Any", outcome).unwrap())) or _NOTHING
+def as_text(value: object) -> str:
+    """The value as text; never empty."""
+    return _told(value) or NOTHING
+
+
+def as_json_value(value: object) -> str:
+    """The value as JSON, text and what cannot be shown included."""
+    if value is None:
+        return "null"
+    text = _told(value)
+    is_text = isinstance(value, (str, bytes, bytearray)) or text == _UNTELLABLE
+    if is_text and not (isinstance(value, (bytes, bytearray)) and text.startswith('"')):
+        return json.dumps(text, ensure_ascii=False)
+    return text
+
+
+def shortened(text: str, limit: int | None) -> str:
+    """Head and tail of a long text, and how much is missing between; not longer than ``limit``, if that can be."""
+    if limit is None or len(text) <= limit:
+        return text
+    room = max(0, limit - len(_LEFT_OUT.format(len(text))))
+    marker = _LEFT_OUT.format(len(text) - room)
+    head = room - room // 3
+    tail = room - head
+    told = f"{text[:head]}{marker}{text[len(text) - tail :]}"
+    return told if len(told) < len(text) else text
 
 
 def _told(value: object) -> str:
     if value is None:
-        return _NOTHING
+        return NOTHING
     if isinstance(value, Iterator):  # looking at it would run it, perhaps for ever, and leave nothing for the next look
         return _UNTELLABLE
     if isinstance(value, str):

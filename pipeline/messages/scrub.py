@@ -1,0 +1,125 @@
+"""What a text for a model should not hold: `flaws` names it, `scrub` takes it out of a foreign text.
+
+The list is DESIGN's of what `say` never tells (a status code, a stack, a class name, a URL, a path), and the Agentopia
+document's "zero raw HTTP status codes in user-facing errors".
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TypeAlias
+
+Patterns: TypeAlias = tuple[re.Pattern[str], ...]
+
+_LONGEST = 10_000  # characters of a foreign text that are read
+_REASONS = (  # RFC 9110 section 15, in the words of the usual clients
+    "bad request|unauthorized|payment required|forbidden|not found|method not allowed|not acceptable|conflict|gone|"
+    "request timeout|too many requests|unprocessable (?:entity|content)|(?:content|payload) too large|too early|"
+    "internal server error|not implemented|bad gateway|service unavailable|gateway timeout|(?:client|server) error|"
+    "moved permanently|temporary redirect|permanent redirect"
+)
+_CODE = r"(?<!\d)(?<!\d[.,])[1-5]\d\d(?!\d|[.,]\d)"
+_FAILED = _CODE.replace("1-5", "45")
+_OPEN, _CLOSE = r"[\"']?[\s:=#_(\[<-]{0,4}", r"[)\]>\"']?"
+_STATUS: Patterns = (
+    re.compile(rf"(?i:https?(?:[ /]?\d\.\d)?(?:[ _-]?(?:error|status|code|response))*){_OPEN}{_CODE}{_CLOSE}"),
+    re.compile(rf"(?i:status(?:[ _-]?code)?|(?:error|response)[ _-]code){_OPEN}(?:(?i:is|was|of) )?{_CODE}{_CLOSE}"),
+    re.compile(rf"(?i:\b(?:error|returned|responded|responded with|got)){_OPEN}{_FAILED}{_CLOSE}(?=\W*$|[.,;:!]|\n)"),
+    re.compile(rf"[(\[<]?{_CODE}[)\]>]?(?=[\s:,;-]{{1,3}}(?i:{_REASONS})\b)"),
+)
+_URL: Patterns = (
+    re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`]*"),
+    re.compile(r"(?i)\bwww\.[^\s<>\"'`]+"),
+    re.compile(
+        r"(?i)(?<![@\w.-])(?:[\w-]{1,63}\.){1,8}(?:com|org|net|io|dev|ai|app|co|edu|gov|cloud|local)[:/][^\s<>\"'`]*"
+    ),
+    re.compile(r"(?i)\blocalhost(?:[:/][^\s<>\"'`]*)?"),
+)
+_ROOTS = "app|bin|boot|data|dev|etc|home|lib|lib64|media|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|var"
+_PATH: Patterns = (
+    re.compile(r"([\"'`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^\"'`\n]+\1"),  # in quotes, where blanks belong to it
+    re.compile(r"(?<!\w)[A-Za-z]:\\(?:[^\\/:*?\"<>|\n]{1,100}\\)*[^\\/:*?\"<>|\s]*"),
+    re.compile(r"(?<!\w)[A-Za-z]:/(?!/)[^\s\"'`<>|,;]+"),
+    re.compile(r"\\\\[\w.$-]+(?:\\[^\\\s\"'<>|]+)+"),
+    re.compile(r"(?<![\w/.~-])~?/[^\s/\"'`<>|,;:()]+/[^\s\"'`<>|,;:()]*"),
+    re.compile(rf"(?<![\w/.~-])(?:~/[^\s\"'`<>|,;:()]+|/(?:{_ROOTS}|Users|Volumes)\b[^\s\"'`<>|,;:()]*)"),
+)
+_CLASS: Patterns = (
+    re.compile(r"<(?:class|function|module|bound method|[\w.]+ object)\b[^>\n]*>?"),
+    re.compile(
+        r"\b(?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,12}[A-Za-z_]\w{0,60}(?<=[a-zA-Z0-9])"
+        r"(?:Error|Exception|Warning|Fault)\b(?:\[\w+\])?"
+    ),
+    re.compile(r"\b(?:KeyboardInterrupt|StopIteration|StopAsyncIteration|SystemExit|GeneratorExit)\b"),
+    re.compile(r"\b(?:[a-z_]\w{1,60}(?:\.|::)){2,12}[A-Z]\w*"),
+)
+_STACK: Patterns = (
+    re.compile(r"Traceback \(most recent call last\)|Exception Group Traceback"),
+    re.compile(r"\bFile \"[^\"\n]*\", line \d+"),
+    re.compile(r"\bline \d+, in \S"),
+    re.compile(r"(?:^|\s)at \S[^\n()]{0,200}\((?:[^()\n]*\.\w+:\d+(?::\d+)?|<anonymous>|native code|Native Method)\)"),
+    re.compile(r"^\s+at \S+:\d+:\d+\s*$", re.MULTILINE),
+    re.compile(r"\bgoroutine \d+ \[|\bstack backtrace:|\bthread '[^'\n]*' panicked at"),
+)
+_KINDS = {"status code": _STATUS, "path": _PATH, "url": _URL, "class name": _CLASS, "stack": _STACK}
+
+# What is no flaw in an author's own text, and yet nothing to pass on from a foreign one.
+_UNITS = (
+    "%|bytes?|[kmg]i?b|tokens?|words?|lines?|pages?|rows?|items?|entries|results?|files?|times|days?|hours?|minutes?"
+    "|m?s|seconds?|milliseconds?|char(?:acter)?s?|px|pixels?|requests?|calls?|messages?|recipients?|records?"
+)
+_COUNTING = r"(?<!at most )(?<!at least )(?<!up to )(?<!than )(?<!maximum of )(?<!minimum of )(?<!limit of )"
+_FOREIGN: Patterns = (
+    re.compile(r"(?i)\bauthorization[\"']?\s?[=:]\s?(?:(?:bearer|basic) )?[^\s\"',;]+"),
+    re.compile(r"(?i)\b(?:bearer|basic) [\w.~+/=-]{6,}"),
+    re.compile(r"(?i)\b(?:password|passwd|pwd|secret|token|api[_ -]?key)[\"']?\s?[=:]\s?[\"']?[^\s\"',;]+"),
+    re.compile(r"\b(?:sk|pk|rk|ghp|gho|glpat|xox[abp]|AKIA)[-_]?[\w-]{8,}"),
+    re.compile(r"\b0x[0-9a-fA-F]{4,}\b|\[Errno -?\d+\]|\[WinError \d+\]"),
+    re.compile(r"(?<![\w/.-])(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]+\.[A-Za-z]\w{0,5}\b"),  # a relative path
+    re.compile(rf"{_COUNTING}(?<![\w$€£#-])[(\[<]?{_FAILED}[)\]>]?(?![\w-])(?! ?(?:{_UNITS})\b)", re.IGNORECASE),
+)
+_TIDY = (  # what was around the things taken out
+    (re.compile(r"\(\s*\)|\[\s*\]|<\s*>|\"\s*\"|'\s*'|`\s*`"), " "),
+    (re.compile(r"[^\S\n]+"), " "),
+    (re.compile(r" +([.,;:!?)])"), r"\1"),
+    (re.compile(r"([,;:])(?:[,;:.-]| (?=[,;:.-]))+"), r"\1"),
+    (re.compile(r"^[\s,;:.)\]-]+|[\s,;:(\[-]+$", re.MULTILINE), ""),
+    (re.compile(r"\n\s*\n+"), "\n"),
+)
+
+
+def flaws(text: str) -> tuple[str, ...]:
+    """What a text for a model should not hold, of: status code, path, url, class name, stack; () for a good text."""
+    found = {name for name, patterns in _KINDS.items() if any(each.search(text) for each in patterns)}
+    if "path" in found and "url" in found:
+        bare = _without(_URL, text)
+        if not any(each.search(bare) for each in _PATH):  # it was a part of the URL
+            found.remove("path")
+    return tuple(name for name in _KINDS if name in found)
+
+
+def scrub(text: str) -> str:
+    """A foreign text without all that, and without keys and passwords; "" where nothing that can be told is left.
+
+    Of a text with a stack only what stands before the stack is kept.
+    """
+    text = text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0]
+    begins = [found.start() for each in _STACK if (found := each.search(text))]
+    if begins:
+        text = text[: min(begins)].rstrip()
+    for _ in range(10):  # what is taken out may bring together what stood apart
+        bare = text
+        for patterns in (_URL, _FOREIGN[:4], _STATUS, _CLASS, _PATH, _FOREIGN[4:]):
+            bare = _without(patterns, bare)
+        if bare == text:
+            return text if any(map(str.isalnum, text)) else ""
+        text = bare
+        for pattern, instead in _TIDY:
+            text = pattern.sub(instead, text)
+    return ""
+
+
+def _without(patterns: Patterns, text: str) -> str:
+    for each in patterns:
+        text = each.sub(" ", text)
+    return text

@@ -1,0 +1,551 @@
+"""assert_trace: it takes every tree that the pipeline makes, and names the rule that any other one breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+from returns.result import Failure, Success
+
+from middlewares import Retry, Timeout, Trace, standard
+from pipeline import (
+    Call,
+    CallReport,
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    Handler,
+    InvalidParams,
+    MalformedCall,
+    NeedsSetup,
+    NeedsUserInput,
+    NotExecuted,
+    Outcome,
+    OutcomeUnknown,
+    Pipeline,
+    Problem,
+    ResolvedCall,
+    ResourceNotFound,
+    SetupError,
+    TimedOut,
+    ToolError,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    UnknownTool,
+    gather,
+    start,
+)
+from pipeline.errors import KINDS
+from pipeline.semconv import SCOPE, STAGE_DURATION
+from pipeline.testing import RecordedSpans, assert_trace, recorded_spans, script
+from pipeline.trees import Finished
+from support import a_tool
+
+ERRORS: tuple[ToolError, ...] = (
+    UnknownTool("x"),
+    Unavailable("probe", "busy"),
+    NotExecuted("plan mode"),
+    MalformedCall("no object"),
+    InvalidParams((Problem("a", "type", "an integer"),)),
+    NeedsUserInput("Which one?"),
+    ResourceNotFound(),
+    Denied("policy"),
+    NeedsSetup("mail"),
+    TimedOut(1.0),
+    Transient(),
+    ExecutionFailed(),
+    OutcomeUnknown(),
+    Crashed(RuntimeError("secret")),
+)
+
+
+async def no_wait(_seconds: float) -> None:
+    """Nobody waits in a test."""
+
+
+@pytest.fixture
+def recorded() -> Iterator[RecordedSpans]:
+    with recorded_spans() as recorded:
+        yield recorded
+
+
+def traced(recorded: RecordedSpans, *tools: Any, **options: Any) -> Pipeline:
+    registry = ToolRegistry()
+    for each in tools or (a_tool(),):
+        registry.register(each)
+    observer = Trace(tracer_provider=recorded.tracer_provider, **options)
+    return standard(registry).replace("trace", observer).replace("retry", Retry(first_delay=0, sleep=no_wait))
+
+
+def failing(*failures: Exception) -> Callable[..., Any]:
+    """A tool's function that fails so often, then succeeds."""
+    left = list(failures)
+
+    async def fail(**_: object) -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return fail
+
+
+def in_a_thread(**_: object) -> str:
+    return "done"
+
+
+def answering(error: ToolError) -> Callable[..., Any]:
+    async def answer(**_: object) -> Outcome:
+        return Failure(error)
+
+    return answer
+
+
+def test_every_kind_of_error_is_tried() -> None:
+    """The table above has each kind of error there is."""
+    assert {type(error) for error in ERRORS} == KINDS
+
+
+@pytest.mark.parametrize("defer", [False, True])
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
+async def test_a_failure_of_any_kind(recorded: RecordedSpans, error: ToolError, defer: bool) -> None:
+    """Whatever kind a tool fails with, its trace is whole and tells what the report does."""
+    report = await traced(recorded, a_tool(fn=answering(error)), defer=defer).report(Call("probe"))
+    assert type(report.error) is type(error)
+    assert_trace(recorded.spans, reports=[report])
+
+
+REAL: dict[str, tuple[Any, Call]] = {
+    "success": (a_tool(), Call("probe", id="call_1")),
+    "a repaired name": (a_tool(), Call("functions.probe")),
+    "unknown name": (a_tool(), Call("prob")),
+    "malformed": (a_tool(), Call("probe", "[]")),
+    "no text as a name": (a_tool(), Call(7)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "retried success": (lambda: a_tool(fn=failing(ConnectionError(), ConnectionError())), Call("probe")),
+    "attempts used up": (lambda: a_tool(fn=failing(*[ConnectionError()] * 9)), Call("probe")),
+    "lost mutation": (lambda: a_tool(effect="mutating", fn=failing(ConnectionError())), Call("probe")),
+    "crash": (lambda: a_tool(fn=failing(RuntimeError())), Call("probe")),
+    "the call's own time is up": (a_tool(fn=anyio.sleep_forever), Call("probe", timeout=0.05)),
+    "in a thread": (a_tool(fn=in_a_thread), Call("probe")),
+}
+
+
+OPTIONS = {
+    "as usual": {},
+    "deferred": {"defer": True},
+    "without stages": {"stages": False},
+    "both": {"defer": True, "stages": False},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize(("tool", "call"), REAL.values(), ids=REAL)
+async def test_what_the_pipeline_leaves_behind(
+    recorded: RecordedSpans, tool: Any, call: Call, options: dict[str, bool]
+) -> None:
+    """Every trace of a real call is whole, and agrees with its report."""
+    report = await traced(recorded, tool() if callable(tool) else tool, **options).report(call)
+    assert_trace(recorded.spans, calls=1, reports=[report], stages=options.get("stages", True))
+
+
+async def test_a_cancelled_call(recorded: RecordedSpans) -> None:
+    """A cancelled call's trace is whole, and says so; a report of it has no outcome."""
+    with anyio.move_on_after(0.05):
+        await traced(recorded, a_tool(fn=anyio.sleep_forever)).call("probe")
+    assert_trace(recorded.spans, calls=1)
+    root = next(span for span in recorded.spans if span.parent is None)
+    assert (root.attributes or {})["error.type"] == "cancelled"
+    with pytest.raises(AssertionError, match=r"the call's error\.type is what came of it, a success"):
+        assert_trace(recorded.spans, reports=[CallReport(Call("probe"), outcome=Success(1))])
+
+
+async def test_an_attempt_that_its_time_limit_ended(recorded: RecordedSpans) -> None:
+    """The stages that a limit cut off are cancelled, and the trace is whole all the same."""
+    pipeline = traced(recorded, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.02))
+    assert_trace(recorded.spans, calls=0)
+    report = await pipeline.report(Call("probe"))
+    assert [attempt.verdict for attempt in report.attempts] == ["timeout"] * 3
+    assert_trace(recorded.spans, reports=[report])
+
+
+async def test_many_calls_at_once(recorded: RecordedSpans) -> None:
+    """Each of many calls, run at once, has its own report told by its own trace."""
+    pipeline = traced(recorded, a_tool(), a_tool("crash", fn=failing(*[RuntimeError()] * 40)))
+    reports: list[CallReport] = []
+
+    async def run(name: str) -> None:
+        reports.append(await pipeline.report(Call(name)))
+
+    async with anyio.create_task_group() as group:
+        for name in ("probe", "crash", "prob") * 10:
+            group.start_soon(run, name)
+    assert_trace(recorded.spans, reports=reports)
+
+
+async def test_calls_under_a_span_that_has_not_ended(recorded: RecordedSpans) -> None:
+    """The caller's own span may still be open, and stands above the calls without being one."""
+    pipeline = traced(recorded)
+    with recorded.tracer_provider.get_tracer("agent").start_as_current_span("turn"):
+        await gather(pipeline, [Call("probe"), Call("probe")])
+        assert_trace(recorded.spans, calls=2)
+    assert_trace(recorded.spans, calls=2)
+
+
+async def test_spans_of_other_libraries(recorded: RecordedSpans) -> None:
+    """Spans that a tool or a middleware made are nobody's business, wherever they stand."""
+    tracer = recorded.tracer_provider.get_tracer("other")
+
+    async def work() -> str:
+        span = tracer.start_span("never under its own name", attributes={"gen_ai.operation.name": "chat"})
+        span.set_status(StatusCode.OK)
+        span.end(1)
+        return "done"
+
+    async def around(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
+        with tracer.start_as_current_span("around"):
+            return await call_next(call)
+
+    report = await traced(recorded, a_tool(fn=work)).before("retry", around).report(Call("probe"))
+    assert_trace(recorded.spans, reports=[report])
+
+
+async def test_a_pipeline_in_a_tool(recorded: RecordedSpans) -> None:
+    """A call that a tool makes is a call of its own, under the attempt that makes it."""
+    inner = traced(recorded)
+
+    async def ask() -> str:
+        await inner.call("probe")
+        return "asked"
+
+    await traced(recorded, a_tool("outer", fn=ask)).call("outer")
+    assert_trace(recorded.spans, calls=2)
+
+
+async def test_a_stack_without_the_usual_stages(recorded: RecordedSpans) -> None:
+    """Any stack's trace is whole, however short; its attempt has no tool to be named after."""
+    observer = Trace(tracer_provider=recorded.tracer_provider)
+    report = await start().wrap(observer).end(script(Failure(Transient()))).report(Call("x"))
+    assert_trace(recorded.spans, reports=[report])
+
+
+@attrs.define(eq=False)
+class Drawn:
+    """A span that a test may change."""
+
+    name: str
+    context: SpanContext | None
+    parent: SpanContext | None
+    start_time: int | None
+    end_time: int | None
+    status: Status
+    attributes: dict[str, Any]
+    instrumentation_scope: Any
+
+    def red(self, verdict: str) -> None:
+        self.status = Status(StatusCode.ERROR)
+        self.attributes["error.type"] = verdict
+
+
+@pytest.fixture
+async def drawn(recorded: RecordedSpans) -> tuple[list[Drawn], CallReport]:
+    """A call that fails once, then succeeds: each thing that a trace tells is in it."""
+    report = await traced(recorded, a_tool(fn=failing(ConnectionError()))).report(Call("probe"))
+    spans = [
+        Drawn(
+            span.name,
+            span.context,
+            span.parent,
+            span.start_time,
+            span.end_time,
+            span.status,
+            dict(span.attributes or {}),
+            span.instrumentation_scope,
+        )
+        for span in recorded.spans
+    ]
+    spans.sort(key=lambda span: span.start_time or 0)
+    return spans, report
+
+
+Spans = list[Drawn]
+CALL, ATTEMPT = "execute_tool probe", "attempt probe"
+
+
+def at(spans: Spans, name: str, occurrence: int = 0) -> Drawn:
+    return [span for span in spans if span.name == name][occurrence]
+
+
+def lose(name: str, occurrence: int = 0) -> Callable[[Spans], None]:
+    return lambda spans: spans.remove(at(spans, name, occurrence))
+
+
+def put(span: str, **changes: Any) -> Callable[[Spans], None]:
+    """Give a span other fields."""
+
+    def change(spans: Spans) -> None:
+        found = at(spans, span)
+        for field, value in changes.items():
+            setattr(found, field, value)
+
+    return change
+
+
+def under(name: str, above: str, occurrence: int = 0, **ids: int) -> Callable[[Spans], None]:
+    """Give it another parent, or one with other ids."""
+
+    def change(spans: Spans) -> None:
+        context = at(spans, above, occurrence).context
+        assert context is not None
+        found = {"trace_id": context.trace_id, "span_id": context.span_id} | ids
+        at(spans, name).parent = SpanContext(found["trace_id"], found["span_id"], False, TraceFlags(1))
+
+    return change
+
+
+def same_id(spans: Spans) -> None:
+    at(spans, "resolve").context = at(spans, "available").context
+
+
+def longer(spans: Spans) -> None:
+    at(spans, "resolve").end_time = (at(spans, "resolve").end_time or 0) + 1
+
+
+def move_to_the_other_attempt(spans: Spans) -> None:
+    under("execute", ATTEMPT, 1)(spans)
+    moved, begins = at(spans, "execute"), at(spans, ATTEMPT, 1).start_time
+    moved.start_time = moved.end_time = begins
+
+
+def turn_red(name: str, verdict: str, occurrence: int = 0) -> Callable[[Spans], None]:
+    return lambda spans: at(spans, name, occurrence).red(verdict)
+
+
+def each(*changes: Callable[[Spans], None]) -> Callable[[Spans], None]:
+    """All of these."""
+
+    def change(spans: Spans) -> None:
+        for one in changes:
+            one(spans)
+
+    return change
+
+
+def say(name: str, occurrence: int = 0, **facts: Any) -> Callable[[Spans], None]:
+    """Give it other attributes; None takes one away, and ``__`` is a dot."""
+
+    def change(spans: Spans) -> None:
+        for key, value in facts.items():
+            at(spans, name, occurrence).attributes[key.replace("__", ".")] = value
+
+    return change
+
+
+BROKEN: dict[str, tuple[Callable[[Spans], None], str]] = {
+    "no call span": (lose(CALL), "each call has one call span: none found"),
+    "the same id twice": (same_id, "a span has an id of its own"),
+    "no id": (put("resolve", context=None), "a span has an id of its own"),
+    "never ended": (put("resolve", end_time=None), "a span has ended, and not before it began"),
+    "ended before it began": (put("resolve", end_time=1), "a span has ended, and not before it began"),
+    "red without a reason": (put("resolve", status=Status(StatusCode.ERROR)), "red exactly if it has an error.type"),
+    "green with a reason": (put(ATTEMPT, status=Status()), "red exactly if it has an error.type"),
+    "called OK": (put(CALL, status=Status(StatusCode.OK)), "a span that is not red has no status"),
+    "a second tool call": (say("execute", gen_ai__operation__name="execute_tool"), "only a call span carries"),
+    "no operation": (say(CALL, gen_ai__operation__name=None), "a call span carries gen_ai.operation.name=execute_tool"),
+    "another operation": (say(CALL, gen_ai__operation__name="chat"), "carries gen_ai.operation.name=execute_tool"),
+    "another tool's name": (say(CALL, gen_ai__tool__name="other"), "a call span is named after gen_ai.tool.name"),
+    "an invented name": (put(CALL, name="execute_tool prob"), "a call span is named after gen_ai.tool.name, probe"),
+    "a kind that is none": (turn_red(CALL, "ValueError"), "a call fails with a kind of error"),
+    "no parent": (put("resolve", parent=None), "the parent of an attempt or a stage is there, in the same trace"),
+    "a parent in another trace": (
+        under("resolve", CALL, trace_id=1),
+        "the parent of an attempt or a stage is there, in the same trace",
+    ),
+    "a parent that was lost": (
+        under("resolve", CALL, span_id=1),
+        "the parent of an attempt or a stage is there, in the same trace",
+    ),
+    "under itself": (under("resolve", "resolve"), "other stages under it or an attempt"),
+    "a stage under a stage": (under("validate", "resolve"), "an attempt and retry stand"),
+    "an attempt under an attempt": (under(ATTEMPT, ATTEMPT, 1), "an attempt and retry"),
+    "retry in an attempt": (under("retry", ATTEMPT), "an attempt and retry stand"),
+    "execute outside": (under("execute", CALL), "execute stands under an attempt"),
+    "begins before its parent": (put("resolve", start_time=1), "a child begins and ends within its parent"),
+    "outlives its parent": (put("classify", end_time=2**63), "a child begins and ends within its parent"),
+    "an attempt outlives its call": (put(ATTEMPT, end_time=2**63), "a child begins and ends within its parent"),
+    "numbered from 0": (say(ATTEMPT, toolcall__attempt=0), "attempts are numbered from 1"),
+    "numbered twice": (say(ATTEMPT, 1, toolcall__attempt=1), "attempts are numbered from 1"),
+    "without a number": (say(ATTEMPT, toolcall__attempt=None), "attempts are numbered from 1"),
+    "an attempt at another tool": (put(ATTEMPT, name="attempt other"), "an attempt is named after the tool"),
+    "more attempts told than made": (say(CALL, toolcall__attempts=3), "toolcall.attempts is the number of attempts"),
+    "attempts not told": (say(CALL, toolcall__attempts=None), "toolcall.attempts is the number of attempts"),
+    "an attempt without stages": (
+        each(lose("execute"), lose("classify")),
+        "the stages of a call and of an attempt have their spans",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "rule"), BROKEN.values(), ids=BROKEN)
+async def test_a_broken_tree(drawn: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str) -> None:
+    """Each rule, broken once, is named, and the span that breaks it is marked in the tree."""
+    spans, _ = drawn
+    assert_trace(spans)
+    change(spans)
+    with pytest.raises(AssertionError) as caught:
+        assert_trace(spans)
+    told = str(caught.value)
+    assert rule in told
+    assert CALL in told or not any(span.name == CALL for span in spans)
+    assert "<-- 1" in told or "none found" in told
+
+
+UNLIKE: dict[str, tuple[Callable[[Spans], None], str]] = {
+    "red although it succeeded": (turn_red(CALL, "internal"), "is what came of it, a success"),
+    "another tool": (
+        each(
+            say(CALL, gen_ai__tool__name="other"),
+            put(CALL, name="execute_tool other"),
+            put(ATTEMPT, name="attempt"),
+            put(ATTEMPT, name="attempt"),
+        ),
+        "the call's tool is that of the report, probe",
+    ),
+    "an attempt green that failed": (
+        each(put(ATTEMPT, status=Status()), say(ATTEMPT, error__type=None)),
+        "an attempt's error.type is that of the report, transient",
+    ),
+    "an attempt red that succeeded": (turn_red(ATTEMPT, "internal", 1), "that of the report, None"),
+    "a stage red that passed": (turn_red("available", "internal"), "a stage's span tells what the report"),
+    "another reason": (say("retry", toolcall__reason="none"), "a stage's span tells what the report does"),
+    "another time": (
+        longer,
+        "a stage's span tells what the report does",
+    ),
+    "another stage": (put("resolve", name="resolved"), "each stage of the report has its span, as has: resolve"),
+    "in the other attempt": (move_to_the_other_attempt, "each stage of the report has its span, as has: execute in"),
+    "an attempt less": (
+        each(lose(ATTEMPT, 1), lose("execute", 1), lose("classify", 1), say(CALL, toolcall__attempts=1)),
+        "the attempts are those of the report, 2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "rule"), UNLIKE.values(), ids=UNLIKE)
+async def test_a_tree_that_is_not_its_reports(
+    drawn: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str
+) -> None:
+    """A tree that is whole by itself is refused where the report tells otherwise."""
+    spans, report = drawn
+    assert_trace(spans, reports=[report])
+    change(spans)
+    assert_trace(spans)
+    with pytest.raises(AssertionError) as caught:
+        assert_trace(spans, reports=[report])
+    assert rule in str(caught.value)
+
+
+async def test_any_span_that_is_lost_is_missed(drawn: tuple[Spans, CallReport]) -> None:
+    """Whichever single span is lost, the report tells that it was."""
+    spans, report = drawn
+    for lost in spans:
+        with pytest.raises(AssertionError):
+            assert_trace([span for span in spans if span is not lost], reports=[report])
+
+
+async def test_a_failure_is_never_green(recorded: RecordedSpans) -> None:
+    """A call span that hides a failure is refused."""
+    report = await traced(recorded, a_tool(fn=failing(RuntimeError()))).report(Call("probe"))
+    spans: list[Finished] = [span for span in recorded.spans if span.parent is not None]
+    assert_trace(recorded.spans, reports=[report])
+    root = next(span for span in recorded.spans if span.parent is None)
+    green = {key: value for key, value in (root.attributes or {}).items() if key != "error.type"}
+    spans.append(
+        Drawn(
+            root.name, root.context, None, root.start_time, root.end_time, Status(), green, root.instrumentation_scope
+        )
+    )
+    with pytest.raises(AssertionError, match=r"the call's error\.type is what came of it, internal"):
+        assert_trace(spans, reports=[report])
+
+
+async def test_how_many_calls_there_were(recorded: RecordedSpans) -> None:
+    """Fewer or more calls than were made are told, and so are none at all."""
+    with pytest.raises(AssertionError, match="each call has one call span: none found"):
+        assert_trace([])
+    assert_trace([], calls=0)
+    pipeline = traced(recorded)
+    reports = [await pipeline.report(Call("probe")) for _ in range(2)]
+    for wanted in (1, 3):
+        with pytest.raises(AssertionError, match=f"{wanted} wanted, 2 found"):
+            assert_trace(recorded.spans, calls=wanted)
+    with pytest.raises(AssertionError, match="1 wanted, 2 found"):
+        assert_trace(recorded.spans, reports=reports[:1])
+
+
+async def test_without_spans_of_stages(drawn: tuple[Spans, CallReport]) -> None:
+    """Without spans of stages, call and attempts are held to the rules all the same; a stage's span is refused."""
+    spans, report = drawn
+    with pytest.raises(AssertionError, match="stages=False: there are no spans of stages"):
+        assert_trace(spans, stages=False)
+    without = [span for span in spans if span.name in (CALL, ATTEMPT)]
+    assert_trace(without, stages=False)
+    with pytest.raises(AssertionError, match=r"toolcall\.stage\.resolve\.duration is how long"):
+        assert_trace(without, reports=[report], stages=False)
+    for name in {stage.name for stage in report.stages}:
+        took = sum(stage.seconds for stage in report.stages if stage.name == name)
+        at(without, CALL).attributes[STAGE_DURATION.format(name)] = took
+    assert_trace(without, reports=[report], stages=False)
+    at(without, ATTEMPT).attributes["toolcall.attempt"] = 2
+    with pytest.raises(AssertionError, match="attempts are numbered from 1"):
+        assert_trace(without, stages=False)
+
+
+async def test_the_message_has_the_tree(drawn: tuple[Spans, CallReport]) -> None:
+    """Who reads the failure sees the rules, and the tree with a mark at each span that breaks one."""
+    spans, _ = drawn
+    at(spans, "resolve").end_time = None
+    at(spans, ATTEMPT, 1).attributes["toolcall.attempt"] = 7
+    with pytest.raises(AssertionError) as caught:
+        assert_trace(spans)
+    assert str(caught.value) == (
+        """\
+These spans are not what a pipeline leaves behind:
+1. a span has ended, and not before it began
+2. a child begins and ends within its parent
+3. attempts are numbered from 1, in the order in which they began: this is 2
+
+execute_tool probe  toolcall.attempts=2
+├ resolve  <-- 1, 2
+├ available
+├ validate
+├ attempt probe  ERROR  toolcall.attempt=1  error.type=transient
+│ ├ execute  ERROR  error.type=internal
+│ └ classify  ERROR  error.type=transient
+├ retry  toolcall.reason=transient, and the tool is read
+└ attempt probe  toolcall.attempt=7  <-- 3
+  ├ execute
+  └ classify"""
+    )
+
+
+async def test_recorded_spans_can_be_forgotten(recorded: RecordedSpans) -> None:
+    """What was recorded so far can be cleared, also what is only to be made."""
+    pipeline = traced(recorded, defer=True)
+    await pipeline.call("probe")
+    recorded.clear()
+    assert list(recorded.spans) == []
+    await pipeline.call("probe")
+    assert_trace(recorded.spans, calls=1)
+    assert recorded.tree.splitlines()[0].startswith("execute_tool probe")
+    assert all(span.instrumentation_scope and span.instrumentation_scope.name == SCOPE for span in recorded.spans)
+
+
+def test_recorded_spans_where_telemetry_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under OTEL_SDK_DISABLED nothing would be recorded: that is said at once."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
+    with pytest.raises(SetupError, match="OTEL_SDK_DISABLED"), recorded_spans():
+        pass

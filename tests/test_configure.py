@@ -1,0 +1,502 @@
+"""configure(): where spans and metrics go for each way to say so, that they get there, and that nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
+
+from middlewares import Trace, standard
+from pipeline import SetupError, ToolRegistry
+from pipeline.configure import Telemetry
+from pipeline.telemetry import configure
+from support import HttpCollector, Received, a_tool
+
+grpc: Any = import_module("grpc")  # it has no types, here and below
+servicing: Any = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc")
+metering: Any = import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc")
+answers: Any = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+metric_answers: Any = import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+
+
+class GrpcCollector(Received):
+    """An OTLP/gRPC receiver on the loopback, which keeps what it is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        servicing.add_TraceServiceServicer_to_server(
+            _Receiving(self.traces, answers.ExportTraceServiceResponse()), self._server
+        )
+        metering.add_MetricsServiceServicer_to_server(
+            _Receiving(self.metrics, metric_answers.ExportMetricsServiceResponse()), self._server
+        )
+        self.url = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def close(self) -> None:
+        self._server.stop(None).wait()
+
+
+class _Receiving:
+    def __init__(self, kept: list[Any], answer: Any) -> None:
+        self._kept, self._answer = kept, answer
+
+    def Export(self, request: Any, context: object) -> Any:  # noqa: N802  # the name in the protocol
+        self._kept.append(request)
+        return self._answer
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A developer's own variables have no say here."""
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def collector(request: pytest.FixtureRequest) -> Iterator[HttpCollector]:
+    made = HttpCollector(getattr(request, "param", 200))
+    yield made
+    made.close()
+
+
+def use(telemetry: Telemetry, **options: Any) -> None:
+    """One call, which leaves seven spans, and one measurement."""
+    registry = ToolRegistry()
+    registry.register(a_tool())
+    observer = Trace(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider, **options)
+    assert anyio.run(standard(registry).replace("trace", observer).call, "probe").unwrap() == "done"
+    telemetry.meter_provider.get_meter("test").create_counter("test.calls").add(1)
+
+
+SPANS = 7
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_spans_and_metrics_get_there(protocol: Any) -> None:
+    """Over either protocol a call's spans and metrics arrive, with who sent them, and are counted."""
+    collector = HttpCollector() if protocol == "http/protobuf" else GrpcCollector()
+    try:
+        with configure(
+            endpoint=collector.url, protocol=protocol, service_name="shop", resource={"region": "eu"}, globally=False
+        ) as telemetry:
+            use(telemetry)
+            assert telemetry.flush()
+            assert (telemetry.sent, telemetry.lost) == (SPANS, 0)
+            assert len(collector.spans) == SPANS
+            assert "test.calls" in collector.instruments
+    finally:
+        collector.close()
+    assert len(collector.spans) == SPANS
+    assert {(each["service.name"], each["region"]) for each in collector.resources} == {("shop", "eu")}
+    root = next(span for span in collector.spans if not span.parent_span_id)
+    assert root.name == "execute_tool probe"
+    assert {span.trace_id for span in collector.spans} == {root.trace_id}
+
+
+BOTH, TRACES, METRICS = {"/v1/traces", "/v1/metrics"}, {"/v1/traces"}, {"/v1/metrics"}
+URL = "{url}"  # of the collector
+ROUTES: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
+    "said in the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": URL}, {}, BOTH),
+    "said here": ({}, {"endpoint": URL}, BOTH),
+    "with a slash": ({}, {"endpoint": URL + "/"}, BOTH),
+    "with a path": ({}, {"endpoint": URL + "/otlp"}, {"/otlp/v1/traces", "/otlp/v1/metrics"}),
+    "with the path that it has in the end": (
+        {},
+        {"endpoint": URL + "/otlp/v1/traces"},
+        {"/otlp/v1/traces", "/otlp/v1/metrics"},
+    ),
+    "with a query": ({}, {"endpoint": URL + "?tenant=a", "metrics": "none"}, {"/v1/traces?tenant=a"}),
+    "here over the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, {"endpoint": URL}, BOTH),
+    "for traces only": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": URL + "/there", "OTEL_METRICS_EXPORTER": "none"},
+        {},
+        {"/there"},
+    ),
+    "no traces, by the environment": ({"OTEL_TRACES_EXPORTER": "none"}, {"endpoint": URL}, METRICS),
+    "no traces, said here": ({"OTEL_TRACES_EXPORTER": "otlp"}, {"endpoint": URL, "traces": "none"}, METRICS),
+    "no metrics, by the environment": ({"OTEL_METRICS_EXPORTER": "none"}, {"endpoint": URL}, TRACES),
+    "no metrics, said here": ({}, {"endpoint": URL, "metrics": "none"}, TRACES),
+    "an empty variable is none": ({"OTEL_TRACES_EXPORTER": " "}, {"endpoint": URL, "metrics": "none"}, TRACES),
+    "the console as trees as well": ({}, {"endpoint": URL, "console": True}, BOTH),
+    "trees, and an endpoint in the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": URL}, {"console": True}, BOTH),
+    "trees, and an endpoint for traces": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": URL + "/v1/traces"},
+        {"console": True},
+        TRACES,
+    ),
+    "the protocol of one signal over that of all": (
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
+        {"endpoint": URL, "metrics": "none"},
+        TRACES,
+    ),
+    "the protocol said here over both": (
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+        {"endpoint": URL, "protocol": "http/protobuf"},
+        BOTH,
+    ),
+    "an exporter by the name it is registered by": ({}, {"endpoint": URL, "traces": "otlp_proto_http"}, BOTH),
+    "sampled out": ({"OTEL_TRACES_SAMPLER": "always_off"}, {"endpoint": URL}, METRICS),
+    "sampled out, said here": ({"OTEL_TRACES_SAMPLER": "always_on"}, {"endpoint": URL, "sampler": ALWAYS_OFF}, METRICS),
+    "disabled": ({"OTEL_SDK_DISABLED": "True"}, {"endpoint": URL, "console": True}, set()),
+}
+
+
+@pytest.mark.parametrize(("environment", "options", "paths"), ROUTES.values(), ids=ROUTES)
+def test_what_goes_where(
+    collector: HttpCollector,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    environment: dict[str, str],
+    options: dict[str, Any],
+    paths: set[str],
+) -> None:
+    """The standard variables decide, and what is said in the code over them."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(url=collector.url))
+    if "endpoint" in options:
+        options = {**options, "endpoint": options["endpoint"].format(url=collector.url)}
+    with configure(globally=False, **options) as telemetry:
+        use(telemetry)
+    assert set(collector.paths) == paths
+    written = capsys.readouterr().err
+    console = options.get("console") and not environment.get("OTEL_SDK_DISABLED")
+    assert written.startswith("execute_tool probe ") if console else not written
+
+
+class Batches(SpanExporter):
+    """Keeps the size of each batch."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.sizes.append(len(spans))
+        return SpanExportResult.SUCCESS
+
+
+def test_an_exporter_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One's own exporter takes the place of the default, in batches as the variables for them say."""
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
+    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
+    batches = Batches()
+    with configure(exporters=[batches], globally=False) as telemetry:
+        use(telemetry)
+    assert (sum(batches.sizes), max(batches.sizes)) == (SPANS, 2)
+    assert telemetry.sent == SPANS
+
+
+@pytest.mark.parametrize("collector", [404], indirect=True)
+def test_what_was_not_taken_is_told(collector: HttpCollector) -> None:
+    """Where a collector refuses the spans, flush says so and they count as lost."""
+    with configure(endpoint=collector.url, metrics="none", globally=False) as telemetry:
+        assert telemetry.flush()
+        use(telemetry)
+        assert not telemetry.flush()
+        assert (telemetry.sent, telemetry.lost) == (0, SPANS)
+        assert telemetry.flush()
+
+
+def test_a_flush_that_takes_too_long(collector: HttpCollector) -> None:
+    """Where the time does not do, for spans or for metrics, flush says so."""
+    for signal in ("traces", "metrics"):
+        options: dict[str, Any] = {"traces": "none", "metrics": "none", signal: "otlp"}
+        with configure(endpoint=collector.url, globally=False, **options) as telemetry:
+            use(telemetry)
+            assert not telemetry.flush(timeout=0)
+            assert telemetry.flush()
+
+
+class Raising(SpanExporter):
+    """An exporter with a bug."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise RuntimeError("export")
+
+
+def test_an_exporter_that_raises() -> None:
+    """Spans that an exporter raised over are lost too, and the application goes on."""
+    with configure(exporters=[Raising()], globally=False) as telemetry:
+        use(telemetry)
+        assert not telemetry.flush()
+        assert telemetry.lost == SPANS
+
+
+def test_what_is_deferred_is_made_first() -> None:
+    """Deferred stage spans are in what a flush sends, and in what a shutdown does."""
+    kept = InMemorySpanExporter()
+    telemetry = configure(exporters=[kept], globally=False)
+    use(telemetry, defer=True)
+    telemetry.flush()
+    assert len(kept.get_finished_spans()) == SPANS
+    use(telemetry, defer=True)
+    telemetry.shutdown()
+    assert len(kept.get_finished_spans()) == 2 * SPANS
+    telemetry.shutdown()
+    assert telemetry.flush()
+
+
+REFUSED: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
+    "an exporter that nobody has": (
+        {"OTEL_TRACES_EXPORTER": "zipkinn"},
+        {},
+        "no exporter for traces is called 'zipkinn'",
+    ),
+    "for metrics": ({}, {"metrics": "statsd"}, "no exporter for metrics is called 'statsd'; installed are .*console"),
+    "a protocol that is none": (
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
+        {},
+        "http/protobuf or grpc here, not 'http/json'",
+    ),
+    "no URL": ({}, {"endpoint": "localhost:4318"}, "an http:// or https:// URL is needed"),
+    "no host": ({}, {"endpoint": "http://"}, "an http:// or https:// URL is needed"),
+    "no port": ({}, {"endpoint": "http://localhost:99999"}, "endpoint='http://localhost:99999': Port out of range"),
+}
+
+
+@pytest.mark.parametrize(("environment", "options", "told"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_set_up(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], options: dict[str, Any], told: str
+) -> None:
+    """What cannot be meant is refused at once, and it is said what would do."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SetupError, match=told):
+        configure(globally=False, **options)
+
+
+def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own: the global provider can be set once."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env={**plain, **environment})
+
+
+PIPELINE = """
+import anyio, os
+from opentelemetry import metrics, trace
+from middlewares import Trace, standard
+from pipeline import SetupError, ToolRegistry
+from pipeline.telemetry import configure
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.metrics import MeterProvider
+tools = ToolRegistry()
+@tools.tool(effect="read")
+async def probe() -> str:
+    return "done"
+def call(**options):
+    anyio.run(standard(tools).replace("trace", Trace(**options)).call, "probe")
+def attempt(**options):
+    try:
+        return configure(traces="none", **options)
+    except SetupError as exc:
+        print(exc)
+"""
+
+
+def test_a_process_that_just_ends_loses_nothing(collector: HttpCollector) -> None:
+    """Spans and metrics, deferred ones too, are sent when the process ends, without a word of code for it."""
+    run(
+        f"{PIPELINE}\nconfigure(endpoint={collector.url!r})\ncall(defer=True)\n"
+        "metrics.get_meter('test').create_counter('test.calls').add(1)",
+        OTEL_SERVICE_NAME="shop",
+        OTEL_RESOURCE_ATTRIBUTES="region=eu,service.name=other",
+    )
+    assert len(collector.spans) == SPANS
+    assert "test.calls" in collector.instruments
+    assert {(each["service.name"], each["region"]) for each in collector.resources} == {("shop", "eu")}
+
+
+def test_the_console_of_the_standard(collector: HttpCollector) -> None:
+    """Several exporters may be named, the console among them, which is the SDK's own: JSON on stdout."""
+    done = run(f"{PIPELINE}\nconfigure(endpoint={collector.url!r})\ncall()", OTEL_TRACES_EXPORTER="otlp, console")
+    assert done.stdout.count('"trace_id"') >= SPANS
+    assert len(collector.spans) == SPANS
+    assert not done.stderr
+
+
+TWICE = "a tracer provider is already set (opentelemetry.sdk.trace.TracerProvider)"
+ANOTHER = "class Another(metrics.MeterProvider):\n    get_meter = None\n"
+METERED = "a meter provider is already set (opentelemetry.sdk.metrics"
+SECOND: dict[str, tuple[str, list[str]]] = {
+    "twice": ("attempt(metrics='none')\nattempt()", [TWICE]),
+    "after the first was shut down": ("attempt(metrics='none').shutdown()\nattempt()", [TWICE]),
+    "after another one": ("trace.set_tracer_provider(TracerProvider())\nattempt(metrics='none')", [TWICE]),
+    "a second one that is not global": ("attempt(metrics='none')\nattempt(globally=False)", []),
+    "after a meter provider": ("metrics.set_meter_provider(MeterProvider())\nattempt()", [METERED]),
+    "after a meter provider that is not the SDK's": (
+        ANOTHER + "metrics.set_meter_provider(Another())\nattempt()\nassert attempt(metrics='none')",
+        ["a meter provider is already set (__main__.Another)"],
+    ),
+    "with a meter provider that stays": ("metrics.set_meter_provider(MeterProvider())\nattempt(metrics='none')", []),
+    "disabled": ("os.environ['OTEL_SDK_DISABLED'] = 'true'\nattempt()\nattempt()", []),
+}
+
+
+@pytest.mark.parametrize(("script", "told"), SECOND.values(), ids=SECOND)
+def test_there_is_one_global_provider(script: str, told: list[str]) -> None:
+    """A provider cannot be replaced: a second one is refused by name, and nothing is set halfway."""
+    printed = run(PIPELINE + script, OTEL_METRICS_EXPORTER="console", OTEL_METRIC_EXPORT_INTERVAL="600000").stdout
+    lines = [line for line in printed.splitlines() if not line.startswith(("{", " ", "}"))]
+    assert len(lines) == len(told)
+    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+
+
+def test_without_the_sdk() -> None:
+    """Where the SDK is missing the error says how to get it, of configure() and of recorded_spans()."""
+    missing = "import sys; sys.modules['opentelemetry.sdk'] = None; from pipeline import SetupError\n"
+    ask = "try:\n    {}\nexcept SetupError as exc:\n    print(exc)\n"
+    printed = run(
+        missing
+        + ask.format("from pipeline.telemetry import configure; configure()")
+        + ask.format("from pipeline.testing import recorded_spans; recorded_spans().__enter__()")
+    ).stdout.splitlines()
+    needs = 'needs the OpenTelemetry SDK: pip install "toolcall-pipeline[otel]"'
+    assert printed == [f"configure() {needs}", f"recorded_spans() {needs}"]
+
+
+def test_the_library_does_not_load_the_sdk() -> None:
+    """Neither configure's module nor the test kit loads the SDK before it is asked for."""
+    loaded = "import sys, pipeline.telemetry, pipeline.configure, pipeline.testing, middlewares; print(*sys.modules)"
+    assert not [name for name in run(loaded).stdout.split() if name.startswith("opentelemetry.sdk")]
+
+
+FORKED = """
+configure(endpoint=os.environ["COLLECTOR"], metrics="none")
+call(defer=True)
+if child := os.fork():
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status))
+else:
+    call(defer=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_fork_sends_its_own_spans_once(collector: HttpCollector) -> None:
+    """Parent and child of a fork each send their own call's spans, whole, and neither those of the other."""
+    assert run(PIPELINE + FORKED, COLLECTOR=collector.url).stdout.strip() == "0"
+    ids = [span.span_id for span in collector.spans]
+    assert len(ids) == len(set(ids)) == 2 * SPANS
+    assert len({span.trace_id for span in collector.spans}) == 2
+
+
+@pytest.fixture
+def trees(capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[Telemetry, Any]]:
+    """Telemetry that writes trees, and what gives those written since it was last asked."""
+    with configure(console=True, globally=False) as telemetry:
+
+        def written() -> list[list[str]]:
+            """The names in each tree, with the guides before them."""
+            names = [
+                line.partition("  ")[0] if line[0] not in " │└├" else line
+                for line in capsys.readouterr().err.splitlines()
+            ]
+            found: list[list[str]] = []
+            for name in names:
+                if name[0] in " │└├":
+                    found[-1].append(name[: name.rindex(" ms") - 9].rstrip())
+                else:
+                    found.append([name])
+            return found
+
+        yield telemetry, written
+
+
+TREE = [
+    "execute_tool probe",
+    "├ resolve",
+    "├ available",
+    "├ validate",
+    "└ attempt probe",
+    "  ├ execute",
+    "  └ classify",
+]
+
+
+@pytest.mark.parametrize("defer", [False, True])
+def test_a_trace_on_the_console(trees: tuple[Telemetry, Any], defer: bool) -> None:
+    """Each trace is written once, when it is whole, also where its stages are made later."""
+    telemetry, written = trees
+    use(telemetry, defer=defer)
+    assert written() == [TREE]
+    use(telemetry, defer=defer)
+    assert written() == [TREE]
+
+
+def test_a_trace_on_the_console_begins_with_what_was_made_here(trees: tuple[Telemetry, Any]) -> None:
+    """Of two spans under one remote parent each is the top of a tree, and neither has the other's spans."""
+    telemetry, written = trees
+    remote = set_span_in_context(NonRecordingSpan(SpanContext(1, 1, True, TraceFlags(1))))
+    tracer = telemetry.tracer_provider.get_tracer("test")
+    one, two = (tracer.start_span(name, remote) for name in ("one", "two"))
+    under_two = set_span_in_context(two)
+    inner = tracer.start_span("inner", under_two)
+    tracer.start_span("innermost", set_span_in_context(inner)).end()
+    inner.end()
+    one.end()
+    assert written() == [["one"]]
+    two.end()
+    assert written() == [["two", "└ inner", "  └ innermost"]]
+
+
+def test_what_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace whose top never ends does not fill the memory: the oldest is forgotten."""
+    monkeypatch.setattr("pipeline.providers._MOST_TRACES", 2)
+    telemetry, written = trees
+    tracer = telemetry.tracer_provider.get_tracer("test")
+    tops = [tracer.start_span(f"top {number}") for number in range(3)]
+    for top in tops:
+        tracer.start_span("inside", set_span_in_context(top)).end()
+    for top in tops:
+        top.end()
+    assert written() == [["top 0"], ["top 1", "└ inside"], ["top 2", "└ inside"]]
+
+
+def test_a_console_that_is_closed(monkeypatch: pytest.MonkeyPatch, trees: tuple[Telemetry, Any]) -> None:
+    """Where stderr is gone, the application is not bothered with it."""
+
+    class Closed:
+        encoding = None
+
+        def write(self, text: str) -> int:
+            raise ValueError("I/O operation on closed file")
+
+    telemetry, written = trees
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stderr", Closed())
+        telemetry.tracer_provider.get_tracer("test").start_span("anybody's").end()
+    assert written() == []
+
+
+def test_a_console_that_takes_ascii_only() -> None:
+    """Where stderr is not UTF-8 the guides are plain."""
+    done = run(f"{PIPELINE}\nconfigure(console=True)\ncall()", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "`-attempt probe" in done.stderr
+    assert "  `-classify" in done.stderr
+
+
+def test_disabled_by_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OTEL_SDK_DISABLED wins over everything, and what is handed out then does nothing, in every method."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    before = trace.get_tracer_provider()
+    with configure(traces="nobody has this one", console=True) as telemetry:
+        use(telemetry, defer=True)
+        assert telemetry.flush()
+    assert (telemetry.sent, telemetry.lost) == (0, 0)
+    assert trace.get_tracer_provider() is before

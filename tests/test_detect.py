@@ -1,0 +1,406 @@
+"""Foreign errors: what a tool returned instead of raising it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest.mock import Mock
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field
+
+from middlewares import standard
+from pipeline import (
+    Crashed,
+    Denied,
+    Details,
+    ExecutionFailed,
+    InvalidParams,
+    Problem,
+    ResourceNotFound,
+    Success,
+    TimedOut,
+    ToolError,
+    ToolRegistry,
+    say,
+    tell,
+)
+from pipeline.detect import command_result, error_text, foreign_error, is_error
+from pipeline.errors import KINDS
+from pipeline.public import approved
+
+
+def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:
+    return ExecutionFailed(approved(text), Details(parameter, None if suggestion is None else approved(suggestion)))
+
+
+def found(text: str, parameter: str | None = None, suggestion: str | None = None) -> ResourceNotFound:
+    return ResourceNotFound(approved(text), Details(parameter, None if suggestion is None else approved(suggestion)))
+
+
+def invalid(parameter: str, text: str) -> InvalidParams:
+    return InvalidParams((Problem(parameter, "validator", approved(text)),))
+
+
+@dataclass
+class AsDataclass:
+    ok: bool
+    error: str | None = None
+
+
+@attrs.frozen
+class AsAttrs:
+    success: bool
+    message: str = ""
+
+
+class AsModel(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    is_error: bool = Field(alias="isError")
+    content: list[dict[str, str]] = []
+
+
+class AsTuple(NamedTuple):
+    ok: bool
+    reason: str
+
+
+PYTHON = sys.executable
+FALLBACK = "Tool execution failed"
+READ = {"parameter": "path", "value": "/home/ann/private.txt", "suggestion": "Use ls or tree to find available files"}
+FAILURES: dict[str, tuple[Any, ToolError]] = {
+    # the adapter's payload
+    "ok false": ({"ok": False, "error": "File not found: a.txt", "stack": "at x"}, failed("File not found: a.txt")),
+    "success false": ({"success": False, "message": "No printer"}, failed("No printer")),
+    "error alone": (
+        {"error": "Refusing to write outside project root"},
+        failed("Refusing to write outside project root"),
+    ),
+    "nothing said": ({"ok": False}, failed(FALLBACK)),
+    "a stack alone": ({"ok": False, "stack": "Error: x\n    at read (read.ts:73)"}, failed(FALLBACK)),
+    "blank": ({"ok": False, "error": " \n"}, failed(FALLBACK)),
+    # the extractor's keys, in the document's order
+    "error first": (
+        {"ok": False, "reason": "6", "details": "5", "detail": "4", "message": "3", "stderr": "2", "error": " 1 "},
+        failed("1"),
+    ),
+    "then stderr": (
+        {"ok": False, "reason": "6", "details": "5", "detail": "4", "message": "3", "stderr": "2"},
+        failed("2"),
+    ),
+    "then message": ({"ok": False, "reason": "6", "details": "5", "detail": "4", "message": "3"}, failed("3")),
+    "then detail": ({"ok": False, "reason": "6", "details": "5", "detail": "4"}, failed("4")),
+    "then details": ({"ok": False, "reason": "6", "details": "5"}, failed("5")),
+    "then reason": ({"ok": False, "reason": "6", "stdout": "7"}, failed("6")),
+    "then stdout": ({"ok": False, "stdout": "7"}, failed("7")),
+    "a key that is no text": ({"ok": False, "error": True, "message": 5, "reason": "full"}, failed("full")),
+    "nested": ({"error": {"code": 7, "message": "No space"}}, failed("No space")),
+    "nested twice": ({"error": {"error": {"reason": "No space"}}}, failed("No space")),
+    "nested without text": ({"error": {"code": 7}, "message": "No space"}, failed("No space")),
+    "several": ({"error": ["a is wrong", " ", "b is wrong"]}, failed("a is wrong\nb is wrong")),
+    "a JavaScript Error as JSON": ({"error": {}}, failed(FALLBACK)),
+    "a number": ({"error": 7}, failed(FALLBACK)),
+    # commands
+    "stderr": ({"exitCode": 1, "stdout": "out", "stderr": "Permission denied\n"}, failed("Permission denied")),
+    "stdout only": ({"exitCode": 1, "stdout": "2 tests failed\n", "stderr": ""}, failed("2 tests failed")),
+    "silent": ({"exitCode": 2, "stdout": "", "stderr": ""}, failed("Command failed with exit code 2")),
+    "snake case": ({"exit_code": -9}, failed("Command failed with exit code -9")),
+    "returncode": ({"returncode": 3}, failed("Command failed with exit code 3")),
+    "code beside an output": ({"code": 3, "stdout": ""}, failed("Command failed with exit code 3")),
+    "a command that says ok": ({"ok": True, "exitCode": 1}, failed("Command failed with exit code 1")),
+    "bytes": (subprocess.CompletedProcess("ls", 1, b"", "fehlt: \xe4".encode("latin-1")), failed("fehlt: \ufffd")),
+    "text": (subprocess.CompletedProcess(["ls"], 1, "only here", None), failed("only here")),
+    # MCP
+    "MCP": (
+        {
+            "isError": True,
+            "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "2"}],
+        },
+        failed("one\n2"),
+    ),
+    "MCP objects": (SimpleNamespace(isError=True, content=[SimpleNamespace(type="text", text="one")]), failed("one")),
+    "a tool_result block": ({"type": "tool_result", "is_error": True, "content": "no"}, failed("no")),
+    "MCP without text": ({"isError": True, "content": []}, failed(FALLBACK)),
+    # objects
+    "a dataclass": (AsDataclass(ok=False, error="no"), failed("no")),
+    "a dataclass that says error": (AsDataclass(ok=True, error="no"), failed("no")),
+    "attrs": (AsAttrs(success=False, message="no"), failed("no")),
+    "pydantic": (AsModel(isError=True, content=[{"type": "text", "text": "no"}]), failed("no")),
+    "a named tuple": (AsTuple(ok=False, reason="no"), failed("no")),
+    # errorType
+    "validation": (
+        {
+            "ok": False,
+            "error": "Missing required parameter: path",
+            "errorType": "validation",
+            "details": {"parameter": "path", "value": None, "suggestion": "Provide a file path to read"},
+        },
+        invalid("path", "Missing required parameter: path. Provide a file path to read"),
+    ),
+    "validation of the whole": (
+        {"ok": False, "error": "Too long!", "errorType": "validation"},
+        invalid("", "Too long!"),
+    ),
+    "not_found": (
+        {"ok": False, "error": "File not found: a.txt", "errorType": "not_found", "details": READ},
+        found("File not found: a.txt", "path", "Use ls or tree to find available files"),
+    ),
+    "permission": (
+        {"ok": False, "error": "Not yours", "errorType": "permission", "details": {"suggestion": "Ask Ann."}},
+        Denied("the tool", approved("Not yours. Ask Ann.")),
+    ),
+    "timeout": ({"ok": False, "error": "The printer slept", "errorType": "timeout"}, TimedOut()),
+    "execution": (
+        {"ok": False, "error": "Failed to read file", "errorType": "execution", "details": READ},
+        failed("Failed to read file", "path", "Use ls or tree to find available files"),
+    ),
+    "another": ({"ok": False, "error": "no", "errorType": "weather"}, failed("no")),
+    "in snake case": ({"ok": False, "error": "no", "error_type": "not_found"}, found("no")),
+}
+
+
+@pytest.mark.parametrize(("value", "error"), FAILURES.values(), ids=FAILURES)
+def test_failures(value: Any, error: ToolError) -> None:
+    """Each foreign shape is the error of its kind, with the text that its author gave it."""
+    assert foreign_error(value) == error
+    assert is_error(value)
+
+
+SUCCESSES: dict[str, Any] = {
+    "error null": {"error": None, "data": [1]},
+    "error false": {"error": False},
+    "error empty": {"success": True, "error": "", "data": {}},
+    "no error": {"error": 0},
+    "no errors": {"error": []},
+    "ok": {"ok": True, "data": {"path": "a", "content": "ok: false", "size": 1}},
+    "success 0": {"success": 0},
+    "ok as text": {"ok": "false"},
+    "ok null": {"ok": None, "success": None},
+    "isError as text": {"isError": "true"},
+    "isError 1": {"isError": 1},
+    "no MCP error": {"isError": False, "content": [{"type": "text", "text": "error"}]},
+    "a command that wrote to stderr": {"exitCode": 0, "stdout": "", "stderr": "warning: old"},
+    "still running": SimpleNamespace(returncode=None, stdout=None),
+    "exit code true": {"exitCode": True},
+    "exit code as text": {"exitCode": "1"},
+    "a code of anything": {"code": 404, "message": "what that means"},
+    "code 0": {"code": 0, "stderr": "warning"},
+    "only a message": {"message": "sent", "detail": "2 of 2", "reason": "asked for"},
+    "only an errorType": {"errorType": "validation"},
+    "done": subprocess.CompletedProcess("ls", 0, "a\n", ""),
+    "a dataclass": AsDataclass(ok=True),
+    "text": '{"ok": false}',
+    "a list": [{"ok": False}],
+    "a number": 1,
+    "none": None,
+    "a logger, with a method called error": SimpleNamespace(error=print),
+    "a mock": Mock(),
+}
+
+
+@pytest.mark.parametrize("value", SUCCESSES.values(), ids=SUCCESSES)
+def test_successes(value: Any) -> None:
+    """What does not clearly tell of a failure is none: only False is False, and null is no error."""
+    assert foreign_error(value) is None
+    assert not is_error(value)
+
+
+TEXTS: dict[str, tuple[Any, str | None, str]] = {
+    "top level": ({"error": "inner"}, " outer ", "outer"),
+    "blank top level": ({"error": "inner"}, " ", "inner"),
+    "text itself": (" boom ", None, "boom"),
+    "bytes": (b" boom ", None, "boom"),
+    "nothing": ({}, None, FALLBACK),
+    "none": (None, None, FALLBACK),
+    "exit code": ({"exitCode": 5}, None, "Command failed with exit code 5"),
+    "content of what is no failure": ({"content": "a file's"}, None, FALLBACK),
+    "an exception": ({"error": ValueError("private")}, None, FALLBACK),
+}
+
+
+@pytest.mark.parametrize(("value", "top_level", "text"), TEXTS.values(), ids=TEXTS)
+def test_texts(value: Any, top_level: str | None, text: str) -> None:
+    """The text is the first one in the document's order, or the document's own for nothing."""
+    assert error_text(value, top_level) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "strict", "lenient"),
+    [
+        ({"exitCode": 1, "stdout": "", "stderr": "no"}, failed("no"), None),
+        ({"exitCode": 1, "stdout": "1 match"}, failed("1 match"), None),
+        ({"exitCode": 0, "error": "old option", "ok": False}, None, None),
+        ({"ok": False, "error": "no such command"}, failed("no such command"), failed("no such command")),
+        (subprocess.CompletedProcess("diff", 1, "a", ""), failed("a"), None),
+    ],
+    ids=["failed", "stdout only", "exit code alone decides", "it never ran", "process"],
+)
+def test_commands(value: Any, strict: ToolError | None, lenient: ToolError | None) -> None:
+    """Of a command the exit code alone decides, or, where it is an answer, nothing that has one is a failure."""
+    assert command_result()(value) == strict
+    assert command_result(allow_nonzero_exit=True)(value) == lenient
+
+
+def test_an_exception_is_as_if_raised() -> None:
+    """An exception under ``error`` is a cause whose own text nobody approved; a text beside it was approved."""
+    boom = ValueError("/home/ann")
+    bare, told = foreign_error({"error": boom}), foreign_error({"error": boom, "message": "No printer"})
+    assert isinstance(bare, Crashed)
+    assert bare.cause is boom
+    assert isinstance(told, ExecutionFailed)
+    assert (told.cause, told.message) == (boom, "No printer")
+
+
+def test_a_time_out_is_told_to_the_log() -> None:
+    """The text of a time-out, for which the model has a fixed one, is its cause; whether it landed is not known."""
+    error = foreign_error({"ok": False, "errorType": "timeout", "error": "The printer slept"})
+    assert isinstance(error, TimedOut)
+    assert (str(error.cause), error.landed) == ("The printer slept", "maybe")
+
+
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["ok", "success", "error", "isError", "exitCode", "code", "stdout", "message", "content"])
+            | st.text(),
+            inner,
+            max_size=5,
+        )
+    ),
+)
+
+
+@given(JSON)
+def test_any_json(value: Any) -> None:
+    """Whatever a tool returns is a success or an error that can be told, and the three ways to ask agree."""
+    error = foreign_error(value)
+    assert is_error(value) is (error is not None)
+    assert error is None or type(error) in KINDS
+    assert error is None or say(error)
+    assert error_text(value).strip() == error_text(value) != ""
+
+
+@given(st.dictionaries(st.text().filter(lambda key: key not in ("ok", "success")), JSON))
+def test_error_null(value: dict[str, Any]) -> None:
+    """``{error: null, …}`` is a success, whatever else is there that is no sign of its own."""
+    signs = {"isError", "is_error", "exitCode", "exit_code", "returncode", "code"}
+    assert foreign_error({**{key: inner for key, inner in value.items() if key not in signs}, "error": None}) is None
+
+
+class Hostile:
+    """Raises on being looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class HostileText(str):
+    __slots__ = ()
+
+    def strip(self, *_: Any) -> str:
+        raise RuntimeError("strip")
+
+
+class HostileList(list[Any]):
+    def __len__(self) -> int:
+        raise RuntimeError("len")
+
+    def __iter__(self) -> Any:
+        raise RuntimeError("iter")
+
+
+class HostileInt(int):
+    def __int__(self) -> int:
+        raise RuntimeError("int")
+
+    def __ne__(self, other: object) -> bool:
+        raise RuntimeError("ne")
+
+
+class HostileMapping(dict[str, Any]):
+    def get(self, *_: Any) -> Any:
+        raise RuntimeError("get")
+
+
+def cyclic() -> dict[str, Any]:
+    ring: dict[str, Any] = {"ok": False}
+    ring["error"] = ring
+    return ring
+
+
+def deep(levels: int) -> dict[str, Any]:
+    nested: dict[str, Any] = {"message": "far down"}
+    for _ in range(levels):
+        nested = {"error": nested}
+    return nested
+
+
+ODD: dict[str, tuple[Any, str | None]] = {
+    "unreadable": (Hostile(), None),
+    "an unreadable mapping": (HostileMapping(ok=False), None),
+    "an unreadable error": ({"ok": False, "error": Hostile(), "reason": "full"}, "full"),
+    "an unreadable error alone": ({"error": Hostile()}, None),
+    "an odd text": ({"error": HostileText(" a ")}, "a"),
+    "an odd list": ({"error": HostileList("a")}, FALLBACK),
+    "an odd number": ({"error": HostileInt(1)}, FALLBACK),
+    "an odd exit code": ({"exitCode": HostileInt(3)}, "Command failed with exit code 3"),
+    "odd content": ({"isError": True, "content": [Hostile(), {"text": 1}, "a"]}, "a"),
+    "a ring": (cyclic(), FALLBACK),
+    "nested": (deep(8), "far down"),
+    "too deep": (deep(100_000), FALLBACK),
+    "an exit code of no machine": ({"exitCode": 10**5_000}, None),
+    "keys that are no text": ({1: 2, "ok": False, None: "x"}, FALLBACK),
+    "huge": ({"ok": False, "error": "x" * 10**6}, "x" * 10**6),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), ODD.values(), ids=ODD)
+def test_odd_values(value: Any, text: str | None) -> None:
+    """Nothing raises: what cannot be read is not there, and errors within errors end somewhere."""
+    error = foreign_error(value)
+    assert (None if text is None else failed(text)) == error
+
+
+async def test_in_a_pipeline() -> None:
+    """A tool that declares a detector fails by what it returns; one that declares none returned a value."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", detect=foreign_error)
+    async def read(path: str) -> dict[str, Any]:
+        if path == "a.txt":
+            return {"ok": True, "data": {"path": path, "error": "not the tool's"}}
+        return {"ok": False, "error": f"File not found: {path}", "errorType": "not_found", "details": READ}
+
+    @tools.tool(effect="read", detect=command_result())
+    def bash(cmd: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([PYTHON, "-c", cmd], capture_output=True, text=True, check=False)
+
+    @tools.tool(effect="read", detect=foreign_error, expect=KeyError)
+    async def returns_exceptions(error: str) -> dict[str, Any]:
+        return {"error": {"key": KeyError("who"), "value": ValueError("secret")}[error]}
+
+    @tools.tool(effect="read")
+    async def undeclared() -> dict[str, Any]:
+        return {"ok": False}
+
+    pipeline = standard(tools)
+    missing = await pipeline.call("read", {"path": "b.txt"})
+    assert tell(missing) == "Error: File not found: b.txt. Use ls or tree to find available files"
+    assert "/home/ann" not in repr(missing)
+    assert await pipeline.call("read", {"path": "a.txt"}) == Success(
+        {"ok": True, "data": {"path": "a.txt", "error": "not the tool's"}}
+    )
+    assert tell(await pipeline.call("bash", {"cmd": "print('out'); raise SystemExit(3)"})) == "Error: out"
+    assert tell(await pipeline.call("bash", {"cmd": "raise SystemExit(3)"})) == "Error: Command failed with exit code 3"
+    assert (await pipeline.run(bash, cmd="print('out')")).unwrap().stdout == "out\n"
+    assert tell(await pipeline.call("returns_exceptions", {"error": "key"})) == "Error: 'who'"
+    assert "secret" not in tell(await pipeline.call("returns_exceptions", {"error": "value"}))
+    assert await pipeline.call("undeclared") == Success({"ok": False})

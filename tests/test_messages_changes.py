@@ -1,0 +1,211 @@
+"""What changed since the tool's last failure; and the conversation that remembers it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+from test_messages_cases import ERRORS, PROFILES
+
+from pipeline import (
+    Call,
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    InvalidParams,
+    MalformedCall,
+    Problem,
+    Repair,
+    ResourceNotFound,
+    SetupError,
+    ToolError,
+    Unavailable,
+    UnknownTool,
+)
+from pipeline.messages import Conversation, say
+from support import a_call, a_tool
+
+
+def wrong(*paths: str, sent: Any = None, rule: str = "required") -> InvalidParams:
+    return InvalidParams(tuple(Problem(path, rule, "a string") for path in paths), sent=sent)
+
+
+class Hostile:
+    """Raises on being compared."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("hunter2")
+
+    def __hash__(self) -> int:
+        return 0
+
+
+SAME = "These are the same arguments as before."
+LONG = "x" * 60
+CHANGES: dict[str, tuple[ToolError, ToolError, str]] = {  # before, now
+    "one is fixed": (wrong("to", "date"), wrong("date"), "`to` is fixed, `date` is still wrong."),
+    "another way of being wrong": (
+        wrong("to", "date"),
+        wrong("date", rule="format"),
+        "`to` is fixed, `date` is still wrong.",
+    ),
+    "several": (
+        wrong("a", "b", "c", "d"),
+        wrong("c", "d"),
+        "`a` and `b` are fixed, `c` and `d` are still wrong.",
+    ),
+    "many": (
+        wrong("a", "b", "c", "d", "e", "f"),
+        wrong("f"),
+        "`a`, `b`, `c` and 2 more are fixed, `f` is still wrong.",
+    ),
+    "all are fixed but a new one": (wrong("to"), wrong("date"), "`to` is fixed, `date` is now wrong."),
+    "none is fixed": (wrong("to", sent={}), wrong("to", sent={"a": 1}), "`to` is still wrong."),
+    "hidden behind a greater mistake": (wrong("a.b", "c"), wrong("a", "c"), "`c` is still wrong, `a` is now wrong."),
+    "hidden in an array": (wrong("a[0]"), wrong("a"), "`a` is now wrong."),
+    "all of them hidden": (wrong("to"), wrong("", rule="type"), ""),
+    "the whole": (wrong("", "to"), wrong("", sent={}), "`to` is fixed, the whole is still wrong."),
+    "the whole is not looked at again": (wrong("", rule="validator"), wrong("to"), "`to` is now wrong."),
+    "a long name": (wrong(LONG), wrong("a"), f"`{LONG[:50]}…` is fixed, `a` is now wrong."),
+    "a name with a mark": (wrong("a`b\nc"), wrong("a"), "`a'b c` is fixed, `a` is now wrong."),
+    "the same text": (wrong("a", sent='{"b":1}'), wrong("a", sent='{"b":1}'), SAME),
+    "text of the same content": (wrong("a", sent='{"b": 1, "c": 2}'), wrong("a", sent={"c": 2, "b": 1}), SAME),
+    "another text": (wrong("a", sent='{"b": 1}'), wrong("a", sent='{"b": 2}'), "`a` is still wrong."),
+    "a number and a boolean": (wrong("a", sent={"b": 1}), wrong("a", sent={"b": True}), "`a` is still wrong."),
+    "no JSON, the same": (wrong("a", sent="{b"), wrong("a", sent="{b"), SAME),
+    "no JSON, another": (wrong("a", sent="{b"), wrong("a", sent="{c"), "`a` is still wrong."),
+    "nested without end": (wrong("a", sent="[" * 99_999), wrong("a", sent="[" * 99_999), SAME),
+    "keys that are no text": (wrong("a", sent={1: 2, "b": 3}), wrong("a", sent={"b": 3, 1: 2}), SAME),
+    "hostile": (wrong("a", sent={"b": Hostile()}), wrong("a", sent={"b": Hostile()}), "`a` is still wrong."),
+    "not known, equal problems": (wrong("a"), wrong("a"), SAME),
+    "known of one, equal problems": (wrong("a"), wrong("a", sent={}), SAME),
+    "no problems": (InvalidParams(()), InvalidParams(()), ""),
+    "the same name": (UnknownTool("raed"), UnknownTool("raed", ("read",)), "This is the same name as before."),
+    "another name": (UnknownTool("raed"), UnknownTool("reed"), ""),
+    "cut off again": (
+        MalformedCall("EOF", truncated=True),
+        MalformedCall("length", truncated=True),
+        "They were cut off before, too.",
+    ),
+    "malformed in the same place": (
+        MalformedCall("comma", (1, 2)),
+        MalformedCall("comma", (1, 2)),
+        "It is the same mistake in the same place as before.",
+    ),
+    "malformed, not known": (MalformedCall("they are null"), MalformedCall("they are null"), ""),
+    "malformed in another place": (MalformedCall("comma", (1, 2)), MalformedCall("comma", (1, 3)), ""),
+    "the same failure": (ExecutionFailed("No."), ExecutionFailed("No."), "This is the same error as before."),
+    "another failure": (ExecutionFailed("No."), ExecutionFailed("Never."), ""),
+    "the same thing missing": (ResourceNotFound("a"), ResourceNotFound("a"), "This is the same error as before."),
+    "another kind": (MalformedCall("comma", (1, 2)), wrong("a"), ""),
+    "no business of the model's": (Unavailable("a", "paused"), Unavailable("a", "paused"), ""),
+    "nobody's business": (Crashed(), Crashed(), ""),
+    "denied again": (Denied("policy"), Denied("policy"), ""),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "text"), [pytest.param(*row, id=name) for name, row in CHANGES.items()])
+def test_what_changed_is_told(before: ToolError, now: ToolError, text: str) -> None:
+    """What is fixed, what is still wrong, and what is the same as before, behind the text of the error itself."""
+    said = say(now)
+    assert say(now, previous=before) == (f"{said}\n{text}" if text else said)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_says_what_changed(profile: str) -> None:
+    """In the words that are looked for, whatever else it says."""
+    now = wrong("date")
+    assert "`to` is fixed, `date` is still wrong" in say(now, previous=wrong("to", "date"), profile=profile)
+    assert "same arguments as before" in say(now, previous=now, profile=profile, verbosity="terse")
+
+
+def test_what_changed_is_told_of_many_problems_too() -> None:
+    """The sentence has its place in the budget."""
+    now = wrong(*(f"p{place}" for place in range(500)))
+    lines = say(now, previous=wrong("to", *(f"p{place}" for place in range(500))), verbosity="terse").splitlines()
+    assert lines[-1] == "`to` is fixed, `p0`, `p1`, `p2` and 497 more are still wrong."
+    assert lines[-2].endswith("more of these.")
+
+
+@given(st.lists(st.none() | ERRORS, min_size=1, max_size=6), st.sampled_from(PROFILES))
+def test_a_conversation_is_total(errors: list[ToolError | None], profile: str) -> None:
+    """Whatever failed before, and in whatever order."""
+    conversation = Conversation(profile=profile, tools=2)
+    for place, error in enumerate(errors):
+        call = Call(f"tool{place % 3}")
+        text = conversation.tell(call, Success(1) if error is None else Failure(error))
+        assert text.strip()
+        assert "hunter2" not in text
+
+
+def test_a_conversation_remembers_each_tools_last_failure() -> None:
+    """Another tool's failure between is none of its business."""
+    conversation = Conversation()
+    first = wrong("to", "date")
+    assert conversation.tell(Call("send"), Failure(first)) == say(first)
+    assert conversation.tell(Call("read"), Failure(wrong("path"))) == say(wrong("path"))
+    assert conversation.tell(Call("send"), Failure(wrong("date"))) == say(wrong("date"), previous=first)
+
+
+def test_a_success_is_forgotten_with_all_before_it() -> None:
+    """What was wrong before a success says nothing of what is wrong now."""
+    conversation = Conversation()
+    conversation.tell(Call("send"), Failure(wrong("to")))
+    assert conversation.tell(Call("send"), Success("sent")) == "sent"
+    assert conversation.tell(Call("send"), Failure(wrong("to"))) == say(wrong("to"))
+    conversation.forget()
+    assert conversation.tell(Call("send"), Failure(wrong("to"))) == say(wrong("to"))
+
+
+def test_a_conversation_remembers_so_many_tools_and_no_more() -> None:
+    """The tool whose failure is the oldest is forgotten first."""
+    conversation = Conversation(tools=2)
+    for name in ("a", "b", "a", "c"):
+        conversation.tell(Call(name), Failure(wrong("to")))
+    told = {name: conversation.tell(Call(name), Failure(wrong("to"))) for name in ("a", "c")}
+    assert all("same arguments" in text for text in told.values())
+    assert "same arguments" not in conversation.tell(Call("b"), Failure(wrong("to")))
+
+
+def test_a_conversation_knows_the_tools_own_name() -> None:
+    """Of a call that was resolved it takes the name of the tool, so that every spelling of it is the same."""
+    conversation = Conversation(profile="rfc015")
+    tool = a_tool("read")
+    assert conversation.tell(a_call(tool), Failure(Crashed())).startswith("Error executing tool 'read'")
+    resolved = Call("READ").resolved(tool)
+    conversation.tell(resolved, Failure(wrong("to")))
+    assert "same arguments" in conversation.tell(Call("read"), Failure(wrong("to")))
+
+
+@pytest.mark.parametrize("name", [None, 5, "", b"x", ["a"]], ids=repr)
+def test_a_name_may_be_anything(name: Any) -> None:
+    """As with a call itself."""
+    conversation = Conversation()
+    assert conversation.tell(Call(name), Failure(UnknownTool(""))) == say(UnknownTool(""))
+    assert "same name" in conversation.tell(Call(name), Failure(UnknownTool("")))
+
+
+def test_a_conversation_tells_as_it_was_told_to() -> None:
+    """Its profile, its verbosity, its templates, its limit, and what was put right."""
+    conversation = Conversation("agentopia", "terse", {"internal": "{tool} broke"}, limit=60)
+    assert conversation.tell(Call("gmail_send"), Failure(wrong("subject"))) == (
+        "Question: What should be the subject line of this email?"
+    )
+    assert conversation.tell(Call("read"), Failure(Crashed())) == "read broke"
+    assert "left out" in conversation.tell(Call("read"), Success("x" * 99))
+    repairs = (Repair("n", "number_text", "5", 5),)
+    assert conversation.tell(Call("read"), Success("x"), repairs).endswith("Send it as a number.")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"profile": "x"}, {"verbosity": "x"}, {"templates": {"x": "y"}}],
+    ids=["profile", "verbosity", "templates"],
+)
+def test_a_conversation_is_refused_when_it_is_made(options: Any) -> None:
+    """And not with its first failure."""
+    with pytest.raises(SetupError):
+        Conversation(**options)

@@ -1,0 +1,182 @@
+"""What `tell` adds and leaves out: the note on what was put right, and the middle of a huge value."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+
+from pipeline import Crashed, Repair, UnknownTool
+from pipeline.messages import say, tell
+
+SENTENCES: dict[str, tuple[Repair, str]] = {
+    "json_text": (
+        Repair("filter", "json_text", '{"a": "hunter2"}', {"a": "hunter2"}),
+        "filter was sent as text. Send it as an object, not in quotes.",
+    ),
+    "json_text, array": (
+        Repair("ids", "json_text", "[1]", [1]),
+        "ids was sent as text. Send it as an array, not in quotes.",
+    ),
+    "json_text, the whole": (
+        Repair("", "json_text", '"{}"', {}),
+        "the whole of the arguments was sent as text. Send it as an object, not in quotes.",
+    ),
+    "null_optional": (
+        Repair("note", "null_optional", "null", None),
+        "note was empty and left out. Leave it out where it has no value.",
+    ),
+    "number_text": (
+        Repair("count", "number_text", "5", 5),
+        "count was sent as text and taken as the number 5. Send it as a number.",
+    ),
+    "number_text, huge": (
+        Repair("count", "number_text", "4" * 20, int("4" * 20)),
+        "count was sent as text and taken as the number. Send it as a number.",
+    ),
+    "boolean_text": (
+        Repair("all", "boolean_text", "True", True),
+        "all was sent as text and taken as true. Send it as a boolean.",
+    ),
+    "text_of_number": (
+        Repair("zip", "text_of_number", 5, "5"),
+        "zip was sent as the number 5 and taken as text. Send it as text.",
+    ),
+    "whole_float": (
+        Repair("n", "whole_float", 3.0, 3),
+        "n was sent with a fraction and taken as the integer 3. Send an integer.",
+    ),
+    "lone_scalar": (
+        Repair("to", "lone_scalar", "hunter2", ["hunter2"]),
+        "to was sent as a single value and taken as an array of one. Send an array.",
+    ),
+    "separated_text": (
+        Repair("to", "separated_text", "a, hunter2", ["a", "hunter2"]),
+        "to was sent as one text and taken as an array of several values. Send an array.",
+    ),
+    "enum_spelling": (
+        Repair("mode", "enum_spelling", "Home Delivery", "home-delivery"),
+        "mode was taken as home-delivery. Send it spelt like that.",
+    ),
+    "parameter_name": (
+        Repair("filePath", "parameter_name", "filePath", "file_path"),
+        "filePath was taken for file_path. Use that name.",
+    ),
+    "wrapped": (
+        Repair("", "wrapped", {"arguments": {}}, {}),
+        "the arguments were sent inside of another object. Send them directly.",
+    ),
+    "undeclared_dropped": (
+        Repair("extra", "undeclared_dropped", "hunter2", None),
+        "extra is no parameter of this tool and was left out.",
+    ),
+    "alias": (Repair("name", "alias", "cat", "read"), "the tool cat was taken for read. Use that name."),
+    "canonical_name": (
+        Repair("name", "canonical_name", "Read-File", "read_file"),
+        "the tool Read-File was taken for read_file. Use that name.",
+    ),
+    "transport_noise": (
+        Repair("name", "transport_noise", "functions.read", "read"),
+        "the tool functions.read was taken for read. Use that name.",
+    ),
+    "a rule of somebody's own": (
+        Repair("a", "my_rule", "hunter2", "x"),
+        "a was put right before the tool ran.",
+    ),
+    "a long name": (Repair("x" * 99, "my_rule", 1, 2), f"{'x' * 60}… was put right before the tool ran."),
+}
+
+
+@pytest.mark.parametrize(("repair", "sentence"), [pytest.param(*row, id=name) for name, row in SENTENCES.items()])
+def test_each_rule_has_its_sentence(repair: Repair, sentence: str) -> None:
+    """The model reads what it did, and what to do next time; of its values a number or a choice at most."""
+    assert tell(Success("done"), repairs=[repair]) == f"done\nNote: {sentence}"
+    assert tell(Failure(Crashed()), repairs=[repair]) == f"{say(Crashed())}\nNote: {sentence}"
+
+
+def test_a_providers_name_is_no_mistake() -> None:
+    """The model wrote the name that an adapter gave it: there is nothing to learn."""
+    repair = Repair("name", "provider_name", "read_file_0a1b2c3d", "read.file")
+    assert tell(Success("done"), repairs=[repair]) == "done"
+    assert tell(Failure(Crashed()), repairs=[repair]) == say(Crashed())
+
+
+def test_nothing_is_told_unasked() -> None:
+    """Repairs that an error holds are told where they are handed in, and nowhere else."""
+    assert "Note" not in tell(Failure(UnknownTool("a")))
+
+
+def test_several_repairs_are_one_line() -> None:
+    """The first five, each once, and how many more there were."""
+    repairs = [Repair(f"p{place}", "number_text", "1", 1) for place in range(8)] * 2
+    note = tell(Success("done"), repairs=repairs).removeprefix("done\n")
+    assert "\n" not in note
+    assert note.count("Send it as a number.") == 5
+    assert note.endswith("And 3 more.")
+
+
+def test_a_note_in_json() -> None:
+    """In the structured profile the note is a field of its own."""
+    repairs = [Repair("count", "number_text", "5", 5)]
+    note = "Note: count was sent as text and taken as the number 5. Send it as a number."
+    assert json.loads(tell(Success([1]), profile="structured", repairs=repairs)) == {
+        "ok": True,
+        "data": [1],
+        "note": note,
+    }
+    told = json.loads(tell(Failure(Crashed()), profile="structured", repairs=repairs))
+    assert told == {**json.loads(say(Crashed(), profile="structured")), "note": note}
+
+
+ODD: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.builds(object) | st.lists(st.text())
+
+
+@given(st.lists(st.builds(Repair, st.text(), st.sampled_from([r.rule for r, _ in SENTENCES.values()]), ODD, ODD)))
+def test_a_note_is_one_bounded_line(repairs: list[Repair]) -> None:
+    """Whatever was put right, and whatever it holds."""
+    told = tell(Success("done"), repairs=repairs)
+    assert len(told.splitlines()) <= 2
+    assert len(told) < 2_000
+    assert told.encode().decode() == told
+
+
+def test_a_huge_value_is_cut_in_its_middle() -> None:
+    """Head and tail are told, and how many characters are missing; never more than the limit."""
+    text = "".join(map(str, range(50_000)))
+    told = tell(Success(text))
+    assert len(told) == 100_000
+    head, missing, tail = told.partition(" characters left out) …\n")
+    assert text.endswith(tail)
+    kept, _, number = head.rpartition("\n… (")
+    assert text.startswith(kept)
+    assert int(number.replace(",", "")) == len(text) - len(kept) - len(tail)
+    assert missing
+
+
+def test_without_a_limit_all_is_told() -> None:
+    """As the caller says."""
+    text = "x" * 200_000
+    assert tell(Success(text), limit=None) == text
+    assert tell(Success("x" * 100_000)) == "x" * 100_000
+
+
+@given(st.text(max_size=300) | st.lists(st.integers()), st.integers(-5, 400))
+def test_a_limit_is_kept(value: Any, limit: int) -> None:
+    """As far as there is room for saying that something is missing; what is told is never empty."""
+    whole, told = tell(Success(value), limit=None), tell(Success(value), limit=limit)
+    assert told
+    if len(whole) <= limit:
+        assert told == whole
+    assert len(told) <= max(limit, 45)
+    assert "left out" in told or told == whole
+
+
+def test_the_note_stands_below_a_cut() -> None:
+    """The limit is for the value alone."""
+    told = tell(Success("x" * 500), limit=100, repairs=[Repair("count", "number_text", "5", 5)])
+    assert told.splitlines()[-1].startswith("Note: count")
+    assert "left out" in told

@@ -1,0 +1,142 @@
+"""What a text for a model should not hold: named by `flaws`, taken out by `scrub`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.messages.scrub import flaws, scrub
+
+STACK = 'Traceback (most recent call last):\n  File "/srv/a.py", line 2, in run\n    boom()\nKeyError: 1'
+FLAWS: dict[str, tuple[str, ...]] = {
+    "": (),
+    "Missing required parameter: path": (),
+    "The path must not be empty. Use a relative path within the project.": (),
+    "Refusing to write outside project root: ../x": (),
+    "File not found: a.txt": (),
+    "Error: Tool 'a/b' not found.": (),
+    "must be at most 500 characters": (),
+    "between 100 and 500": (),
+    "within 429 seconds": (),
+    "returned 200 items": (),
+    "Error: 3 files": (),
+    "An Error. Error code? GitHub and OpenAI": (),
+    "on 12/31/2024 and/or at 90 km/h as application/json": (),
+    "meet at noon (10:30)": (),
+    "write to ada@example.org": (),
+    "at the end.The next": (),
+    "HTTP 400: Bad Request": ("status code",),
+    "HTTP/1.1 404": ("status code",),
+    "http_error=502": ("status code",),
+    "Request failed with status code 503": ("status code",),
+    "status: 401": ("status code",),
+    "Error code: 429 - slow down": ("status code",),
+    "404 Not Found": ("status code",),
+    "(500) Internal Server Error": ("status code",),
+    "the server returned 503.": ("status code",),
+    "see https://errors.example.dev/2/v/missing": ("url",),
+    "see errors.example.dev/2/v/missing": ("url",),
+    "www.example.org": ("url",),
+    "postgres://ada:pw@db/main": ("url",),
+    "localhost:8000 refused": ("url",),
+    "No such file: '/home/ada/My Files/a.txt'": ("path",),
+    "/etc/passwd": ("path",),
+    "~/a.txt": ("path",),
+    "C:\\Users\\ada\\a.txt": ("path",),
+    "D:/work/a.txt": ("path",),
+    "\\\\server\\share": ("path",),
+    "KeyError: 'a'": ("class name",),
+    "requests.exceptions.ConnectionError": ("class name",),
+    "NullPointerException": ("class name",),
+    "<class 'int'>": ("class name",),
+    "<Session object at 0x7f00>": ("class name",),
+    "not an instance of app.models.User": ("class name",),
+    STACK: ("path", "class name", "stack"),
+    "cannot read\n    at run (app.js:1:2)": ("stack",),
+    "in main.go, goroutine 1 [running]": ("stack",),
+    "ValueError, HTTP 500 at https://x.org/y from /tmp/a": ("status code", "path", "url", "class name"),
+}
+
+
+@pytest.mark.parametrize(("text", "found"), FLAWS.items(), ids=[f"{i}: {text[:30]}" for i, text in enumerate(FLAWS)])
+def test_flaws_are_named(text: str, found: tuple[str, ...]) -> None:
+    """Each thing that a model should not be told is named, and a good text has none."""
+    assert flaws(text) == found
+
+
+SCRUBBED = {
+    "HTTP 400: Bad Request": "Bad Request",
+    "ValidationError: content parameter is required": "content parameter is required",
+    "Query must be at most 500 characters": "Query must be at most 500 characters",
+    "The amount is 450 files too large": "The amount is 450 files too large",
+    "(429) slow down": "slow down",
+    "page 404": "page",
+    "cannot read src/app/main.py today": "cannot read today",
+    "[Errno 2] No such file or directory: '/Users/John Smith/x.txt'": "No such file or directory",
+    "Invalid api_key=abc123, ask again": "Invalid, ask again",
+    "Incorrect key sk-proj-0123456789": "Incorrect key",
+    "Authorization: Bearer abcdefgh is wrong": "is wrong",
+    "cannot read\n    at run (/a/b.js:1:2)": "cannot read",
+    STACK: "",
+    "HTTP 500": "",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "left"), SCRUBBED.items(), ids=[f"{i}: {text[:30]}" for i, text in enumerate(SCRUBBED)]
+)
+def test_what_is_left_still_reads(text: str, left: str) -> None:
+    """Flaws, keys and passwords are taken out, and so is what would look odd without them."""
+    assert scrub(text) == left
+
+
+WORDS = st.sampled_from(
+    ["the", "query", "is", "missing", "Error:", "(", ")", "at", "in", "status", "code", "HTTP", "-"]
+)
+CODES = st.integers(100, 599).map(str)
+FAILED = st.integers(400, 599).map(str)
+UGLY = st.one_of(
+    WORDS,
+    st.text(max_size=6),
+    FAILED,
+    st.builds("HTTP {}".format, CODES),
+    st.builds("HTTP/1.1 {} Not Found".format, CODES),
+    st.builds("status code {}".format, CODES),
+    st.builds("status={}".format, CODES),
+    st.builds("[{}]".format, FAILED),
+    st.sampled_from([text for text, found in FLAWS.items() if found]),
+)
+
+
+@given(st.lists(UGLY, max_size=8).map(" ".join) | st.lists(UGLY, max_size=8).map("".join) | st.text())
+def test_a_scrubbed_text_has_no_flaws(text: str) -> None:
+    """Whatever comes in; and once is enough."""
+    left = scrub(text)
+    assert flaws(left) == ()
+    assert len(left) <= len(text)
+    assert scrub(left) == left
+
+
+@given(st.lists(WORDS | FAILED, max_size=8).map(" ".join))
+def test_no_number_that_may_be_a_status_code_is_left(text: str) -> None:
+    """A number from 400 to 599 stays in a foreign text only where it counts something."""
+    assert re.search(r"\b[45]\d\d\b", scrub(text)) is None
+
+
+HOSTILE = "a.", "/a", "C:\\", "(", "http ", "\\\\a", " ", "''", "::", "A", "aError", ",;", "'/", "400 ", "www.", "at x"
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_no_text_takes_long(piece: str) -> None:
+    """A long text of any make is read in time linear to what is read of it."""
+    import time
+
+    text = piece * (40_000 // len(piece))
+    started = time.thread_time()
+    scrub(text)
+    flaws(text[:10_000])
+    assert time.thread_time() - started < 2

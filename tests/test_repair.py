@@ -1,0 +1,379 @@
+"""Repairs: what was meant is in what was sent, or the call is refused; nothing else changes."""
+
+from __future__ import annotations
+
+import enum
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from middlewares import Validate, standard
+from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, say, tool
+from pipeline.repair import RULES
+from support import a_tool
+
+
+class Size(enum.Enum):
+    SMALL = "small size"
+    LARGE = "large-size"
+
+
+@tool(effect="read")
+async def order(
+    item_name: str,
+    count: int = 1,
+    price: float = 0.5,
+    gift: bool = False,
+    tags: list[str] | None = None,
+    sizes: list[Size] | None = None,
+    scores: list[int] | None = None,
+    address: dict[str, int] | None = None,
+    unit: Literal["kg", "lb"] = "kg",
+) -> str:
+    return item_name
+
+
+PROPERTIES = {
+    "item_name": {"type": "string"},
+    "count": {"type": "integer"},
+    "price": {"type": "number"},
+    "gift": {"type": "boolean"},
+    "tags": {"type": "array", "items": {"type": "string"}},
+    "sizes": {"type": "array", "items": {"enum": ["small size", "large-size"]}},
+    "scores": {"type": "array", "items": {"type": "integer"}},
+    "address": {"type": "object", "additionalProperties": {"type": "integer"}},
+    "unit": {"enum": ["kg", "lb"]},
+}
+SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["item_name"], "additionalProperties": False}
+
+
+async def taken(**params: object) -> object:
+    return params
+
+
+def of(properties: Mapping[str, Any], *required: str, **options: Any) -> Tool[..., Any]:
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return Tool.from_schema(name="probe", parameters=schema, handler=taken, effect="read", **options)
+
+
+raw = Tool.from_schema(name="order", parameters=SCHEMA, handler=taken, effect="read")
+BOTH = pytest.mark.parametrize("made", [order, raw], ids=["function", "schema"])
+
+
+def checked(made: Tool[..., Any], arguments: object, **options: Any) -> Any:
+    return Validate(**options)(Call(made.name, arguments).resolved(made))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("rule", "sent", "meant"),
+    [
+        ("json_text", {"tags": '["a", "b"]'}, {"tags": ["a", "b"]}),
+        ("json_text", {"tags": "['a', 'b']"}, {"tags": ["a", "b"]}),
+        ("json_text", {"address": ' {"zip": 1} '}, {"address": {"zip": 1}}),
+        ("number_text", {"count": "5"}, {"count": 5}),
+        ("number_text", {"count": "5.0"}, {"count": 5}),
+        ("number_text", {"count": " -7 "}, {"count": -7}),
+        ("number_text", {"price": "2.5"}, {"price": 2.5}),
+        ("number_text", {"price": "1e3"}, {"price": 1000.0}),
+        ("boolean_text", {"gift": "True"}, {"gift": True}),
+        ("boolean_text", {"gift": "false"}, {"gift": False}),
+        ("text_of_number", {"item_name": 5}, {"item_name": "5"}),
+        ("text_of_number", {"item_name": 0.25}, {"item_name": "0.25"}),
+        ("text_of_boolean", {"item_name": False}, {"item_name": "false"}),
+        ("lone_scalar", {"tags": "New York"}, {"tags": ["New York"]}),
+        ("lone_scalar", {"scores": 3}, {"scores": [3]}),
+        ("separated_text", {"sizes": "small size,large size"}, {"sizes": ["small size", "large-size"]}),
+        ("enum_spelling", {"unit": "KG"}, {"unit": "kg"}),
+        ("parameter_name", {"itemName": "x"}, {"item_name": "x"}),
+        ("parameter_name", {"params_item_name": "x", "params_count": 2}, {"item_name": "x", "count": 2}),
+        ("parameter_name", {"item_names": "x"}, {"item_name": "x"}),
+        ("wrapped", {"price": {"type": "number", "value": 2.5}}, {"price": 2.5}),
+        ("wrapped", {"scores": {"scores": [1]}}, {"scores": [1]}),
+        ("null_optional", {"count": None}, {}),
+        ("null_optional", {"count": "null"}, {}),
+        ("null_optional", {"unit": ""}, {}),
+        ("wrapped", {"arguments": {"item_name": "x", "count": 2}}, {"item_name": "x", "count": 2}),
+        ("wrapped", {"_": {"item_name": "x"}}, {"item_name": "x"}),
+        ("wrapped", {"name": "order", "parameters": '{"item_name": "x"}'}, {"item_name": "x"}),
+        ("wrapped", {"function": {"name": "order", "arguments": {"item_name": "x"}}}, {"item_name": "x"}),
+        ("wrapped", {'"item_name": "x"': ""}, {"item_name": "x"}),
+    ],
+    ids=lambda each: each if isinstance(each, str) else json.dumps(each),
+)
+def test_what_was_meant_is_taken_and_told(made: Tool[..., Any], rule: Any, sent: Any, meant: Any) -> None:
+    """Each rule gives the value that was sent in another form, and says so in the ledger; switched off, it refuses."""
+    rest = {} if "item_name" in str(sent) or "itemName" in str(sent) else {"item_name": "x"}
+    call = checked(made, {**rest, **sent})
+    assert isinstance(call, ValidCall)
+    rest = {} if "item_name" in meant else rest
+    plain = json.dumps(call.params, sort_keys=True, default=lambda each: each.value)
+    assert plain == json.dumps({**rest, **meant}, sort_keys=True)
+    assert {repair.rule for repair in call.repairs} == {rule}
+    others = tuple(each for each in RULES if each != rule)
+    assert isinstance(checked(made, {**rest, **sent}, repair=others).failure(), InvalidParams)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"count": 3.5},
+        {"count": "3.5"},
+        {"count": "1, 55"},
+        {"count": "007"},
+        {"count": True},
+        {"count": "five"},
+        {"count": "1e999"},
+        {"price": "NaN"},
+        {"gift": 1},
+        {"gift": "yes"},
+        {"gift": "none"},
+        {"item_name": ["x"]},
+        {"item_name": None},
+        {"tags": "a, b"},
+        {"tags": "<item>a</item>"},
+        {"tags": "[a, b"},
+        {"tags": 5},
+        {"tags": ["a", 0, None]},
+        {"scores": [1, [2]]},
+        {"scores": True},
+        {"sizes": "small size, huge"},
+        {"address": "unknown"},
+        {"unit": "pounds"},
+        {"itemname": 1, "ItemName": 2},
+    ],
+    ids=json.dumps,
+)
+def test_nothing_is_made_up(made: Tool[..., Any], sent: dict[str, Any]) -> None:
+    """A value that was not sent is refused: no rounding, no guess, no boolean for a number; the text names it."""
+    rest = {} if "item_name" in str(sent).lower() or "itemname" in str(sent).lower() else {"item_name": "x"}
+    error = checked(made, {**rest, **sent}).failure()
+    assert isinstance(error, InvalidParams)
+    assert any(name.lower() in say(error).lower() for name in sent)
+
+
+@BOTH
+def test_all_or_nothing(made: Tool[..., Any]) -> None:
+    """Where one thing cannot be mended nothing is, and all that was wrong is told."""
+    error = checked(made, {"item_name": "x", "count": "5", "gift": "yes"}).failure()
+    assert {problem.path for problem in error.problems} == {"count", "gift"}
+
+
+@BOTH
+def test_repairs_reach_what_was_behind_them(made: Tool[..., Any]) -> None:
+    """Text that holds an object that holds a number as text: every step is an entry."""
+    call = checked(made, '{"args": "{\\"item_name\\": \\"x\\", \\"scores\\": \\"[1, \\\\\\"2\\\\\\"]\\"}"}')
+    assert call.params == {"item_name": "x", "scores": [1, 2]}
+    assert [(each.path, each.rule, each.after) for each in call.repairs] == [
+        ("", "wrapped", {"item_name": "x", "scores": '[1, "2"]'}),
+        ("scores", "json_text", [1, "2"]),
+        ("scores[1]", "number_text", 2),
+    ]
+
+
+def test_a_whole_float_is_an_integer() -> None:
+    """3.0 becomes 3 where a function wants an integer."""
+    call = checked(order, {"item_name": "x", "count": 3.0, "scores": [1.0]})
+    assert (call.params["count"], call.params["scores"]) == (3, [1])
+    assert all(type(each) is int for each in (call.params["count"], *call.params["scores"]))
+    assert [each.rule for each in call.repairs] == ["whole_float", "whole_float"]
+
+
+def test_text_in_text_is_one_object() -> None:
+    """Arguments that were made JSON twice are read twice."""
+    call = checked(order, json.dumps(json.dumps({"item_name": "x"})))
+    assert call.params == {"item_name": "x"}
+    assert [each.rule for each in call.repairs] == ["json_text"]
+
+
+@pytest.mark.parametrize("sent", ['["a"]', '"{\\"item_name\\": "', '"x"', "{'item_name': 'x'}", "[1]", "nothing", "5"])
+def test_what_is_no_object_stays_malformed(sent: str) -> None:
+    """Whole arguments that are no JSON object are not guessed at."""
+    assert isinstance(checked(order, sent).failure(), MalformedCall)
+
+
+def test_text_stays_text_where_text_is_admitted() -> None:
+    """JSON in a string is a string for a schema that takes one, in a union too."""
+    made = of({"x": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "array"}]}}, "x")
+    assert isinstance(checked(made, {"x": '["a"]'}).failure(), InvalidParams)
+    assert checked(of({"x": {"type": ["string", "array"]}}, "x"), {"x": "[1]"}).params == {"x": "[1]"}
+
+
+def test_items_of_an_array_are_not_wrapped() -> None:
+    """[1, 3] for an array of pairs is one pair, or a mistake: not [[1], [3]]."""
+    made = of({"pairs": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}, "pairs")
+    assert isinstance(checked(made, {"pairs": [1, 3]}).failure(), InvalidParams)
+
+
+def test_null_text_is_null_where_null_is_admitted() -> None:
+    """A required parameter that may be null is sent as null."""
+    made = of({"x": {"type": ["integer", "null"]}}, "x")
+    assert checked(made, {"x": "null"}).params == {"x": None}
+    assert isinstance(checked(made, {"x": ""}).failure(), InvalidParams)
+
+
+def test_references_and_nested_objects_are_followed() -> None:
+    """A repair goes where the failure is, through references, unions, arrays and names with dots."""
+    point = {
+        "type": "object",
+        "properties": {"a.b": {"type": "number"}, "on": {"type": "boolean"}},
+        "required": ["a.b"],
+    }
+    schema = {
+        "type": "object",
+        "$defs": {"point": point},
+        "properties": {"points": {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]}}},
+    }
+    made = Tool.from_schema(name="probe", parameters=schema, handler=taken)
+    sent = {"points": [None, {"a.b": "1.5", "on": None}, {"A_B": "2"}]}
+    call = checked(made, sent)
+    assert call.params == {"points": [None, {"a.b": 1.5}, {"a.b": 2}]}
+    assert sent == {"points": [None, {"a.b": "1.5", "on": None}, {"A_B": "2"}]}
+    assert [each.path for each in call.repairs] == ["points[1].a.b", "points[1].on", "points[2].A_B", "points[2].a.b"]
+
+
+@pytest.mark.parametrize(
+    ("undeclared", "closed", "sent_on", "rules"),
+    [
+        (None, False, {"x": 1, "y": 2}, []),
+        ("pass", True, {"x": 1, "y": 2}, []),
+        ("drop_and_tell", True, {"x": 1}, ["undeclared_dropped"]),
+        ("drop_and_tell", False, {"x": 1}, ["undeclared_dropped"]),
+        (None, True, None, []),
+        ("reject", False, None, []),
+    ],
+    ids=str,
+)
+def test_undeclared_arguments_are_the_tools_affair(undeclared: Any, closed: Any, sent_on: Any, rules: Any) -> None:
+    """Refused, dropped with an entry in the ledger, or passed on: as the tool says, else as its schema does."""
+    schema = {
+        "type": "object",
+        "properties": {"x": {"type": "integer"}},
+        **({"additionalProperties": False} if closed else {}),
+    }
+    made = Tool.from_schema(name="probe", parameters=schema, handler=taken, undeclared=undeclared)
+    verdict = checked(made, {"x": 1, "y": 2})
+    if sent_on is None:
+        assert "Unknown parameter: y" in say(verdict.failure())
+    else:
+        assert verdict.params == sent_on
+        assert [each.rule for each in verdict.repairs] == rules
+
+
+def test_functions_drop_what_they_do_not_take() -> None:
+    """With drop_and_tell a function tool is called without the rest."""
+
+    @tool(undeclared="drop_and_tell")
+    async def search(query: str) -> str:
+        return query
+
+    call = checked(search, {"query": "x", "limit": 5})
+    assert call.params == {"query": "x"}
+    assert call.repairs == (Repair("limit", "undeclared_dropped", 5, None),)
+
+
+def test_a_policy_that_contradicts_the_function_is_refused() -> None:
+    """Without **kwargs nothing can be passed on, with them nothing can be refused."""
+
+    async def some(query: str) -> str:
+        return query
+
+    async def every(**query: str) -> str:
+        return str(query)
+
+    for function, policy in ((some, "pass"), (every, "reject"), (every, "drop_and_tell")):
+        with pytest.raises(SetupError, match="contradicts"):
+            tool(undeclared=policy)(function)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+
+
+async def test_the_report_says_what_the_schema_let_pass() -> None:
+    """Arguments that nothing declares and nothing refuses are told in the report, those of the ledger are not."""
+    tools = ToolRegistry()
+    tools.register(of({"x": {"type": "integer"}}))
+    report = await standard(tools).report(Call("probe", '{"x": "1", "y": 2}'))
+    assert (report.undeclared, report.repairs) == (("y",), (Repair("x", "number_text", "1", 1),))
+    refused = await standard(tools).report(Call("probe", {"x": "a", "y": 2}))
+    assert refused.undeclared == ()
+
+
+@pytest.mark.parametrize("repair", ["json_text", ("json",), ("json_text", 5)], ids=str)
+def test_unknown_rules_are_refused_at_set_up(repair: Any) -> None:
+    """A rule that does not exist is a programmer's mistake."""
+    with pytest.raises(SetupError, match="number_text"):
+        Validate(repair=repair)
+
+
+def test_no_rules_refuse_it_all() -> None:
+    """``Validate(repair=())`` mends nothing."""
+    assert isinstance(checked(order, {"item_name": "x", "count": "5"}, repair=()).failure(), InvalidParams)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=6)
+    | st.sampled_from(["null", "5", "[1]", "true", "KG"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*PROPERTIES, "itemName", "arguments", "y"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@BOTH
+@given(sent=st.dictionaries(st.sampled_from([*PROPERTIES, "itemName", "arguments", "y"]), JSON, max_size=4))
+def test_any_arguments_are_valid_refused_and_left_alone(made: Tool[..., Any], sent: dict[str, Any]) -> None:
+    """What comes out validates, the caller's arguments stay as they were, and without a repair nothing changed."""
+    before = json.dumps(sent)
+    verdict = checked(made, sent)
+    assert json.dumps(sent) == before
+    if isinstance(verdict, ValidCall):
+        strict = checked(made, sent, repair=())
+        assert isinstance(strict, ValidCall) != bool(verdict.repairs)
+        if not verdict.repairs:
+            assert strict.params == verdict.params
+    else:
+        assert isinstance(verdict.failure(), InvalidParams)
+        assert verdict.failure().problems
+
+
+@given(sent=st.dictionaries(st.sampled_from([*PROPERTIES]), JSON, max_size=4))
+def test_right_values_are_never_changed(sent: dict[str, Any]) -> None:
+    """A value that is right where it stands is the same afterwards, whatever is put right around it."""
+    verdict = checked(raw, {"item_name": "x", **sent})
+    if isinstance(verdict, ValidCall):
+        touched = {each.path.partition("[")[0].partition(".")[0] for each in verdict.repairs}
+        for name, value in sent.items():
+            if name not in touched:
+                assert json.dumps(verdict.params[name]) == json.dumps(value)
+
+
+def test_a_value_without_a_name_is_the_only_parameters() -> None:
+    """Where a tool has one parameter and the call one value whose name is none, it is that one's; never of several."""
+    assert checked(of({"country": {"type": "string"}}, "country"), {"__positional_0": "Peru"}).params == {
+        "country": "Peru"
+    }
+    two = of({"country": {"type": "string"}, "city": {"type": "string"}}, "country")
+    assert isinstance(checked(two, {"__positional_0": "Peru"}).failure(), InvalidParams)
+
+
+def test_names_that_nobody_asked_for_are_told() -> None:
+    """Where something is missing the text says which names were no parameters, though the schema lets them pass."""
+    made = of({"path": {"type": "string"}, "limit": {"type": "integer"}}, "path")
+    told = say(checked(made, {"file": "a", "limits": 5}).failure())
+    assert "Missing required parameter: path" in told
+    assert "file" in told
+    assert "limits" in told
+
+
+def test_keys_that_are_no_text_are_refused() -> None:
+    """No rule looks into arguments that JSON cannot hold."""
+    assert isinstance(checked(a_tool(), {1: 2}).failure(), InvalidParams)

@@ -1,0 +1,216 @@
+"""What a trace tells besides, where somebody asked for it; and the tree of every kind of error."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from opentelemetry.trace import StatusCode, get_current_span
+from returns.result import Failure
+
+from middlewares import Retry, Trace, standard
+from pipeline import (
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    InvalidParams,
+    MalformedCall,
+    NeedsSetup,
+    NeedsUserInput,
+    NotExecuted,
+    OutcomeUnknown,
+    Pipeline,
+    Problem,
+    ResourceNotFound,
+    TimedOut,
+    Tool,
+    ToolError,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    UnknownTool,
+)
+from pipeline.semconv import CAPTURE
+from pipeline.telemetry import continued
+from pipeline.testing import assert_trace
+from support import Exported
+
+SECRET = "canary-5150"
+
+
+def traced(exported: Exported, fn: Any = None, **options: Any) -> Pipeline:
+    async def probe(query: str = "", **_: object) -> object:
+        return {"found": query}
+
+    schema = {"type": "object", "properties": {"query": {"type": "string"}}}
+    tools = ToolRegistry()
+    tools.register(
+        Tool.from_schema(name="probe", parameters=schema, handler=fn or probe, effect="read", description="Look.")
+    )
+    observer = Trace(tracer_provider=exported.provider, **options)
+    return standard(tools).replace("trace", observer).replace("retry", Retry(attempts=1))
+
+
+def root(exported: Exported) -> Any:
+    (found,) = [span for span in exported.spans if span.parent is None]
+    return found
+
+
+EACH: tuple[ToolError, ...] = (
+    UnknownTool("x"),
+    Unavailable("probe", "quota"),
+    NotExecuted("plan mode"),
+    MalformedCall("they are a string"),
+    InvalidParams((Problem("path", "required", "a string"),)),
+    NeedsUserInput("Who?"),
+    ResourceNotFound("gone"),
+    Denied("policy"),
+    NeedsSetup("mail"),
+    TimedOut(1.0),
+    Transient(),
+    ExecutionFailed("no"),
+    OutcomeUnknown(),
+    Crashed(RuntimeError(SECRET)),
+)
+
+
+@pytest.mark.parametrize("error", EACH, ids=lambda each: each.kind)
+async def test_every_kind_of_error_is_red_from_the_tool_to_the_call(error: ToolError) -> None:
+    """Whatever a tool comes to, the stage that made the verdict, the attempt and the call bear its kind and no text."""
+    exported = Exported()
+
+    async def fail(**_: object) -> object:
+        return Failure(error)
+
+    await traced(exported, fail).call("probe")
+    red = {span.name: dict(span.attributes or {})["error.type"] for span in exported.spans if not span.status.is_unset}
+    assert red == {"execute_tool probe": error.kind, "attempt probe": error.kind, "execute": error.kind}
+    assert all(span.status.description is None for span in exported.spans)
+    assert SECRET not in "".join(span.to_json() for span in exported.spans)
+    assert_trace(exported.spans)
+
+
+def test_each_kind_is_in_the_table() -> None:
+    """No kind is forgotten above."""
+    assert {type(error) for error in EACH} == set(get_args(ToolError))
+
+
+async def test_without_stages_their_times_are_attributes() -> None:
+    """stages=False leaves call and attempts, and says on the call how long each stage took, in seconds."""
+    exported = Exported()
+    await traced(exported, stages=False).call("probe")
+    assert sorted(span.name for span in exported.spans) == ["attempt probe", "execute_tool probe"]
+    taken = {key: value for key, value in root(exported).attributes.items() if key.endswith(".duration")}
+    assert list(taken) == [
+        f"toolcall.stage.{stage}.duration" for stage in ("resolve", "available", "validate", "execute", "classify")
+    ]
+    assert all(0 <= value < 1 for value in taken.values())
+    assert_trace(exported.spans, stages=False)
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "recorded"),
+    [
+        (None, None, False),
+        (None, "true", True),
+        (None, "SPAN_ONLY", True),
+        (None, "span_and_event", True),
+        (None, "NO_CONTENT", False),
+        (None, "EVENT_ONLY", False),
+        (False, "true", False),
+        (True, None, True),
+    ],
+    ids=str,
+)
+async def test_arguments_and_results_are_recorded_by_opt_in_only(
+    option: bool | None, environment: str | None, recorded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the environment's word or the programmer's, whose is the last; else no span holds a value."""
+    monkeypatch.delenv(CAPTURE, raising=False)
+    if environment is not None:
+        monkeypatch.setenv(CAPTURE, environment)
+    exported = Exported()
+    await traced(exported, content=option).call("probe", {"query": SECRET})
+    facts = root(exported).attributes
+    assert (SECRET in "".join(span.to_json() for span in exported.spans)) == recorded
+    if recorded:
+        assert json.loads(facts["gen_ai.tool.call.arguments"]) == {"query": SECRET}
+        assert json.loads(facts["gen_ai.tool.call.result"]) == {"found": SECRET}
+
+
+async def test_a_failed_call_has_no_result() -> None:
+    """With content recorded a failure has arguments and no result; JSON text stays as it was written."""
+    exported = Exported()
+    await traced(exported, content=True).call("probe", '{"query":  1.5}', finish_reason="length")
+    facts = root(exported).attributes
+    assert facts["gen_ai.tool.call.arguments"] == '{"query":  1.5}'
+    assert "gen_ai.tool.call.result" not in facts
+
+
+async def test_openinference_names_the_tool() -> None:
+    """With openinference the call's span has what Phoenix reads, and every other span a kind of its own."""
+    exported = Exported()
+    await traced(exported, openinference=True, content=True).call("probe", {"query": "x"}, id="c1")
+    facts = dict(root(exported).attributes)
+    assert facts["openinference.span.kind"] == "TOOL"
+    assert (facts["tool.name"], facts["tool.description"], facts["tool.id"]) == ("probe", "Look.", "c1")
+    assert "query" in facts["tool.parameters"]
+    assert (facts["input.value"], facts["input.mime_type"]) == ('{"query": "x"}', "application/json")
+    assert facts["output.value"] == '{"found": "x"}'
+    others = [dict(span.attributes or {}) for span in exported.spans if span.parent is not None]
+    assert [each.get("openinference.span.kind") for each in others] == ["CHAIN"] * 6
+    plain = Exported()
+    await traced(plain).call("probe")
+    assert "openinference" not in "".join(span.to_json() for span in plain.spans)
+
+
+@pytest.mark.parametrize("defer", [False, True])
+async def test_openinference_kinds_reach_deferred_spans(defer: bool) -> None:
+    """Spans made later have their kind as well."""
+    exported = Exported()
+    pipeline = traced(exported, openinference=True, defer=defer)
+    await pipeline.call("probe")
+    pipeline.parts[0].it.flush()
+    kinds = {span.name: dict(span.attributes or {})["openinference.span.kind"] for span in exported.spans}
+    assert kinds.pop("execute_tool probe") == "TOOL"
+    assert set(kinds.values()) == {"CHAIN"}
+
+
+async def test_a_call_goes_on_with_its_callers_trace() -> None:
+    """Within a W3C carrier a call's span is a child of the caller's, and outside of it no longer."""
+    trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    exported = Exported()
+    pipeline = traced(exported)
+    with continued({"traceparent": f"00-{trace_id}-{span_id}-01"}):
+        await pipeline.call("probe")
+    assert not get_current_span().get_span_context().is_valid
+    (found,) = [span for span in exported.spans if span.name == "execute_tool probe"]
+    assert found.parent
+    assert found.context
+    assert (f"{found.parent.span_id:016x}", f"{found.context.trace_id:032x}") == (span_id, trace_id)
+
+
+@pytest.mark.parametrize("carrier", [{}, {"traceparent": "nonsense"}], ids=str)
+async def test_a_carrier_without_a_trace_changes_nothing(carrier: dict[str, str]) -> None:
+    """What names no trace starts none and breaks none."""
+    exported = Exported()
+    with continued(carrier):
+        await traced(exported).call("probe")
+    assert root(exported).status.status_code is StatusCode.UNSET
+
+
+async def test_two_providers_have_a_tree_each() -> None:
+    """Two pipelines with a provider each do not mix, one inside the other or side by side."""
+    first, second = Exported(), Exported()
+    inner = traced(second)
+
+    async def nested(**_: object) -> object:
+        return (await inner.call("probe")).unwrap()
+
+    await traced(first, nested).call("probe")
+    for exported, number in ((first, 7), (second, 7)):
+        assert len(exported.spans) == number
+    assert {span.context.trace_id for span in first.spans if span.context} == {
+        span.context.trace_id for span in second.spans if span.context
+    }
