@@ -8,8 +8,8 @@ import attrs
 from returns.result import Failure
 
 from pipeline import InvalidParams, MalformedCall, ResolvedCall, SetupError, ValidCall
-from pipeline.hints import any_to_hint, hinted
-from pipeline.repair import RULES, Rule, known_parameters, repaired
+from pipeline.hints import hinted
+from pipeline.repair import RULES, Rule, is_plain, repaired
 
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons that say that a call may not be whole; all else ended as it should
@@ -48,11 +48,14 @@ class Validate:
     def _refused(
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
-        if self._rules and (found := repaired(call.arguments, error, call.tool, self._rules)) is not None:
+        tool, sent = call.tool, call.arguments
+        plain = is_plain(error, sent, tool)
+        if not plain and self._rules and (found := repaired(sent, error, tool, self._rules)) is not None:
             return call.validated(*found)
         if type(error) is InvalidParams:
-            schema, sent = call.tool.schema or {}, call.arguments
-            if call.repairs or any_to_hint(error.problems, sent, known_parameters(call.tool)):
-                error = InvalidParams(hinted(error.problems, sent, schema), call.repairs)
+            schema = tool.schema or {}
+            told = error.problems if plain else hinted(error.problems, sent, schema)
+            if call.repairs or told is not error.problems:
+                error = InvalidParams(told, call.repairs)
             error.remember(sent, schema)
         return Failure(error)

@@ -13,7 +13,7 @@ from .call import Call, Outcome
 from .definition import Tool
 from .errors import Landed, OutcomeUnknown, TimedOut, Transient
 from .marker import Marker
-from .report import CANCELLED, CallReport, Recorder, error_of, kind_of, landed_of, worded
+from .report import CANCELLED, CallReport, Recorder, error_of, is_pending, kind_of, landed_of, worded
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before calling on is told by that wait
@@ -131,7 +131,7 @@ def _watched_check(part: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
-            if type(verdict) is Failure:
+            if is_pending(verdict):
                 verdict = await worded(verdict)
             kind = kind_of(verdict)
         finally:

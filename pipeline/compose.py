@@ -18,7 +18,7 @@ from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, Transi
 from .log import log_failure
 from .marker import Marker
 from .registry import ToolRegistry
-from .report import CANCELLED, CallReport, Observer, Recorder, error_of, kind_of, worded
+from .report import CANCELLED, CallReport, Observer, Recorder, error_of, is_pending, kind_of, worded
 from .stage import Check, Editable, Handler, Middleware, Stage, ordered
 
 P = ParamSpec("P")
@@ -136,7 +136,7 @@ class Pipeline(Editable):
             for check in self._checks:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(call, moving, await worded(verdict))
+                    return self._failed(call, moving, await worded(verdict) if is_pending(verdict) else verdict)
                 moving = verdict
             outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not take the agent down
@@ -151,7 +151,7 @@ class Pipeline(Editable):
         began = time_ns()
         try:
             verdict = self._find(call)
-            verdict = await worded(verdict) if type(verdict) is Failure else verdict
+            verdict = await worded(verdict) if is_pending(verdict) else verdict
         except Exception as exc:  # noqa: BLE001  # see _alone
             verdict = Failure(Crashed(exc))
         found = time_ns()
@@ -176,7 +176,7 @@ class Pipeline(Editable):
             for check in self._others:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(call, moving, await worded(verdict))
+                    return self._failed(call, moving, await worded(verdict) if is_pending(verdict) else verdict)
                 moving = verdict
             outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
             return outcome if type(outcome) is Success else self._failed(call, moving, outcome)

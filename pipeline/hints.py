@@ -21,23 +21,17 @@ _LONGEST = 100  # characters; nobody means a parameter by more
 _MOST = 20  # problems of one call that are told at all
 
 
-def any_to_hint(found: tuple[Problem, ...], sent: Any, known: frozenset[str]) -> bool:
-    """Whether one of them is of a name or a value that is none of those allowed, or there is such a name besides."""
-    kind: Any = dict
-    for problem in found:
-        if problem.rule in _HINTED:
-            return True
-        if problem.rule == "required" and not (type(sent) is kind and known.issuperset(sent)):
-            return True
-    return False
-
-
 def hinted(found: tuple[Problem, ...], arguments: object, schema: Mapping[str, Any]) -> tuple[Problem, ...]:
     """The problems, those with an unknown name or another value than those to choose from with a suggestion.
 
     Where something is missing, names that no parameter has are told as well, even if the schema lets them pass: they
     are what the model meant by it, or it will wonder what became of them.
     """
+    for problem in found:
+        if problem.rule in _HINTED or problem.rule == "required":
+            break
+    else:
+        return found
     arguments = cast("object", literal(arguments)) if isinstance(arguments, str) else arguments
     told = [*(_hinted(problem, arguments, schema) for problem in found[:_MOST]), *found[_MOST:]]
     if isinstance(arguments, Mapping) and any(problem.rule == "required" for problem in found):

@@ -234,7 +234,10 @@ def _of_tag(parts: list[int | str], each: ErrorDetails, schema: Mapping[str, Any
 
 
 def _authors_words(each: ErrorDetails) -> PublicText:
-    """About the arguments, so the model may see it: the text of a validator's exception; the first of several arguments, as attrs has them, is the text."""
+    """The text of a validator's exception: about the arguments, so a model may see it.
+
+    Of several arguments, as attrs has them, it is the first.
+    """
     exc = each.get("ctx", {}).get("error")
     if isinstance(exc, Exception) and len(exc.args) > 1:
         return approved(str(exc.args[0]))

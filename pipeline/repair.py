@@ -44,6 +44,17 @@ _AROUND = frozenset(("name", "tool", "toolname", "function", "functionname", "re
 _DEEPEST = 8  # unions in unions, and references to references
 
 
+def is_plain(refused: InvalidParams | MalformedCall, arguments: object, tool: Tool[..., Any]) -> bool:
+    """Whether nothing but declared parameters came, and some are missing: what most refusals are, and past mending."""
+    declared = tool.parameters
+    if declared is None or type(refused) is not InvalidParams or type(arguments) is not dict:
+        return False
+    for problem in refused.problems:
+        if problem.rule != "required" or problem.path not in declared:
+            return False
+    return declared.issuperset(cast("dict[str, Any]", arguments))
+
+
 def repaired(
     arguments: object, refused: InvalidParams | MalformedCall, tool: Tool[..., Any], rules: frozenset[str]
 ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
@@ -60,12 +71,12 @@ def repaired(
     if not isinstance(arguments, dict):
         return None
     whole = cast("dict[str, Any]", arguments)
-    declared = known_parameters(tool)
+    declared = tool.parameters or known_parameters(tool)
     own: dict[int, Any] = {}  # the containers that may be written to: the caller's own stay as they are
     for _ in range(_ROUNDS):
         if type(found) is not InvalidParams:
             break
-        fixes = _fixes(whole, found.problems, tool, rules)
+        fixes = _fixes(whole, found.problems, tool, declared, rules)
         if not fixes:
             may_be = "wrapped" in rules and declared.isdisjoint(whole)
             if not may_be or (inner := _unwrapped(whole, declared)) is None:
@@ -80,11 +91,14 @@ def repaired(
 
 
 def _fixes(
-    whole: dict[str, Any], found: Iterable[Problem], tool: Tool[..., Any], rules: frozenset[str]
+    whole: dict[str, Any],
+    found: Iterable[Problem],
+    tool: Tool[..., Any],
+    declared: frozenset[str],
+    rules: frozenset[str],
 ) -> list[tuple[Parts, str, Any]]:
     """Of each problem that can be mended: where, by which rule, and the new value, or the new name."""
     fixes: list[tuple[Parts, str, Any]] = []
-    declared = known_parameters(tool)
     misspelt = "parameter_name" in rules and not declared.issuperset(whole)
     for problem in found:
         path, rule = problem.path, problem.rule

@@ -102,6 +102,11 @@ class Pending:
     work: Callable[[], Failure[Any]]  # must not raise
 
 
+def is_pending(verdict: Any) -> bool:
+    """Whether a check's verdict has still to be `worded`."""
+    return type(verdict) is Failure and type(cast("Failure[Any]", verdict).failure()) is Pending
+
+
 async def worded(verdict: Any) -> Any:
     """The verdict, worked out in a thread where it is still pending."""
     error = error_of(verdict)
