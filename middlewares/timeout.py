@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 
@@ -14,14 +15,22 @@ R = TypeVar("R", bound=ResolvedCall)
 
 @attrs.frozen
 class Timeout:
-    """Inside of Retry it limits each attempt, outside of it the whole call."""
+    """Inside of Retry it limits each attempt, outside of it the whole call; one of two is given a ``name=``.
 
-    seconds: float
+    ``tools`` says by a tool's name what its limit is; None, there or here: it has none, and no scope is opened.
+    An async tool that holds cancellation off is waited for, since it runs in the caller's own task.
+    """
+
+    seconds: float | None
+    tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)
 
     def __attrs_post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise SetupError(f"a time limit is more than zero seconds, not {self.seconds!r}")
+        given: tuple[Any, ...] = (self.seconds, *self.tools.values())
+        for seconds in given:
+            if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
+                raise SetupError(f"a time limit is more than zero seconds, or None, and not {seconds!r}")
 
-    async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
+    def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `pipeline.deadline.within`."""
-        return await within(self.seconds, call, call_next)
+        seconds = self.tools.get(call.tool.name, self.seconds)
+        return call_next(call) if seconds is None else within(seconds, call, call_next)

@@ -58,8 +58,8 @@ class Problem:
     """One thing wrong with the arguments."""
 
     path: str  # as in ``filter.tags[1]``; "" is the whole
-    # The JSON Schema keyword that it breaks (``required``, ``type``, ``minimum``…), or ``validator`` for an author's own
-    # check. A name that the schema lets pass is told too, as ``additionalProperties``, where another one is missing.
+    # The JSON Schema keyword that it breaks (``required``, ``type``, ``minimum``…), or ``validator`` for its author's
+    # own check. A name that the schema lets pass is told too, as ``additionalProperties``, where one is missing.
     rule: str
     expected: Public  # what is wanted, as in "an integer"; from the schema or from the author's own validator
     got: str = ""  # what came: the JSON type, and the value of a number or boolean; "" where nothing came

@@ -5,13 +5,30 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
 
 from middlewares import Execute, Retry, standard
-from pipeline import Call, Crashed, ExecutionFailed, Progress, ToolContext, ToolRegistry
+from pipeline import (
+    Call,
+    Crashed,
+    ExecutionFailed,
+    Progress,
+    SetupError,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    Unavailable,
+)
+from pipeline.marker import TooLateError
+from pipeline.public import approved
 from support import a_call, a_tool
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -70,6 +87,45 @@ async def test_a_failure_of_the_tools_own() -> None:
         assert isinstance(outcome.failure(), Crashed)
 
 
+def tells(value: object) -> ToolError | None:
+    """A detector that takes text for a failure, and does badly with numbers."""
+    if isinstance(value, int):
+        raise KeyError(value)
+    if isinstance(value, list):
+        return "no ToolError"  # type: ignore[return-value]  # pyright: ignore[reportReturnType]
+    return ExecutionFailed(approved(value)) if isinstance(value, str) else None
+
+
+DETECTED: dict[str, tuple[Any, Any]] = {
+    "a failure": ("no", Failure(ExecutionFailed("no"))),
+    "none": (b"yes", Success(b"yes")),
+    "in a Success": (Success("no"), Failure(ExecutionFailed("no"))),
+    "none in a Success": (Success(b"yes"), Success(b"yes")),
+    "a Failure of its own": (Failure("oh"), Failure(ExecutionFailed("oh"))),
+    "a detector that raises": (3, KeyError),
+    "a detector that gives something else": ([], TypeError),
+}
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+@pytest.mark.parametrize(("value", "expected"), DETECTED.values(), ids=DETECTED)
+async def test_a_declared_detector(value: Any, expected: Any, threaded: bool) -> None:
+    """What a detector finds in a value is the outcome; one that raises, or gives what is no ToolError, is a bug."""
+
+    async def give() -> Any:
+        return value
+
+    tool = a_tool(fn=(lambda: value) if threaded else give, detect=tells)
+    outcome = await Execute()(a_call(tool))
+    if isinstance(expected, type):
+        assert isinstance(outcome, Failure)
+        error: ToolError = outcome.failure()
+        assert isinstance(error, Crashed)
+        assert isinstance(error.cause, expected)
+    else:
+        assert outcome == expected
+
+
 async def test_a_context_is_injected_first() -> None:
     """A tool made with context=True gets the facts of its call, in front of its arguments."""
     tools = ToolRegistry()
@@ -117,3 +173,169 @@ async def test_one_idempotency_key_for_all_attempts(threaded: bool) -> None:
 async def test_progress_with_nobody_listening() -> None:
     """A tool may always tell its progress."""
     ToolContext("c1").progress(0.5)
+
+
+class Hanging:
+    """Tools that hang in their threads until they are let go."""
+
+    def __init__(self, **options: Any) -> None:
+        self.execute = Execute(**options)
+        self.begun = threading.Semaphore(0)
+        self.release = threading.Event()
+        self.runs: list[str] = []
+        self.expire: Any = None  # set by whoever wants to cancel a call as soon as its body has begun
+
+    def body(self, name: str = "") -> str:
+        self.runs.append(name)
+        self.begun.release()
+        if self.expire is not None:
+            anyio.from_thread.run_sync(self.expire)
+        self.release.wait(10)
+        return name
+
+    def call(self, name: str = "") -> Any:
+        return self.execute(a_call(a_tool(fn=self.body), {"name": name}))
+
+    async def leave(self, count: int) -> None:
+        """Leave so many threads behind, each as soon as it has begun."""
+        for number in range(count):
+            with anyio.CancelScope() as scope:
+                self.expire = scope.cancel
+                await self.call(f"left {number}")
+        self.expire = None
+
+    async def all_ended(self) -> None:
+        self.release.set()
+        with anyio.fail_after(10):
+            while self.execute.left_behind:
+                await anyio.lowlevel.checkpoint()
+
+
+BUSY = Failure(Unavailable("probe", "busy"))
+
+
+async def test_threads_left_behind_are_counted() -> None:
+    """A thread that runs on though nobody waits is counted until it ends, and no other one is."""
+    hanging = Hanging()
+    try:
+        assert hanging.execute.left_behind == 0
+        await hanging.leave(3)
+        assert hanging.execute.left_behind == 3
+    finally:
+        await hanging.all_ended()
+    assert await hanging.call("later") == Success("later")
+    assert hanging.execute.left_behind == 0
+
+
+async def test_threads_left_behind_are_bounded() -> None:
+    """With as many as may be, a tool that wants a thread is refused before it begins, until one of them ends."""
+    hanging, loop = Hanging(may_leave=2), a_tool()
+    try:
+        await hanging.leave(2)
+        assert await hanging.call("one more") == BUSY
+        assert hanging.runs == ["left 0", "left 1"]
+        assert await hanging.execute(a_call(loop)) == Success("done")
+    finally:
+        await hanging.all_ended()
+    assert await hanging.call("later") == Success("later")
+
+
+async def test_a_thread_left_behind_gives_its_place_on() -> None:
+    """On both event loops its place is for the next one, and it keeps none of those that other libraries wait for."""
+    hanging = Hanging(threads=1)
+    try:
+        await hanging.leave(2)
+        assert hanging.runs == ["left 0", "left 1"]
+        assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
+    finally:
+        await hanging.all_ended()
+
+
+async def test_so_many_threads_at_a_time() -> None:
+    """Tools beyond the number of threads wait for one; whoever is cancelled in the queue never begins."""
+    hanging = Hanging(threads=2)
+    outcomes: list[Any] = []
+
+    async def run(name: str) -> None:
+        outcomes.append(await hanging.call(name))
+
+    async with anyio.create_task_group() as group:
+        for name in ("a", "b"):
+            group.start_soon(run, name)
+        for _ in range(2):
+            assert await anyio.to_thread.run_sync(hanging.begun.acquire, True, 10)
+        with anyio.move_on_after(0.01) as scope:
+            await run("c")
+        assert scope.cancelled_caught
+        hanging.release.set()
+    assert await hanging.call("d") == Success("d")
+    assert (sorted(hanging.runs), hanging.execute.left_behind) == (["a", "b", "d"], 0)
+
+
+async def test_too_many_were_left_while_it_waited_for_a_thread() -> None:
+    """A call that got its place only because a hanging one was given up is refused too."""
+    hanging = Hanging(threads=1, may_leave=1)
+    outcomes: list[Any] = []
+
+    async def run() -> None:
+        outcomes.append(await hanging.call("queued"))
+
+    try:
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as scope:
+
+                def give_up() -> None:
+                    group.start_soon(run)
+                    group.start_soon(soon)
+
+                async def soon() -> None:
+                    for _ in range(10):  # until the other one stands in the queue
+                        await anyio.lowlevel.checkpoint()
+                    scope.cancel()
+
+                hanging.expire = give_up
+                await hanging.call("left")
+        assert outcomes == [BUSY]
+        assert hanging.runs == ["left"]
+    finally:
+        await hanging.all_ended()
+
+
+async def test_what_was_called_off_before_it_began_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that comes to a body for which nobody waits any more lets it be."""
+    hanging = Hanging()
+    dispatched: list[Any] = []
+
+    async def slow_to_begin(function: Any, *args: Any, **_options: Any) -> None:
+        dispatched.append(functools.partial(function, *args))
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr("pipeline.threads.run_sync", slow_to_begin)
+    with anyio.CancelScope() as scope:
+        await hanging.call()
+    with pytest.raises(TooLateError):
+        dispatched[0]()
+    assert (hanging.runs, hanging.execute.left_behind) == ([], 0)
+
+
+def test_one_execute_for_several_event_loops() -> None:
+    """A pipeline may be used from one event loop after another, and from several threads at once."""
+    execute = Execute(threads=2)
+
+    def run(backend: str) -> None:
+        call = a_call(a_tool(fn=threading.get_ident))
+        assert isinstance(anyio.run(execute, call, backend=backend), Success)
+
+    for backend in ("asyncio", "trio", "asyncio"):
+        run(backend)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(run, backend) for backend in ("asyncio", "trio") * 4]:
+            done.result(10)
+
+
+@pytest.mark.parametrize("options", [{"threads": 0}, {"may_leave": 0}, {"threads": 1.5}], ids=repr)
+def test_senseless_numbers_of_threads_are_refused(options: Any) -> None:
+    """Fewer than one thread, or half a one, is a set-up error."""
+    with pytest.raises(SetupError, match="at least one thread"):
+        Execute(**options)

@@ -212,7 +212,7 @@ EVERY = [
 @pytest.mark.parametrize("made", EVERY)
 @pytest.mark.parametrize(("sent", "told"), [pytest.param(*row, id=name) for name, row in MALFORMED.items()])
 def test_what_is_no_json_object_is_malformed(
-    made: Tool[..., Any], sent: object, told: tuple[str, tuple[int, int] | None, bool]
+    made: Tool[..., Any], sent: object, told: tuple[Any, tuple[int, int] | None, bool]
 ) -> None:
     """Broken text says where it breaks, and whether it was cut off; all tools tell it alike."""
     assert made.parse(sent) == MalformedCall(*told)

@@ -139,7 +139,7 @@ LIMITS: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in LIMITS.items()])
-def test_limits_are_told_alike_by_both_validators(hint: Any, sent: Any, told: tuple[str, str, str]) -> None:
+def test_limits_are_told_alike_by_both_validators(hint: Any, sent: Any, told: tuple[str, Any, str]) -> None:
     """A function's limit and the same limit in a raw schema are broken with the same words."""
     of_function = taking(hint)
     assert problem(of_function, sent) == Problem("x", *told)

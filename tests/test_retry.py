@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import anyio
+import anyio.from_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import Retry, standard
+from middlewares import Classify, Retry, standard
 from pipeline import (
     Call,
+    CallReport,
     Crashed,
     Denied,
     Effect,
     ExecutionFailed,
     Outcome,
     OutcomeUnknown,
+    Pipeline,
+    SetupError,
     TimedOut,
     ToolError,
     ToolRegistry,
     Transient,
     Unavailable,
 )
+from pipeline.budget import Budget
 from pipeline.errors import Landed
+from pipeline.planner import Policy
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -40,10 +49,6 @@ class Waits:
 
 EFFECTS: list[Effect] = ["read", "idempotent", "keyed", "mutating"]
 LANDED: list[Landed] = ["no", "maybe", "yes"]
-
-
-def a_tool_of(effect: Effect) -> object:
-    return a_tool(effect=effect, context=effect == "keyed")
 
 
 @pytest.mark.parametrize("landed", LANDED)
@@ -89,25 +94,14 @@ async def test_attempts_counts_the_first_one(attempts: int, failures: int) -> No
     assert [call.attempt for call in inside.calls] == list(range(1, len(inside.calls) + 1))
 
 
-@given(st.floats(0, 10), st.floats(0, 60), st.lists(st.floats(0, 1, exclude_max=True), min_size=6, max_size=6))
+@given(st.floats(0, 10), st.floats(0, 60), st.lists(st.floats(0, 1, exclude_max=True), min_size=7, max_size=7))
 async def test_waits_are_full_jitter(first_delay: float, max_delay: float, rolls: list[float]) -> None:
     """Each wait is the dice times a delay that doubles up to a limit."""
     waits = Waits()
     dice = iter(rolls)
     retry = Retry(7, first_delay, max_delay=max_delay, dice=lambda: next(dice), sleep=waits)
     await retry(a_call(), script(*[Failure(Transient())] * 7))
-    assert waits.seconds == [min(max_delay, first_delay * 2**n) * roll for n, roll in enumerate(rolls)]
-
-
-@pytest.mark.parametrize(
-    ("retry_after", "waits"), [(None, [0.05]), (0.0, [0.05]), (2.0, [2.0]), (30.0, [30.0]), (31.0, [])]
-)
-async def test_retry_after_is_the_least_that_is_waited(retry_after: float | None, waits: list[float]) -> None:
-    """A wait is at least what the service asked for; one that is too long is not begun."""
-    slept = Waits()
-    retry = Retry(2, dice=lambda: 0.5, sleep=slept)
-    await retry(a_call(), script(*[Failure(Transient(None, retry_after))] * 2))
-    assert slept.seconds == waits
+    assert waits.seconds == [min(max_delay, first_delay * 2**n) * roll for n, roll in enumerate(rolls[:-1])]
 
 
 async def test_no_wait_ends_past_the_deadline() -> None:
@@ -139,3 +133,185 @@ async def test_every_decision_has_its_reason(effect: Effect, error: TimedOut | T
     assert report.decisions[1:] == (
         [] if reason.startswith("not") else [(2, None, "not repeated: that was attempt 2 of 2")]
     )
+
+
+@pytest.mark.parametrize(
+    ("header", "waited", "told"),
+    [
+        ("7", [7.0], None),
+        ("0", [0.05], None),
+        ("30", [30.0], None),
+        ("31", [], 31.0),
+        ("Sun, 09 Sep 2001 01:46:50 GMT", [10.0], None),
+        ("Sun, 09 Sep 2001 01:47:40 GMT", [], 60.0),
+        ("Sun, 09 Sep 2001 01:40:00 GMT", [0.05], None),
+        ("whenever", [0.05], None),
+    ],
+)
+async def test_a_retry_after_header_is_obeyed(header: str, waited: list[float], told: float | None) -> None:
+    """In seconds or as a date; where it is longer than the cap it is passed on instead, for whoever asks again."""
+    answers = iter([503])
+
+    async def ask() -> str:
+        for status in answers:
+            response = SimpleNamespace(status_code=status, headers={"Retry-After": header})
+            exc: Any = OSError()
+            exc.response = response
+            raise exc
+        return "done"
+
+    tools, slept = ToolRegistry(), Waits()
+    tools.register(a_tool(fn=ask))
+    pipeline = standard(tools).replace("classify", Classify(clock=lambda: 1_000_000_000.0))
+    outcome = await pipeline.replace("retry", Retry(dice=lambda: 0.5, sleep=slept)).call("probe")
+    assert slept.seconds == waited
+    if told is None:
+        assert outcome == Success("done")
+    else:
+        assert isinstance(outcome, Failure)
+        error: ToolError = outcome.failure()
+        assert isinstance(error, Transient)
+        assert error.retry_after == told
+
+
+POLICIES: list[tuple[str, TimedOut | Transient, int]] = [
+    ("probe", Transient(), 3),
+    ("probe", TimedOut(), 3),
+    ("search", Transient(), 5),
+    ("search", TimedOut(), 1),
+    ("pay", Transient(landed="no"), 1),
+]
+
+
+@pytest.mark.parametrize(("name", "error", "attempts"), POLICIES, ids=[f"{row[0]}, {row[1].kind}" for row in POLICIES])
+async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient, attempts: int) -> None:
+    """A tool may have a policy of its own, by its name: attempts, delays, and the kinds that are repeated."""
+    slept, inside = Waits(), script(*[Failure(error)] * attempts)
+    policies: dict[str, Policy] = {
+        "search": Policy(attempts=5, first_delay=1.0, kinds={"transient"}),
+        "pay": {"attempts": 1},
+    }
+    await Retry(3, tools=policies, dice=lambda: 0.5, sleep=slept)(a_call(a_tool(name)), inside)
+    assert len(inside.calls) == attempts
+    assert slept.seconds == [(0.5 if name == "search" else 0.05) * 2**n for n in range(attempts - 1)]
+
+
+def test_senseless_policies_are_refused() -> None:
+    """A policy that makes no sense is a set-up error; nothing but timeout and transient can be repeated."""
+    wrong: Any = {"internal"}
+    for options in ({"kinds": wrong}, {"tools": {"pay": {"kinds": wrong}}}, {"tools": {"pay": {"atempts": 1}}}):
+        with pytest.raises(SetupError):
+            Retry(**cast("Any", options))
+
+
+async def always_failing(_call: Any) -> Outcome:
+    return Failure(Transient())
+
+
+async def test_the_budget_is_of_all_calls_together() -> None:
+    """With the budget spent a failure is given back at once, and once time has passed there are retries again."""
+    now, slept = [0.0], Waits()
+    retry = Retry(budget=Budget(5, 1, clock=lambda: now[0]), sleep=slept)
+    for _ in range(10):
+        assert await retry(a_call(), always_failing) == Failure(Transient())
+    assert len(slept.seconds) == 5
+    now[0] = 1.5
+    await retry(a_call(), always_failing)
+    assert len(slept.seconds) == 6
+
+
+@pytest.mark.parametrize("answer", [Success("done"), Failure(ExecutionFailed("no"))], ids=str)
+async def test_a_retry_that_is_answered_costs_nothing(answer: Outcome) -> None:
+    """However many calls succeed the second time, the budget lasts: it is there for a backend that is down."""
+    retry = Retry(budget=Budget(1, 0), sleep=Waits())
+    for _ in range(5):
+        assert await retry(a_call(), script(Failure(Transient()), answer)) == answer
+
+
+async def test_without_a_budget_all_may_be_repeated() -> None:
+    """`budget=None` is no limit."""
+    slept = Waits()
+    retry = Retry(1001, budget=None, sleep=slept)
+    await retry(a_call(), always_failing)
+    assert len(slept.seconds) == 1000
+
+
+async def test_the_default_budget_is_enough_for_a_crowd() -> None:
+    """Fifty calls that all fail have their two retries each."""
+    slept = Waits()
+    retry = Retry(sleep=slept)
+    for _ in range(50):
+        await retry(a_call(), always_failing)
+    assert len(slept.seconds) == 100
+
+
+class Layers:
+    """A tool that asks another pipeline, whose own tool is never reached."""
+
+    def __init__(self, *, threaded: bool = False) -> None:
+        self.inner_runs: list[int] = []  # by attempt of the outer one
+        self.reports: list[CallReport] = []
+        self.slept = Waits()
+        self.inner = self._pipeline(self.fail)
+        self.outer = self._pipeline(self.ask_in_thread if threaded else self.ask)
+
+    def _pipeline(self, fn: Any) -> Pipeline:
+        tools = ToolRegistry()
+        tools.register(a_tool(fn=fn))
+        return standard(tools).replace("retry", Retry(sleep=self.slept))
+
+    async def fail(self) -> None:
+        self.inner_runs[-1] += 1
+        raise ConnectionError
+
+    async def ask(self) -> None:
+        self.inner_runs.append(0)
+        self.reports.append(await self.inner.report(Call("probe")))
+        raise ConnectionError
+
+    def ask_in_thread(self) -> None:
+        anyio.from_thread.run(self.ask)
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_one_owner_of_retries(threaded: bool) -> None:
+    """Once an outer pipeline repeats, the ones inside do not: three layers of three attempts would make 27."""
+    layers = Layers(threaded=threaded)
+    await layers.outer.call("probe")
+    assert layers.inner_runs == [3, 1, 1]
+    assert [report.decisions[-1].reason for report in layers.reports] == [
+        "not repeated: that was attempt 3 of 3",
+        *["not repeated: an outer pipeline retries"] * 2,
+    ]
+
+
+async def test_an_owner_is_of_its_own_tree_and_time() -> None:
+    """Neither another call at the same time is owned, nor what a repeated attempt left running once that is over."""
+    layers, slept = Layers(), Waits()
+    begun, answer, over = anyio.Event(), anyio.Event(), anyio.Event()
+    layers.inner_runs = [0]
+
+    async def later() -> None:
+        await over.wait()
+        layers.reports.append(await layers.inner.report(Call("probe")))
+
+    async with anyio.create_task_group() as group:
+
+        async def second_attempt(_call: Any) -> Outcome:
+            group.start_soon(later)
+            begun.set()
+            await answer.wait()
+            return Success("done")
+
+        async def first_then_second(call: Any) -> Outcome:
+            return Failure(Transient()) if call.attempt == 1 else await second_attempt(call)
+
+        async def run() -> None:
+            await Retry(sleep=slept)(a_call(), first_then_second)
+            over.set()
+
+        group.start_soon(run)
+        await begun.wait()
+        layers.reports.append(await layers.inner.report(Call("probe")))
+        answer.set()
+    assert [len(report.attempts) for report in layers.reports] == [3, 3]

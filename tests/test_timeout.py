@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Retry, Timeout, standard
+from middlewares import Execute, Retry, Timeout, standard
 from pipeline import (
     Call,
     Effect,
     Outcome,
     OutcomeUnknown,
+    SetupError,
     TimedOut,
     ToolContext,
     ToolFailed,
@@ -237,3 +240,109 @@ async def test_an_attempt_tells_whether_it_landed(error: Exception | None, lande
 
     report = await standard(registry(act), attempts=1).report(Call("probe"))
     assert [attempt.landed for attempt in report.attempts] == [landed]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+async def test_a_limit_of_a_tools_own(traced: bool) -> None:
+    """`tools=` says by name what another tool's limit is; None is none, and then there is no deadline at all."""
+    seen: dict[str, float | None] = {}
+
+    async def look(context: ToolContext) -> None:
+        seen[context.call_id] = context.deadline
+
+    tools = ToolRegistry()
+    for name in ("usual", "slow", "endless"):
+        tools.register(a_tool(name, fn=look, context=True))
+    limits = Timeout(60, tools={"slow": 600, "endless": None})
+    pipeline = standard(tools, timeout=1).replace("timeout", limits)
+    pipeline = pipeline if traced else pipeline.without("trace")
+    now = time.monotonic()
+    for name in tools.tools:
+        await pipeline.call(name, id=name)
+    assert seen["endless"] is None
+    assert [round((seen[name] or 0) - now, -1) for name in ("usual", "slow")] == [60, 600]
+
+
+@pytest.mark.parametrize(
+    "limit", [Timeout(None), Timeout(60, tools={"probe": None}), Timeout(None, tools={"other": 60})], ids=repr
+)
+def test_no_limit_costs_no_scope(limit: Timeout) -> None:
+    """Where there is none the inside is called as if there were no stage: what comes back is the inside's own."""
+    inside: Any = object()
+    asked: list[Any] = []
+
+    def call_next(call: Any) -> Any:
+        asked.append(call)
+        return inside
+
+    call = a_call()
+    assert limit(call, call_next) is inside
+    assert asked == [call]
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), "60"], ids=repr)
+def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
+    """A limit that leaves no time, or is no number, is a set-up error, also that of one tool."""
+    with pytest.raises(SetupError, match="more than zero seconds"):
+        Timeout(limit)
+    with pytest.raises(SetupError, match="more than zero seconds"):
+        Timeout(60, tools={"probe": limit})
+
+
+@pytest.mark.parametrize(
+    ("whole", "each", "name", "after"), [(SOON, 60, "whole", SOON), (60, SOON, "timeout", SOON)], ids=["whole", "each"]
+)
+async def test_the_name_tells_which_limit_it_was(whole: float, each: float, name: str, after: float) -> None:
+    """Of a limit for the whole call and one for an attempt, the report says by name whose time was up."""
+    pipeline = standard(registry(anyio.sleep_forever), timeout=each, attempts=1)
+    report = await pipeline.before("retry", Timeout(whole), name="whole").report(Call("probe"))
+    assert report.outcome == Failure(TimedOut(after))
+    assert {stage.name for stage in report.stages if stage.verdict == "timeout"} == {name}
+
+
+async def test_the_whole_limit_holds_over_all_attempts() -> None:
+    """Outside of Retry a limit is that of all attempts and waits: one that is too long is not begun."""
+    pipeline = standard(registry(script_of_failures())).replace("retry", Retry(3, 20, dice=lambda: 0.99))
+    report = await pipeline.before("retry", Timeout(10)).report(Call("probe"))
+    assert [decision.reason for decision in report.decisions] == ["not repeated: the deadline comes first"]
+
+
+async def test_a_tool_that_holds_cancellation_off_is_waited_for() -> None:
+    """It runs in the caller's own task, so nobody could go on without it; what it answers, late, is the answer."""
+
+    async def shielded() -> str:
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(SOON * 1.5)
+        return "late"
+
+    assert await standard(registry(shielded), timeout=SOON, attempts=1).call("probe") == Success("late")
+
+
+async def test_cut_off_while_it_waits_for_a_thread() -> None:
+    """A tool that got no thread in time did not begin: it is repeated, be it mutating, and runs once in the end."""
+    runs: list[int] = []
+    release, begun, tools = threading.Event(), anyio.Event(), registry(lambda: runs.append(1), "mutating")
+
+    def hold() -> None:
+        anyio.from_thread.run_sync(begun.set)
+        release.wait(10)
+
+    async def let_go(_seconds: float) -> None:
+        release.set()
+        await held.wait()
+
+    tools.register(a_tool("hold", fn=hold))
+    held = anyio.Event()
+    pipeline = standard(tools).replace("execute", Execute(threads=1)).replace("retry", Retry(2, sleep=let_go))
+
+    async def occupy() -> None:
+        await pipeline.call("hold")
+        held.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(occupy)
+        await begun.wait()
+        report = await pipeline.after("retry", Timeout(SOON)).report(Call("probe"))
+        assert report.outcome == Success(None)
+        assert [(attempt.verdict, attempt.landed) for attempt in report.attempts] == [("timeout", "no"), (None, "yes")]
+        assert runs == [1]

@@ -1,0 +1,85 @@
+"""The retry budget: how much there is, and that it is never more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import SetupError
+from pipeline.budget import Budget
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_it_begins_full_and_refills_with_time() -> None:
+    """There are `burst` at first, each retry takes one, and `per_second` come back, to no more than `burst`."""
+    clock = Clock()
+    budget = Budget(3, 2, clock=clock)
+    assert budget.left == 3
+    for _ in range(3):
+        budget.take()
+    assert budget.left == 0
+    clock.now += 0.75
+    assert budget.left == 1.5
+    clock.now += 3600
+    assert budget.left == 3
+
+
+def test_what_was_answered_is_given_back() -> None:
+    """A retry that helped costs nothing, and a full budget does not run over."""
+    budget = Budget(2, 0, clock=Clock())
+    budget.take()
+    budget.give_back()
+    assert budget.left == 2
+    budget.give_back()
+    assert budget.left == 2
+
+
+def test_a_clock_that_goes_back_takes_nothing() -> None:
+    """Time that runs backwards neither takes tokens nor counts twice."""
+    clock = Clock()
+    budget = Budget(5, 1, clock=clock)
+    budget.take()
+    clock.now -= 50
+    assert budget.left == 4
+    clock.now += 1
+    assert budget.left == 5
+
+
+@given(
+    st.integers(0, 10),
+    st.floats(0, 10),
+    st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.booleans()), max_size=60),
+)
+def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[float, bool, bool]]) -> None:
+    """In any stretch of time no more retries go unanswered than `burst` and what has come back since."""
+    clock = Clock()
+    budget = Budget(burst, per_second, clock=clock)
+    began, unanswered = clock.now, 0
+    for pause, wanted, answered in turns:
+        clock.now += pause
+        if wanted and budget.left >= 1:
+            budget.take()
+            unanswered += not answered
+            if answered:
+                budget.give_back()
+        assert 0 <= budget.left <= burst
+        assert unanswered <= burst + per_second * (clock.now - began) + 1e-6
+
+
+@pytest.mark.parametrize("given", [(-1, 1), (1, -1), (float("nan"), 1), (1, float("inf")), ("many", 1)], ids=str)
+def test_senseless_budgets_are_refused(given: tuple[Any, Any]) -> None:
+    """Fewer than no tokens, and endlessly many, are set-up errors: no limit at all is `budget=None`."""
+    with pytest.raises(SetupError):
+        Budget(*given)

@@ -1,0 +1,207 @@
+"""The planner of retries: its rulings one by one, and what holds whatever the facts."""
+
+from __future__ import annotations
+
+from math import inf, isnan, nan
+from typing import Any, cast
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import Effect, SetupError, TimedOut, Transient
+from pipeline.errors import Landed
+from pipeline.planner import KINDS, Kind, Plan, Policy, Rules, plan
+
+EFFECTS: tuple[Effect, ...] = ("read", "idempotent", "keyed", "mutating")
+LANDED: tuple[Landed, ...] = ("no", "maybe", "yes")
+
+
+UNKNOWN, USUAL = Transient(), Rules()
+
+
+@attrs.frozen
+class Facts:
+    """What is known after a failed attempt, here one that is repeated; see `plan`."""
+
+    error: TimedOut | Transient = UNKNOWN
+    effect: Effect = "read"
+    attempt: int = 1
+    rules: Rules = USUAL
+    dice: float = 0.5
+    remaining: float = inf
+    tokens: float = inf
+    owned: bool = False
+
+
+DELAYS = st.floats(0, 100)
+RULES = st.builds(Rules, st.integers(1, 9), DELAYS, DELAYS, st.sampled_from((KINDS, KINDS, KINDS[:1], KINDS[1:], ())))
+ERRORS = st.builds(TimedOut, st.none(), st.booleans(), st.sampled_from(LANDED)) | st.builds(
+    Transient, st.none(), st.none() | st.floats(0, 100) | st.floats(), st.sampled_from(LANDED)
+)
+ANY = st.builds(  # with more of what is usual than there would be: one in eight is repeated
+    Facts,
+    ERRORS,
+    st.sampled_from(EFFECTS),
+    st.integers(1, 2) | st.integers(1, 9),
+    st.just(Rules(9, max_delay=100)) | RULES,
+    st.floats(0, 1, exclude_max=True),
+    st.just(inf) | st.floats(10, 200) | st.floats(-10, 10),
+    st.just(inf) | st.floats(1, 5) | st.floats(-5, 1),
+    st.sampled_from((False, False, False, True)),
+)
+
+
+def planned(facts: Facts) -> Plan:
+    return plan(**attrs.asdict(facts, recurse=False))
+
+
+def repeated(facts: Facts) -> bool:
+    return planned(facts).wait is not None
+
+
+RULINGS: dict[str, tuple[Facts, float | None]] = {
+    "transient, and the tool is read": (Facts(), 0.05),
+    "timeout, and the tool is idempotent": (Facts(TimedOut(1.0), "idempotent", 2), 0.1),
+    "timeout, and the tool is keyed": (Facts(TimedOut(1.0, still_running=True), "keyed"), 0.05),
+    "transient, and it did not land": (Facts(Transient(landed="no"), "mutating"), 0.05),
+    "transient, and the tool is keyed": (Facts(Transient(None, 7.0), "keyed", remaining=7.1), 7.0),
+    "not repeated: a mutating call that may have landed": (Facts(effect="mutating"), None),
+    "not repeated: the first one is still running": (Facts(TimedOut(1.0, still_running=True), "idempotent"), None),
+    "not repeated: the policy repeats no timeout": (Facts(TimedOut(), rules=Rules(kinds=["transient"])), None),
+    "not repeated: an outer pipeline retries": (Facts(owned=True), None),
+    "not repeated: that was attempt 3 of 3": (Facts(attempt=3), None),
+    "not repeated: the wait asked for is too long": (Facts(Transient(None, 30.1)), None),
+    "not repeated: the deadline comes first": (Facts(Transient(None, 7.0), remaining=7.0), None),
+    "not repeated: the retry budget is spent": (Facts(tokens=0.9), None),
+}
+
+
+@pytest.mark.parametrize(("reason", "facts", "wait"), [pytest.param(key, *row, id=key) for key, row in RULINGS.items()])
+def test_the_rulings(reason: str, facts: Facts, wait: float | None) -> None:
+    """Each ruling has its reason."""
+    assert planned(facts) == Plan(wait, reason)
+
+
+ORDER: list[tuple[str, dict[str, Any]]] = [
+    ("a mutating call that may have landed", {"effect": "mutating"}),
+    ("the first one is still running", {"error": TimedOut(1.0, still_running=True), "effect": "idempotent"}),
+    ("the policy repeats no timeout", {"error": TimedOut(), "rules": Rules(1, 40.0, 30.0, [])}),
+    ("an outer pipeline retries", {"owned": True}),
+    ("that was attempt 1 of 1", {"rules": Rules(1)}),
+    ("the wait asked for is too long", {"error": Transient(None, 31.0)}),
+    ("the deadline comes first", {"remaining": 0.01}),
+    ("the retry budget is spent", {"tokens": 0.0}),
+]
+
+
+@pytest.mark.parametrize("place", range(len(ORDER)), ids=[reason for reason, _ in ORDER])
+def test_the_first_ruling_that_applies_is_told(place: int) -> None:
+    """Of several rulings the reason is that of the first: safety before policy, and policy before circumstances."""
+    facts: dict[str, Any] = {}
+    for _, fact in reversed(ORDER[place:]):
+        facts |= fact
+    assert planned(Facts(**facts)).reason == f"not repeated: {ORDER[place][0]}"
+
+
+@given(ANY)
+def test_the_answer_is_in_the_reason(facts: Facts) -> None:
+    """The reason says "not repeated" exactly where there is no further attempt, and the same facts plan the same."""
+    decided = planned(facts)
+    assert (decided.wait is None) == decided.reason.startswith("not repeated: ")
+    assert decided == planned(facts)
+
+
+@given(ANY)
+def test_what_may_have_landed_is_not_repeated(facts: Facts) -> None:
+    """A mutating call is repeated only where it did not land, whatever else is so."""
+    assert facts.effect != "mutating" or facts.error.landed == "no" or not repeated(facts)
+
+
+@given(ANY)
+def test_nothing_runs_beside_itself_that_must_not(facts: Facts) -> None:
+    """While a thread of the first one runs on, only read and keyed tools are called again."""
+    running = getattr(facts.error, "still_running", False)
+    assert facts.effect in ("read", "keyed") or not running or not repeated(facts)
+
+
+@given(ANY)
+def test_a_wait_keeps_all_its_limits(facts: Facts) -> None:
+    """It is finite, ends before the deadline, is not above the cap, and not below what the service asked for."""
+    wait, asked = planned(facts).wait, getattr(facts.error, "retry_after", None)
+    if wait is not None:
+        assert 0 <= wait <= facts.rules.max_delay < inf
+        assert wait < facts.remaining
+        assert asked is None or isnan(asked) or wait >= asked
+
+
+@given(ANY)
+def test_no_repetition_without_leave(facts: Facts) -> None:
+    """It takes an attempt that is left, a whole token, a kind that the policy repeats, and no other owner."""
+    if repeated(facts):
+        assert facts.attempt < facts.rules.attempts
+        assert facts.tokens >= 1
+        assert facts.error.kind in facts.rules.kinds
+        assert not facts.owned
+
+
+@given(ANY, ANY)
+def test_better_circumstances_never_stop_a_repetition(facts: Facts, other: Facts) -> None:
+    """More time, tokens and attempts, or a tool that only reads, never turn a yes into a no."""
+    if repeated(facts):
+        better = {key: max(getattr(facts, key), getattr(other, key)) for key in ("remaining", "tokens")}
+        attempt = min(facts.attempt, other.attempt)
+        assert repeated(attrs.evolve(facts, effect="read", attempt=attempt, **better))
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
+def test_waits_grow_to_the_cap(attempt: int, dice: float) -> None:
+    """The wait is the dice times a delay that doubles up to the cap, however many attempts there were."""
+    wait = planned(Facts(attempt=attempt, dice=dice, rules=Rules(10**7, 0.5, 16.0))).wait
+    assert wait == dice * (0.5 * 2 ** (attempt - 1) if attempt < 6 else 16.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait"), [(None, 0.05), (0.0, 0.05), (-3.0, 0.05), (nan, 0.05), (2.0, 2.0), (30.0, 30.0), (inf, None)]
+)
+def test_what_a_service_may_ask_for(asked: float | None, wait: float | None) -> None:
+    """What is asked for is obeyed up to the cap; what is no time is no hint."""
+    assert planned(Facts(Transient(None, asked))).wait == wait
+
+
+SENSELESS: dict[str, dict[str, Any]] = {
+    "no attempt": {"attempts": 0},
+    "half an attempt": {"attempts": 1.5},
+    "a delay below zero": {"first_delay": -0.1},
+    "a delay that is none": {"first_delay": nan},
+    "a delay without end": {"max_delay": inf},
+    "a delay in words": {"max_delay": "30"},
+    "a kind that never passes": {"kinds": ["internal"]},
+    "kinds that are text": {"kinds": "timeout"},
+}
+
+
+@pytest.mark.parametrize("options", SENSELESS.values(), ids=SENSELESS)
+def test_senseless_rules_are_refused(options: dict[str, Any]) -> None:
+    """Rules that make no sense are a set-up error, also where one tool's policy makes them so."""
+    with pytest.raises(SetupError):
+        Rules(**options)
+    with pytest.raises(SetupError):
+        Rules().but("probe", cast("Any", options))
+
+
+def test_a_policy_changes_what_it_names() -> None:
+    """What a tool's policy leaves out is as for all."""
+    kinds: list[Kind] = ["transient"]
+    rules = Rules(4, 0.5, 8.0)
+    assert rules.but("probe", {}) == rules
+    assert rules.but("probe", Policy(attempts=9)) == Rules(9, 0.5, 8.0)
+    assert rules.but("probe", {"first_delay": 0.0, "max_delay": 1.0, "kinds": kinds}) == Rules(4, 0.0, 1.0, kinds)
+
+
+@pytest.mark.parametrize("policy", [{"atempts": 3}, {"attempts": 3, 1: 2}, 3, None], ids=repr)
+def test_what_is_no_policy_is_refused(policy: Any) -> None:
+    """A policy with a name that there is not, or that is none at all, is a set-up error that names the tool."""
+    with pytest.raises(SetupError, match="'probe'"):
+        Rules().but("probe", policy)
