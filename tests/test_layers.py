@@ -102,7 +102,7 @@ def test_no_stage_imports_another(path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["pipeline", "middlewares"])
 def test_the_library_uses_the_tracing_api_only(package: str) -> None:
-    """No module but the command line and providers imports the OpenTelemetry SDK, and none a private name of OpenTelemetry."""
+    """Nothing but the command line and providers imports the OpenTelemetry SDK, and nothing a private name of it."""
     for path in (ROOT / package).rglob("*.py"):
         names = {name for name in names_imported(path) if name.startswith("opentelemetry")}
         assert not any(part.startswith("_") for name in names for part in name.split(".")), path
