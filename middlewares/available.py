@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import attrs
 from returns.result import Failure
@@ -15,6 +15,8 @@ R = TypeVar("R", bound=ResolvedCall)
 @attrs.frozen
 class Available:
     """Asks the registry's gate, as ``definitions()`` and the suggestions do."""
+
+    why: ClassVar[str] = "before validate: nobody should mend arguments for a closed tool"
 
     registry: ToolRegistry
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 import attrs
 from returns.result import Failure
@@ -39,6 +39,12 @@ _LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, R
 @attrs.frozen
 class Classify:
     """Reads what Execute caught, by the table of exceptions; everything it has no word for stays a crash."""
+
+    why: ClassVar[str] = "inside of retry, which reads its verdict"
+    inside_of: ClassVar[Mapping[str, str]] = {
+        "retry": "Retry repeats by the kind that Classify finds, and would see nothing but crashes",
+        "circuit_breaker": "CircuitBreaker counts by the kind that Classify finds, and would see nothing but crashes",
+    }
 
     clock: Callable[[], float] = attrs.field(default=time.time, repr=False)  # for a Retry-After that is a date
 

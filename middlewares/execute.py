@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from inspect import isawaitable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import anyio
 import attrs
@@ -26,6 +26,8 @@ class Execute:
     may be, the tools that want one are refused, as ``Unavailable(tool, "busy")``, until one of them ends. Processes can
     be stopped: for a tool that hangs for good a thread is the wrong place.
     """
+
+    why: ClassVar[str] = "the end: the tool itself"
 
     threads: int = attrs.field(default=40, kw_only=True)  # at a time, in each event loop
     may_leave: int = attrs.field(default=40, kw_only=True)  # in all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from returns.result import Failure
 
@@ -27,6 +27,8 @@ class Resolve:
     ``canonical_names=True`` also takes a name that differs in case, separators or server prefix only, if it is the
     only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
     """
+
+    why: ClassVar[str] = "first of the checks: what follows wants to know the tool"
 
     def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False) -> None:
         self.registry = registry

@@ -6,6 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
 from math import inf
+from typing import ClassVar
 
 import anyio
 import attrs
@@ -42,6 +43,12 @@ class Retry:
     Every attempt is given the same arguments: a tool that changes a list or an object that it was given has changed
     it for its next attempt.
     """
+
+    why: ClassVar[str] = "inside of the checks: a bad name never gets better"
+    inside_of: ClassVar[Mapping[str, str]] = {
+        "cache": "an answer from the cache is no attempt, and a failure is not stored",
+        "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
+    }
 
     repeats = True  # what it repeats is an attempt: the composer gives each one its span
     attempts: int = 3  # in all, the first one included

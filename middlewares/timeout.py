@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
 
@@ -20,6 +20,8 @@ class Timeout:
     ``tools`` says by a tool's name what its limit is; None, there or here: it has none, and no scope is opened.
     An async tool that holds cancellation off is waited for, since it runs in the caller's own task.
     """
+
+    why: ClassVar[str] = "so many seconds for all that stands inside of it; inside of retry, for each attempt"
 
     seconds: float | None
     tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from opentelemetry import trace
 from opentelemetry.context import Context, get_current
@@ -38,6 +38,8 @@ class Trace:
     ``content`` records arguments and results, which may be anybody's secrets; None: as the environment variable
     ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says (``true``, ``SPAN_ONLY``, ``SPAN_AND_EVENT``).
     """
+
+    why: ClassVar[str] = "outermost: a refusal is part of the story too"
 
     def __init__(
         self,

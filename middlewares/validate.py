@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure
@@ -26,6 +26,8 @@ class Validate:
     What fails is repaired by the rules of ``repair`` where the value that was meant is in what was sent; ``()`` refuses
     it all. Each repair is in ``call.repairs``.
     """
+
+    why: ClassVar[str] = "last of the checks: from here on params are what the tool asked for"
 
     repair: tuple[Rule, ...] = RULES
     _rules: frozenset[str] = attrs.field(init=False, repr=False, eq=False)

@@ -3,6 +3,7 @@
 from returns.result import Failure, Success
 
 from .batch import gather
+from .budget import Budget
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
 from .compose import Pipeline, Stack, start
 from .context import Progress
@@ -29,6 +30,7 @@ from .errors import (
     UnknownTool,
 )
 from .messages import ToolCallError, raise_for_error, say, tell
+from .planner import Policy
 from .private import RemoteCause
 from .public import PublicText, approved
 from .registry import ToolRegistry
@@ -38,6 +40,7 @@ from .tool import Effect, Tool, ToolContext, ToolFailed, tool
 
 __all__ = [
     "Attempt",
+    "Budget",
     "Call",
     "CallReport",
     "Check",
@@ -58,6 +61,7 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Pipeline",
+    "Policy",
     "Problem",
     "Progress",
     "PublicText",

@@ -42,3 +42,12 @@ def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
         raise SetupError(f"{function!r} has no signature that could be read: wrap it in a function") from exc
     filled = bound(function)
     return [parameter for name, parameter in signature.parameters.items() if name not in filled]
+
+
+def named(function: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as a model gives them, by name, past the first ``skip`` parameters. Raises TypeError for too many."""
+    if not args:
+        return dict(kwargs)
+    found = inspect.signature(function).bind_partial(*[None] * skip, *args, **kwargs)
+    names = list(found.signature.parameters)[skip : skip + len(args)]
+    return dict(kwargs) | {name: found.arguments[name] for name in names}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from time import perf_counter_ns, time_ns
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
@@ -11,10 +10,12 @@ import attrs
 from returns.result import Failure, Success
 
 from .call import Call, Outcome, ResolvedCall
+from .callables import named
 from .chain import Watch, bare, unless_landed, watched
 from .deadline import within
 from .definition import Tool
 from .errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, Transient
+from .explain import explained
 from .log import log_failure
 from .marker import Marker
 from .registry import ToolRegistry
@@ -84,6 +85,17 @@ class Pipeline(Editable):
         """The names of its stages, outermost first."""
         return tuple(part.name for part in self.parts)
 
+    def tool_of(self, name: object) -> Tool[..., Any] | None:
+        """The tool that has exactly that name in one of its registries, if one has."""
+        found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
+        return next((tool for tool in found if tool is not None), None)
+
+    def explain(self) -> str:
+        """Print the stages, outermost first, each with the reason why it stands where it does; and give that text."""
+        text = explained(self.parts)
+        print(text)  # noqa: T201  # what it is for
+        return text
+
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
 
@@ -113,15 +125,10 @@ class Pipeline(Editable):
         held = (registry.tools.get(tool.name) is tool for registry in self._registries)
         if self._registries and not any(held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
-        arguments: dict[str, Any] = dict(kwargs)
-        if args:
-            context = [None] if tool.context else []
-            try:
-                bound = inspect.signature(tool.fn).bind_partial(*context, *args, **kwargs)
-            except TypeError as exc:
-                raise SetupError(f"{tool.name}: {exc}") from exc
-            names = list(bound.signature.parameters)[len(context) : len(context) + len(args)]
-            arguments |= {name: bound.arguments[name] for name in names}
+        try:
+            arguments = named(tool.fn, int(tool.context), args, kwargs)
+        except TypeError as exc:
+            raise SetupError(f"{tool.name}: {exc}") from exc
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(Call(tool.name, arguments)))
 
     async def report(self, call: Call, /) -> CallReport:

@@ -11,8 +11,7 @@ import attrs
 
 from . import semconv
 from .callables import behind
-from .errors import Details, Landed, SetupError, ToolError
-from .public import approved
+from .errors import SetupError, ToolError
 
 if TYPE_CHECKING:
     from .coerce import Place
@@ -23,47 +22,12 @@ Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
 RunIn: TypeAlias = Literal["loop", "thread"]
 # What becomes of arguments that the schema does not declare: refused, left out with an entry in the ledger, or taken.
 Undeclared: TypeAlias = Literal["reject", "drop_and_tell", "pass"]
+Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or the name by the arguments as sent
 # Reads a failure in what a tool returned; None: it is none. See `pipeline.detect`.
 Detector: TypeAlias = Callable[[object], ToolError | None]
-FailureKind: TypeAlias = Literal[
-    "execution",
-    "not_found",
-    "permission",
-    "configuration",
-    "needs_input",
-    "validation",
-    "unavailable",
-    "timeout",
-    "transient",
-]
 Expected: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class ToolFailed(Exception):  # noqa: N818  # it is what happened, as in "raise ToolFailed"
-    """Raised by a tool: a failure whose text its author approved for the model.
-
-    ``parameter`` names the argument at fault, ``suggestion`` what to do about it, ``retry_after`` is in seconds,
-    ``landed`` says whether the side effect happened (None: not known).
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: FailureKind = "execution",
-        parameter: str | None = None,
-        suggestion: str | None = None,
-        retry_after: float | None = None,
-        landed: bool | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.kind = kind
-        self.details = Details(parameter, None if suggestion is None else approved(suggestion))
-        self.retry_after = retry_after
-        self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
 
 
 def call_attributes(name: str) -> dict[str, str | int]:
@@ -97,6 +61,8 @@ class Tool(Generic[P, T]):
     undeclared: Undeclared | None = None  # None: as the schema says
     detect: Detector | None = attrs.field(default=None, repr=False)  # finds a failure in what fn returned
     polling: bool = False  # asked again and again on purpose: no loop guard counts it
+    resource: Resource | None = None  # what it works on: calls of one reply that change the same keep their order
+    hidden: bool = False  # found by its name, but neither shown nor suggested to a model
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for set-up errors
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     parse: Parse = attrs.field(init=False, repr=False)  # arguments -> params, or what is wrong with them
@@ -133,6 +99,8 @@ class Tool(Generic[P, T]):
         undeclared: Undeclared | None = None,
         detect: Detector | None = None,
         polling: bool = False,
+        resource: Resource | None = None,
+        hidden: bool = False,
     ) -> Tool[..., Any]:
         """A tool described by JSON Schema; ``handler`` is called with keyword arguments.
 
@@ -156,6 +124,8 @@ class Tool(Generic[P, T]):
             undeclared,
             detect,
             polling,
+            resource,
+            hidden,
         )
         from .params import of_schema
 
@@ -208,7 +178,17 @@ class Tool(Generic[P, T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A function that a decorator replaced does not pickle, and whoever reads a report elsewhere wants its facts.
         facts = (self.name, _elsewhere, self.effect, self.description, (), self.aliases, self.run_in, self.context)
-        return Tool, (*facts, self.verify_with, self.schema or {"type": "object"}, None, None, False, self.origin)
+        return Tool, (
+            *facts,
+            self.verify_with,
+            self.schema or {"type": "object"},
+            None,
+            None,
+            False,
+            None,
+            False,
+            self.origin,
+        )
 
 
 def _is_name(name: object) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .definition import Detector, ToolFailed
+from .definition import Detector
 from .errors import (
     Crashed,
     Denied,
@@ -23,6 +23,7 @@ from .errors import (
     TimedOut,
     ToolError,
 )
+from .failed import ToolFailed
 from .public import PublicText, approved
 
 _TEXTS = ("error", "stderr", "message", "detail", "details", "reason")  # the document's order

@@ -88,9 +88,9 @@ class ToolRegistry:
         return self._changes
 
     def callable_names(self) -> list[str]:
-        """The tools that may be called right now, in the order of registration."""
+        """The tools that may be called right now and are not hidden, in the order of registration."""
         closed = self.closed
-        return [name for name in list(self.tools) if name not in closed]
+        return [name for name, tool in list(self.tools.items()) if name not in closed and not tool.hidden]
 
     def definitions(self) -> list[dict[str, Any]]:
         """What a model is offered: ``{"name", "description", "parameters"}`` for each tool that is open now."""

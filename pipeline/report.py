@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from returns.result import Failure, Success
 
 from .coerce import literal
-from .errors import Landed, Repair, ToolError
+from .errors import Landed, Repair, ToolError, Unavailable
 from .schemas import names_at
 
 if TYPE_CHECKING:
@@ -128,6 +128,8 @@ def landed_of(outcome: object) -> Landed:
     if type(outcome) is Success:
         return "yes"
     error = error_of(outcome)
+    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
+        return "no"
     teller = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed knows, and is a cause
     said: Landed = getattr(teller, "landed", "maybe")
     return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import FunctionType, MethodType, UnionType
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
@@ -71,6 +71,17 @@ class Stage:
     def repeats(self) -> bool:
         """Whether it runs its inside again: what it repeats is an attempt."""
         return bool(getattr(self.it, "repeats", False))
+
+    @property
+    def kind(self) -> str:
+        """What it is called if nobody gives it another name: by that stages know each other."""
+        return _name_of(self.it)
+
+    @property
+    def inside_of(self) -> Mapping[str, str]:
+        """The kinds of stage that it must not stand around, with the reason."""
+        told: Mapping[str, str] = getattr(self.it, "inside_of", {})
+        return told
 
     def phases(self) -> tuple[type[Call], type[Call]]:
         """What it takes and what it hands on. Unannotated, or annotated past finding out: any call."""
@@ -158,6 +169,10 @@ def ordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         phase = max(phase, gives, key=_depth)
     if not stages or stages[-1].role != "end" or any(stage.role == "end" for stage in stages[:-1]):
         raise SetupError("a pipeline has one end, and it stands last")
+    for place, stage in enumerate(stages):
+        for inner in stages[place + 1 :]:
+            if (reason := stage.inside_of.get(inner.kind)) is not None:
+                raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}")
     return stages
 
 

@@ -9,9 +9,20 @@ import attrs
 
 from .callables import docstring, parameters
 from .context import ToolContext
-from .definition import Detector, Effect, Expected, RunIn, Tool, ToolFailed, Undeclared, default_run_in, expected
+from .definition import (
+    Detector,
+    Effect,
+    Expected,
+    Resource,
+    RunIn,
+    Tool,
+    Undeclared,
+    default_run_in,
+    expected,
+)
 from .docstrings import description as described
 from .errors import SetupError
+from .failed import ToolFailed
 
 __all__ = ["Effect", "Tool", "ToolContext", "ToolDecorator", "ToolFailed", "tool"]
 
@@ -83,8 +94,9 @@ class ToolDecorator:
     context variables), ``description`` (the docstring up to its sections), ``verify_with`` (the tool that tells
     whether a lost call of this one landed), ``undeclared`` (what becomes of arguments that the function does not
     take: ``reject``, or ``drop_and_tell``), ``detect`` (finds a failure in what it returned, see `pipeline.detect`),
-    ``polling`` (asked again and again on purpose: no loop guard counts it), ``context=True`` (the first parameter is a
-    ToolContext, unseen by the model). Raises SetupError where they contradict each other. The schema is made when it
+    ``polling`` (asked again and again on purpose: no loop guard counts it), ``resource`` (what it works on, see
+    `gather`), ``hidden`` (not shown to a model), ``context=True`` (the first parameter is a ToolContext, unseen by the
+    model). Raises SetupError where they contradict each other. The schema is made when it
     is first wanted.
     """
 
@@ -112,6 +124,8 @@ class ToolDecorator:
         undeclared: Undeclared | None = ...,
         detect: Detector | None = ...,
         polling: bool = ...,
+        resource: Resource | None = ...,
+        hidden: bool = ...,
     ) -> ContextDecorator: ...
     @overload
     def __call__(
@@ -128,6 +142,8 @@ class ToolDecorator:
         undeclared: Undeclared | None = ...,
         detect: Detector | None = ...,
         polling: bool = ...,
+        resource: Resource | None = ...,
+        hidden: bool = ...,
     ) -> Decorator: ...
     def __call__(self, function: Any = None, /, *, context: bool = False, **options: Any) -> Any:
         """Make a tool of the function, or a decorator that does."""
@@ -160,6 +176,8 @@ def _made(
     undeclared: Undeclared | None = None,
     detect: Detector | None = None,
     polling: bool = False,
+    resource: Resource | None = None,
+    hidden: bool = False,
 ) -> Tool[..., Any]:
     if isinstance(function, Tool) or not callable(function):
         raise SetupError(f"a tool is made from a function, not from {function!r}")
@@ -191,5 +209,7 @@ def _made(
         undeclared,
         detect,
         polling,
+        resource,
+        hidden,
     )
     return made

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = [
     {"private", "public", "semconv", "draining"},
     {"errors", "trees"},
-    {"names", "schemas", "callables", "docstrings", "providers", "budget"},
+    {"names", "schemas", "callables", "docstrings", "providers", "budget", "failed"},
     {"problems", "configure"},
     {"coerce"},
     {"repair", "hints"},
@@ -27,6 +27,7 @@ LAYERS = [
     {"report", "deadline"},
     {"log", "conformance"},
     {"stage"},
+    {"explain"},
     {"chain"},
     {"compose"},
     {"batch", "messages"},

@@ -18,7 +18,7 @@ import attrs
 from returns.result import Failure
 
 from ..callables import behind
-from ..definition import Tool, ToolFailed
+from ..definition import Tool
 from ..errors import (
     Denied,
     Details,
@@ -30,6 +30,7 @@ from ..errors import (
     Problem,
     ResourceNotFound,
 )
+from ..failed import ToolFailed
 from ..messages.scrub import flaws
 from ..public import approved
 
