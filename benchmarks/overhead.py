@@ -55,6 +55,11 @@ GROUPS = (
         ),
     ),
     Group(
+        "each further stage while it lets the calls pass, in units of that loop",
+        scenarios.idle,
+        tuple(Row(name, "loops", beyond(name, "seven", "loop"), 0.5, 0.4) for name in scenarios.IDLE),
+    ),
+    Group(
         "somebody listens, in units of bare spans (batch processor, exporter to nowhere)",
         scenarios.watched,
         (

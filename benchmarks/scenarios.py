@@ -19,6 +19,7 @@ from benchmarks.subjects import (
     boom,
     by_hand,
     calls,
+    calls_in_turn,
     calls_of,
     flaky,
     let_pass,
@@ -29,7 +30,7 @@ from benchmarks.subjects import (
 )
 from benchmarks.timing import Batch, Effort, Scenario, Times, rounds
 from benchmarks.tracing import Sink
-from middlewares import standard
+from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Timeout, standard
 from pipeline import Tool, is_failure
 
 SPANS = 7  # of a call that succeeds at once: its own, its attempt's and those of five stages; Retry's is a wait
@@ -74,6 +75,25 @@ def unwatched(effort: Effort) -> list[Times]:
         runs[f"{count} middlewares"] = with_more(seven, pass_on, count).call
         runs[f"{count} checks"] = with_more(seven, let_pass, count).call
     return _timed({name: calls(run) for name, run in runs.items()}, effort)
+
+
+IDLE: dict[str, Any] = {
+    "rate_limit": lambda: RateLimit(1e6, burst=10**6),
+    "concurrency": lambda: Concurrency(100),
+    "circuit_breaker": CircuitBreaker,
+    "cache": lambda: Cache(60, tools=["another"]),
+    "loop_guard": LoopGuard,
+    "timeout": lambda: Timeout(None),
+}
+
+
+def idle(effort: Effort) -> list[Times]:
+    """The seven stages with one of the others, which lets every call pass."""
+    seven = around(add)
+    runs: dict[str, Run] = {"loop": by_hand, "seven": seven.call}
+    for name, made in IDLE.items():
+        runs[name] = seven.after("validate", made()).call
+    return _timed({name: calls_in_turn(run) for name, run in runs.items()}, effort)
 
 
 def watched(effort: Effort) -> list[Times]:

@@ -136,6 +136,18 @@ def calls(run: Run, name: str = "add", arguments: Mapping[str, object] = ARGUMEN
     return batch
 
 
+def calls_in_turn(run: Run) -> Batch:
+    """Two calls of one tool with other arguments each, again and again: nobody repeats anything."""
+    other = {"a": 3, "b": 2}
+
+    async def batch(times: int) -> None:
+        for _ in range(times // 2):
+            await run("add", ARGUMENTS)
+            await run("add", other)
+
+    return batch
+
+
 def calls_of(run: Run, names: Iterable[str]) -> Batch:
     """One name after the other, in a circle. Resolve remembers 512: of a longer circle, none."""
     turn = itertools.cycle(names)

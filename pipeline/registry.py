@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+
+import attrs
 
 from .definition import Tool
 from .errors import SetupError, Unavailable
 from .names import Spelling
 from .tool import ToolDecorator
 
+Shut: TypeAlias = "tuple[Unavailable, Callable[[], float] | None]"  # why, and the seconds left of it; None: no end
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -23,7 +26,8 @@ class ToolRegistry:
         self.aliases: dict[str, Tool[..., Any]] = {}  # by declared other name
         self.spellings: dict[str, Spelling] = {}  # by name, normalised once
         self.closed: Mapping[str, Unavailable] = {}  # the gate: by name; empty in the common case
-        self._locks: dict[str, dict[str, Unavailable]] = {}  # by name and reason: a tool is open when the last is gone
+        self._locks: dict[str, dict[str, Shut]] = {}  # by name and reason: a tool is open when the last is gone
+        self._lapsing: _Lapsing | None = None  # the locks, where one of them opens by itself
         self._changes: int = 0
         self._writing = Lock()  # reading needs none
         self.tool = ToolDecorator(self.register)
@@ -57,10 +61,14 @@ class ToolRegistry:
         """Undo `pause`; a tool that is also disabled stays so."""
         self.reopen(name, "paused")
 
-    def close(self, why: Unavailable) -> None:
-        """Shut the gate for ``why.tool``, one lock for each reason. For breakers, quotas and the like."""
+    def close(self, why: Unavailable, left: Callable[[], float] | None = None) -> None:
+        """Shut the gate for ``why.tool``, one lock for each reason. For breakers, quotas and the like.
+
+        A lock with ``left`` opens by itself: it says how many seconds remain, which is what a caller is told, and from
+        zero on the tool is open. Without it the lock holds until `reopen`.
+        """
         with self._writing:
-            self._locks.setdefault(self._known(why.tool), {})[why.reason] = why
+            self._locks.setdefault(self._known(why.tool), {})[why.reason] = (why, left)
             self._settle()
 
     def reopen(self, name: str, reason: str) -> None:
@@ -71,10 +79,13 @@ class ToolRegistry:
 
     def _settle(self) -> None:
         """Whoever reads the gate meanwhile has the old one, whole."""
-        self.closed = self._gate({name: next(iter(locks.values())) for name, locks in self._locks.items() if locks})
+        shut = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
+        lapse = any(left is not None for locks in shut.values() for _, left in locks)
+        self._lapsing = _Lapsing(shut) if lapse else None
+        self.closed = self._gate(self._lapsing or {name: locks[0][0] for name, locks in shut.items()})
         self._changes += 1
 
-    def _gate(self, own: dict[str, Unavailable]) -> Mapping[str, Unavailable]:
+    def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return own
 
     def _known(self, name: str) -> str:
@@ -84,8 +95,8 @@ class ToolRegistry:
 
     @property
     def version(self) -> int:
-        """Grows with each change of what is there or open: what was computed for an older one is stale."""
-        return self._changes
+        """Another number after each change of what is there or open: what was computed for another one is stale."""
+        return self._changes if self._lapsing is None else self._changes + self._lapsing.lapsed()
 
     def callable_names(self) -> list[str]:
         """The tools that may be called right now and are not hidden, in the order of registration."""
@@ -125,26 +136,19 @@ class _View(ToolRegistry):
             f"{tool.name}: a view shares tools and takes none of its own; register with the whole registry"
         )
 
-    def _gate(self, own: dict[str, Unavailable]) -> Mapping[str, Unavailable]:
+    def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return _ViewGate(self._whole, self._names, own)
 
     @property
     def version(self) -> int:
-        return self._changes + self._whole.version
+        return super().version + self._whole.version
 
 
-class _ViewGate(Mapping[str, Unavailable]):
-    """What the view closes itself, then what it leaves out, then what the whole registry has closed."""
+class _Asked(Mapping[str, Unavailable]):
+    """A gate that finds the answer when it is asked: `get` is what a call uses, and the rest follows from it."""
 
-    def __init__(self, whole: ToolRegistry, names: frozenset[str], own: dict[str, Unavailable]) -> None:
-        self._whole, self._names, self._own = whole, names, own
-
-    def get(self, name: str, default: Any = None, /) -> Any:  # asked for each call: Mapping's own raises and catches
-        if name in self._own:
-            return self._own[name]
-        if name not in self._names and name in self._whole.tools:
-            return Unavailable(name, "disabled")
-        return self._whole.closed.get(name, default)
+    def _names(self) -> Iterable[str]:
+        raise NotImplementedError
 
     def __getitem__(self, name: str) -> Unavailable:
         why: Unavailable | None = self.get(name)
@@ -152,11 +156,53 @@ class _ViewGate(Mapping[str, Unavailable]):
             raise KeyError(name)
         return why
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._whole.tools if self.get(name) is not None)
+        return (name for name in self._names() if self.get(name) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
         return True  # asked for each call: counting would be the dear way to say so
+
+
+class _Lapsing(_Asked):
+    """Locks of which some open by themselves."""
+
+    def __init__(self, locks: Mapping[str, tuple[Shut, ...]]) -> None:
+        self._locks = locks
+
+    def get(self, name: str, default: Any = None, /) -> Any:  # asked for each call: Mapping's own raises and catches
+        for why, left in self._locks.get(name, ()):
+            if left is None:
+                return why
+            if (seconds := left()) > 0:
+                return attrs.evolve(why, retry_after=seconds)
+        return default
+
+    def _names(self) -> Iterable[str]:
+        return self._locks
+
+    def lapsed(self) -> int:
+        """How many of them have opened by now."""
+        return sum(left is not None and left() <= 0 for locks in self._locks.values() for _, left in locks)
+
+
+class _ViewGate(_Asked):
+    """What the view closes itself, then what it leaves out, then what the whole registry has closed."""
+
+    def __init__(self, whole: ToolRegistry, names: frozenset[str], own: Mapping[str, Unavailable]) -> None:
+        self._whole, self._view, self._own = whole, names, own
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        if (why := self._own.get(name)) is not None:
+            return why
+        if name not in self._view and name in self._whole.tools:
+            return Unavailable(name, "disabled")
+        return self._whole.closed.get(name, default)
+
+    def _names(self) -> Iterable[str]:
+        return self._whole.tools

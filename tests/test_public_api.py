@@ -23,9 +23,8 @@ def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
         for name, value in vars(module).items()
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
-    assert public == set(module.__all__) - {
-        name for name in module.__all__ if isinstance(vars(module)[name], types.ModuleType)
-    }
+    assert public <= set(module.__all__)
+    assert all(getattr(module, name) is not None for name in module.__all__)  # some are loaded when first named
 
 
 PUBLIC = [

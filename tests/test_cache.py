@@ -1,0 +1,684 @@
+"""Cache: what is kept, for whom and how long, what makes it be forgotten, and who waits for whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from copy import deepcopy
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from returns.result import Failure, Success
+
+from middlewares import Available, Resolve, Retry, Validate, standard
+from middlewares.cache import Cache
+from pipeline import (
+    Call,
+    Effect,
+    ExecutionFailed,
+    Outcome,
+    SetupError,
+    TimedOut,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    Transient,
+    ValidCall,
+    start,
+)
+from pipeline.testing import script
+from support import a_call, a_tool
+
+EFFECTS: list[Effect] = ["read", "idempotent", "keyed", "mutating"]
+PROBE = a_tool()
+SET = a_tool("set", "idempotent")
+SOON = 0.1  # seconds
+
+
+class Clock:
+    """Time stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Counted:
+    """An inside that answers with how often it ran."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        self.runs += 1
+        return Success(self.runs)
+
+
+def asked(params: dict[str, Any] | None = None, tool: Tool[..., Any] = PROBE, principal: str = "") -> ValidCall:
+    return a_call(tool, params, principal=principal)
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "no time": {"ttl": 0},
+    "less than no time": {"ttl": -1.0},
+    "no number": {"ttl": "60"},
+    "a claim": {"ttl": True},
+    "not a number": {"ttl": float("nan")},
+    "no name": {"ttl": {}},
+    "no time for a name": {"ttl": {"probe": 0}},
+    "tools twice": {"ttl": {"probe": 60}, "tools": {"probe"}},
+    "tools as text": {"ttl": 60, "tools": "probe"},
+    "tools as tools": {"ttl": 60, "tools": [PROBE]},
+    "tools that are none": {"ttl": 60, "tools": ()},
+    "no room": {"ttl": 60, "size": 0},
+    "half of a room": {"ttl": 60, "size": 0.5},
+    "an unknown word": {"ttl": 60, "on_write": "forget"},
+    "an async key": {"ttl": 60, "key": Counted()},
+    "a copy that is none": {"ttl": 60, "copy": 1},
+}
+
+
+@pytest.mark.parametrize("options", [pytest.param(options, id=name) for name, options in WRONG.items()])
+def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
+    """A mistake in how it is made is a set-up error."""
+    with pytest.raises(SetupError, match="Cache"):
+        Cache(**options)
+
+
+def test_it_stands_behind_validate() -> None:
+    """It needs params, and is refused where there are none yet."""
+    with pytest.raises(SetupError, match="cache needs a ValidCall"):
+        standard(ToolRegistry()).before("validate", Cache(60))
+
+
+async def test_an_equal_call_does_not_run_again() -> None:
+    """Within its time an answer is given again, and after that asked for anew; its time begins as it is asked for."""
+    clock, inside = Clock(), Counted()
+    cache = Cache(60, clock=clock)
+
+    async def slow(call: ValidCall) -> Outcome:
+        clock.now += 10
+        return await inside(call)
+
+    assert await cache(asked(), slow) == Success(1)
+    clock.now = 59.9
+    assert await cache(asked(), slow) == Success(1)
+    clock.now = 60
+    assert await cache(asked(), slow) == Success(2)
+
+
+async def test_each_tool_may_have_its_own_time() -> None:
+    """A ttl by name is for the tools that it names."""
+    clock, inside = Clock(), Counted()
+    cache = Cache({"long": 60, "short": 1.5}, clock=clock)
+    tools = [a_tool(name) for name in ("long", "short", "other")]
+    for now, runs in ((0, 3), (1, 4), (2, 6), (59, 8)):
+        clock.now = now
+        for tool in tools:
+            await cache(asked(tool=tool), inside)
+        assert inside.runs == runs
+
+
+CACHED: list[tuple[Effect, dict[str, Any], bool, bool]] = [
+    ("read", {}, True, True),
+    ("idempotent", {}, False, True),
+    ("keyed", {"context": True}, False, False),
+    ("mutating", {}, False, False),
+    ("read", {"context": True}, False, True),
+    ("read", {"polling": True}, False, True),
+]
+
+
+@pytest.mark.parametrize(("effect", "options", "unnamed", "named"), CACHED, ids=str)
+async def test_which_tools_are_cached(effect: Effect, options: dict[str, Any], unnamed: bool, named: bool) -> None:
+    """Reading tools are; those that poll or take a context, and idempotent ones, if they are named; no others are."""
+    tool = a_tool(effect=effect, **options)
+    for cache, cached in ((Cache(60), unnamed), (Cache(60, tools=["probe"]), named), (Cache(60, tools=["x"]), False)):
+        inside = Counted()
+        for _ in range(2):
+            await cache(asked(tool=tool), inside)
+        assert inside.runs == (1 if cached else 2)
+
+
+async def test_answers_are_not_shared_between_principals_or_tools() -> None:
+    """Another principal asks for itself, and another tool of the same name is another tool."""
+    cache, inside = Cache(60), Counted()
+    for call in (asked(principal="ann"), asked(principal="bob"), asked(tool=a_tool()), asked()):
+        await cache(call, inside)
+        await cache(call, inside)
+    assert inside.runs == 4
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Size(enum.IntEnum):
+    ONE = 1
+
+
+@dataclasses.dataclass
+class Point:
+    x: float
+    tags: list[str] = dataclasses.field(default_factory=list[str])
+
+
+@attrs.define
+class Place:
+    x: float
+
+
+class Patch(BaseModel):
+    name: str | None = None
+
+
+EQUAL: list[tuple[object, object]] = [
+    ({"a": 1, "b": [1, {"c": None}]}, {"b": [1, {"c": None}], "a": 1}),
+    ({1, 2, 3}, {3, 2, 1}),
+    (Colour.RED, Colour("red")),
+    (Point(1.5, ["a"]), Point(1.5, ["a"])),
+    (Place(1.5), Place(1.5)),
+    (Patch(name="a"), Patch(name="a")),
+    (date(2024, 1, 1), date(2024, 1, 1)),
+    (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)),
+    (Path("a/b"), Path("a/b")),
+    (UUID(int=1), UUID(int=1)),
+    (Decimal("1.0"), Decimal("1.0")),
+    (float("nan"), float("nan")),
+    (int, int),
+]
+UNEQUAL: list[tuple[object, object]] = [
+    (1, True),
+    (1, 1.0),
+    (0, False),
+    (0.0, -0.0),
+    (1, "1"),
+    (1, Size.ONE),
+    ("red", Colour.RED),
+    (b"a", "a"),
+    ([1], (1,)),
+    ({1}, frozenset({1})),
+    ([1, 2], [2, 1]),
+    ({"a": None}, {}),
+    (Point(1.5), Place(1.5)),
+    (Point(1.5), Point(1.5, ["a"])),
+    (Patch(), Patch(name=None)),  # a patch of nothing, and one that clears the name
+    (Decimal("1.0"), Decimal("1.00")),
+    (date(2024, 1, 1), "2024-01-01"),
+    (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
+    (Path("a"), "a"),
+    (int, float),
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "runs"),
+    [
+        pytest.param(one, other, runs, id=f"{one!r} {'and' if runs == 1 else 'not'} {other!r}")
+        for pairs, runs in ((EQUAL, 1), (UNEQUAL, 2))
+        for one, other in pairs
+    ],
+)
+async def test_params_are_compared_by_value_and_type(one: object, other: object, runs: int) -> None:
+    """Equal are params whose values and types are, at any depth and in any order of names."""
+    cache, inside = Cache(60), Counted()
+    for value in (one, other, deepcopy(one)):
+        await cache(asked({"value": [value]}), inside)
+    assert inside.runs == runs
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON, JSON)
+async def test_no_two_values_that_read_differently_are_equal(one: object, other: object) -> None:
+    """Of two JSON values a call with the second is answered from the first only if they are written alike."""
+    cache, inside = Cache(60), Counted()
+    await cache(asked({"value": one}), inside)
+    await cache(asked({"value": deepcopy(one)}), inside)
+    assert inside.runs == 1
+    await cache(asked({"value": other}), inside)
+    assert (inside.runs == 1) == (written(one) == written(other))
+
+
+def written(value: object) -> str:
+    return json.dumps(value, sort_keys=True)  # with 1, 1.0 and true, 0.0 and -0.0 apart
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), (n for n in range(1)), len], ids=["lock", "it", "fn"])
+async def test_what_cannot_be_compared_is_not_cached(value: object) -> None:
+    """Params with no value to compare by mean a call of its own; a function is what it is, and equal to itself."""
+    cache, inside = Cache(60), Counted()
+    for _ in range(2):
+        await cache(asked({"value": value}), inside)
+    assert inside.runs == (1 if callable(value) else 2)
+
+
+async def test_a_key_stands_in_for_the_params() -> None:
+    """What is asked for is what the key says, of the same tool and principal; None means not cached."""
+    inside = Counted()
+    cache = Cache(60, key=lambda call: call.params.get("path"))
+    for params in ({"path": "a", "page": 1}, {"path": "a", "page": 2}, {"path": "b"}, {}, {}):
+        await cache(asked(params), inside)
+    assert inside.runs == 4
+    await cache(asked({"path": "a"}, principal="bob"), inside)
+    assert inside.runs == 5
+
+
+@pytest.mark.parametrize("failure", [Failure(Transient()), Failure(ExecutionFailed("no")), RuntimeError()], ids=repr)
+async def test_no_failure_is_kept(failure: Outcome | Exception) -> None:
+    """What failed is asked for anew, and then kept."""
+    cache, inside = Cache(60), script(failure, Success(1))
+    if isinstance(failure, Exception):
+        with pytest.raises(RuntimeError):
+            await cache(asked(), inside)
+    else:
+        assert await cache(asked(), inside) is failure
+    assert await cache(asked(), inside) == Success(1)
+    assert await cache(asked(), inside) == Success(1)
+
+
+async def test_nobody_changes_what_is_kept() -> None:
+    """Whoever asked first keeps the tool's own object; what is kept and what is given are copies of it as it was."""
+    original = {"rows": [1]}
+    cache, inside = Cache(60), script(Success(original))
+    first = (await cache(asked(), inside)).unwrap()
+    assert first is original
+    original["rows"].append(2)
+    second: Any = (await cache(asked(), inside)).unwrap()
+    assert second == {"rows": [1]}
+    second["rows"].append(3)
+    assert await cache(asked(), inside) == Success({"rows": [1]})
+
+
+async def test_a_text_is_given_as_it_is() -> None:
+    """What cannot change needs no copy, and the outcome is the very object."""
+    outcome: Outcome = Success("text" * 1000)
+    cache, inside = Cache(60), script(outcome)
+    assert await cache(asked(), inside) is outcome
+    assert await cache(asked(), inside) is outcome
+
+
+async def test_what_cannot_be_copied_is_not_kept() -> None:
+    """A value that does not let itself be copied is each caller's own; one may say how to copy it."""
+    inside = script(Success([threading.Lock()]), Success([threading.Lock()]))
+    cache = Cache(60)
+    assert (await cache(asked(), inside)).unwrap() is not (await cache(asked(), inside)).unwrap()
+    cache, inside = Cache(60, copy=lambda value: value), script(Success([threading.Lock()]))
+    assert (await cache(asked(), inside)).unwrap() is (await cache(asked(), inside)).unwrap()
+
+
+async def test_the_last_ones_used_are_kept() -> None:
+    """Beyond its size the answer that was not used for longest goes."""
+    cache, inside = Cache(60, size=2), Counted()
+    for n, runs in ((1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4), (1, 4), (3, 5)):
+        await cache(asked({"n": n}), inside)
+        assert inside.runs == runs
+
+
+FORGETS: list[tuple[str, str, bool]] = [
+    ("forget_all", "ann", True),
+    ("forget_all", "bob", True),
+    ("forget_own", "ann", True),
+    ("forget_own", "bob", False),
+    ("keep", "ann", False),
+    ("keep", "bob", False),
+]
+
+
+@pytest.mark.parametrize("ending", [Success(1), Failure(Transient()), RuntimeError(), "cancelled"], ids=repr)
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("tools", [None, {"probe"}], ids=["all", "named"])
+@pytest.mark.parametrize(("on_write", "writer", "forgets"), FORGETS)
+async def test_what_may_have_changed_makes_what_was_read_be_forgotten(
+    on_write: Any, writer: str, forgets: bool, tools: set[str] | None, effect: Effect, ending: Any
+) -> None:
+    """After a call of a tool that does not only read, however it ended, ann's answers are asked for anew."""
+    cache, inside = Cache(60, tools=tools, on_write=on_write), Counted()
+    await cache(asked(principal="ann"), inside)
+    tool = a_tool("other", effect, context=effect == "keyed")
+    with anyio.CancelScope() as scope:
+        if ending == "cancelled":
+            scope.cancel()
+            await cache(asked(tool=tool, principal=writer), forever)
+        else:
+            try:
+                await cache(asked(tool=tool, principal=writer), script(ending))
+            except RuntimeError:
+                assert isinstance(ending, RuntimeError)
+    await cache(asked(principal="ann"), inside)
+    assert inside.runs == (2 if forgets and effect != "read" else 1)
+
+
+async def forever(call: object) -> Outcome:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+async def test_principals_without_end_are_forgotten_together() -> None:
+    """With more principals that wrote than it has room for, none is given what was asked for before its write."""
+    cache, inside = Cache(60, size=2, on_write="forget_own"), Counted()
+    tool = a_tool("other", "mutating")
+    await cache(asked(principal="ann"), inside)
+    for principal in ("ann", "bob", "eve"):
+        await cache(asked(tool=tool, principal=principal), Counted())
+    await cache(asked(principal="ann"), inside)
+    assert inside.runs == 2
+
+
+async def test_a_repeated_setting_runs_again_if_it_was_set_otherwise() -> None:
+    """An idempotent tool that is told a, b and a again runs three times, and twice a in a row once."""
+    for on_write in ("forget_all", "forget_own", "keep"):
+        cache, inside = Cache(60, tools={"set"}, on_write=on_write), Counted()
+        for to, principal, runs in (
+            ("a", "ann", 1),
+            ("a", "ann", 1),
+            ("b", "bob", 2),
+            ("a", "ann", 3),
+            ("a", "ann", 3),
+        ):
+            await cache(asked({"to": to}, SET, principal), inside)
+            assert inside.runs == runs
+        await cache(asked(tool=a_tool("other", "mutating")), Counted())
+        await cache(asked({"to": "a"}, SET, "ann"), inside)
+        assert inside.runs == 4
+        await cache(asked(tool=a_tool("reading")), Counted())
+        await cache(asked({"to": "a"}, SET, "ann"), inside)
+        assert inside.runs == 4
+
+
+async def test_a_setting_that_is_not_run_does_not_forget() -> None:
+    """A repetition that is answered from what was kept changed nothing, so what was read since stays."""
+    cache, inside, read = Cache(60, tools={"set", "probe"}), Counted(), Counted()
+    for _ in range(3):
+        await cache(asked(tool=SET), inside)
+        await cache(asked(), read)
+    assert (inside.runs, read.runs) == (1, 1)
+
+
+class Gate:
+    """An inside whose calls run until they are told how to end."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[anyio.Event, list[Any]]] = []
+        self.running = self.most = self.begun = 0
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        ended, how = anyio.Event(), list[Any]()
+        self.open.append((ended, how))
+        self.begun += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await ended.wait()
+        finally:
+            self.running -= 1
+            self.open.remove((ended, how))
+        if isinstance(how[0], Exception):
+            raise how[0]
+        outcome: Outcome = how[0]
+        return outcome
+
+    async def end(self, how: Any, which: int = 0) -> None:
+        ended, told = self.open[which]
+        told.append(how)
+        ended.set()
+        await settle()
+
+
+async def settle() -> None:
+    """Let all others run as far as they can."""
+    for _ in range(20):
+        await anyio.lowlevel.checkpoint()
+
+
+class Callers:
+    """Calls made at once, and what became of each."""
+
+    def __init__(self, group: anyio.abc.TaskGroup, cache: Cache, inside: Any) -> None:
+        self.group, self.cache, self.inside = group, cache, inside
+        self.scopes: list[anyio.CancelScope] = []
+        self.became: dict[int, Any] = {}
+
+    @property
+    def waiting(self) -> list[int]:
+        return [n for n in range(len(self.scopes)) if n not in self.became]
+
+    async def call(self, call: ValidCall) -> None:
+        self.scopes.append(anyio.CancelScope())
+        self.group.start_soon(self._call, len(self.scopes) - 1, call)
+        await settle()
+
+    async def cancel(self, number: int) -> None:
+        self.scopes[number].cancel()
+        await settle()
+
+    async def _call(self, number: int, call: ValidCall) -> None:
+        with self.scopes[number]:
+            try:
+                self.became[number] = await self.cache(call, self.inside)
+            except RuntimeError as exc:
+                self.became[number] = exc
+        self.became.setdefault(number, "cancelled")
+
+
+@asynccontextmanager
+async def callers(cache: Cache, inside: Any) -> AsyncGenerator[Callers]:
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            yield Callers(group, cache, inside)
+
+
+@pytest.mark.parametrize("outcome", [Success("text"), Success([1]), Failure(Transient())], ids=repr)
+async def test_equal_calls_at_once_run_once(outcome: Outcome) -> None:
+    """Who asks while an equal call is under way gets what comes of that one, a failure too, each a value of its own."""
+    gate = Gate()
+    async with callers(Cache(60), gate) as made:
+        for _ in range(5):
+            await made.call(asked())
+        await made.call(asked({"n": 2}))
+        assert (gate.begun, gate.running) == (2, 2)
+        await gate.end(outcome)
+        assert [made.became[n] for n in range(5)] == [outcome] * 5
+        assert made.waiting == [5]
+        await gate.end(outcome)
+    assert made.became[0] is outcome
+    if outcome == Success([1]):
+        assert len({id(made.became[n].unwrap()) for n in range(5)}) == 5
+
+
+@pytest.mark.parametrize("value", [[threading.Lock()], (n for n in range(1))], ids=["lock", "iterator"])
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_what_cannot_be_shared_is_asked_for_by_each(value: object, effect: Effect) -> None:
+    """Who waited for a value that cannot be copied asks for itself, beside the others, and is a write if it is one."""
+    cache, gate, other = Cache(60, tools=["probe", "other"]), Gate(), Counted()
+    tool, reading = a_tool(effect=effect), a_tool("other")
+    async with callers(cache, gate) as made:
+        for _ in range(3):
+            await made.call(asked(tool=tool))
+        await gate.end(Success(value))
+        assert gate.running == 2
+        await cache(asked(tool=reading), other)
+        await gate.end(Success(2))
+        await gate.end(Success(3))
+    assert {made.became[n].unwrap() for n in (1, 2)} == {2, 3}
+    await cache(asked(tool=reading), other)
+    assert other.runs == (1 if effect == "read" else 2)
+
+
+ENDINGS = ["cancel", "success", "failure", "crash"]
+
+
+@given(st.integers(2, 6), st.lists(st.tuples(st.sampled_from(ENDINGS), st.integers(0, 5)), max_size=10))
+async def test_a_cancelled_call_leaves_nobody_waiting(count: int, steps: list[tuple[str, int]]) -> None:
+    """Whoever is cancelled and however calls end, one runs while anybody waits, never two, and all are answered."""
+    gate = Gate()
+    async with callers(Cache(60), gate) as made:
+        for _ in range(count):
+            await made.call(asked())
+        for what, which in [*steps, *[("success", 0)] * count]:
+            waiting = made.waiting
+            assert gate.running == min(1, len(waiting))
+            if not waiting:
+                break
+            if what == "cancel":
+                cancelled = waiting[which % len(waiting)]
+                await made.cancel(cancelled)
+                assert made.became[cancelled] == "cancelled"
+            else:
+                endings = {"success": Success(1), "failure": Failure(Transient()), "crash": RuntimeError()}
+                await gate.end(endings[what])
+                assert len(made.waiting) == (len(waiting) - 1 if what == "crash" else 0)
+    assert gate.most == 1
+    assert set(made.became) == set(range(count))
+
+
+async def test_the_time_of_one_is_not_the_time_of_all() -> None:
+    """A call whose own time runs out leaves the others to be answered."""
+    gate = Gate()
+    tools = ToolRegistry()
+    tools.register(PROBE)
+    run = standard(tools).before("retry", Cache(60)).replace("execute", gate)
+    outcomes: list[Outcome] = []
+
+    async def patient() -> None:
+        outcomes.append(await run.call("probe"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(patient)
+        assert await run.call("probe", timeout=SOON) == Failure(TimedOut(SOON, landed="no"))
+        await settle()
+        assert gate.begun == 2
+        await gate.end(Success(1))
+    assert outcomes == [Success(1)]
+
+
+async def test_nobody_is_given_what_was_asked_for_before_a_write_ended() -> None:
+    """A call that begins after a write does not wait for one from before it, nor is that one's answer kept."""
+    cache, gate = Cache(60), Gate()
+    async with callers(cache, gate) as made:
+        await made.call(asked())
+        await made.call(asked())
+        await cache(asked(tool=a_tool("other", "mutating")), Counted())
+        await made.call(asked())
+        assert gate.running == 2
+        await gate.end(Success("before"))
+        await made.call(asked())
+        assert gate.running == 1
+        await gate.end(Success("after"))
+    assert made.became == {n: Success(what) for n, what in enumerate(["before", "before", "after", "after"])}
+    assert await cache(asked(), script()) == Success("after")
+
+
+async def test_what_was_read_beside_a_write_is_forgotten_with_its_end() -> None:
+    """What was asked for and came while a write was under way is not given after that ended."""
+    cache, gate, inside = Cache(60), Gate(), Counted()
+    async with callers(cache, gate) as made:
+        await made.call(asked(tool=a_tool("other", "mutating")))
+        await cache(asked(), inside)
+        await cache(asked(), inside)
+        assert inside.runs == 1
+        await gate.end(Success(1))
+        await cache(asked(), inside)
+    assert inside.runs == 2
+
+
+async def test_a_setting_beside_another_one_is_not_kept() -> None:
+    """Of two settings at once nobody knows which came last, so the one that ended last runs again."""
+    cache, gate = Cache(60, tools={"set"}), Gate()
+    async with callers(cache, gate) as made:
+        await made.call(asked({"to": "a"}, SET))
+        await made.call(asked({"to": "b"}, SET))
+        await gate.end(Success("b"), 1)
+        await gate.end(Success("a"))
+        for to in ("a", "b"):
+            await made.call(asked({"to": to}, SET))
+        assert gate.running == 2
+        await gate.end(Success(1))
+        await gate.end(Success(1))
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_calls_of_another_event_loop_go_alone(backend: str) -> None:
+    """A call in another thread's loop does not wait for one here, and its answer is for all."""
+    cache, gate, inside = Cache(60), Gate(), Counted()
+    async with callers(cache, gate) as made:
+        await made.call(asked())
+        there = await anyio.to_thread.run_sync(lambda: anyio.run(elsewhere, cache, inside, backend=backend))
+        assert there == Success(1)
+        await made.call(asked())
+        assert made.became == {1: Success(1)}
+        await gate.end(Success("late"))
+
+
+async def elsewhere(cache: Cache, inside: Any) -> Outcome:
+    return await cache(asked(), inside)
+
+
+async def test_the_report_says_where_the_answer_came_from() -> None:
+    """An answer that was kept has no attempt and a row that says so; one that was asked for has neither."""
+    clock, runs = Clock(), list[str]()
+
+    async def read(path: str) -> str:
+        runs.append(path)
+        return path
+
+    tools = ToolRegistry()
+    tools.register(Tool("read", read, "read"))
+    run = standard(tools).before("retry", Cache(60, clock=clock))
+    first = await run.report(Call("read", {"path": "a"}))
+    clock.now = 2.5
+    second = await run.report(Call("read", '{"path": "a"}'))
+    assert first.outcome == second.outcome == Success("a")
+    assert runs == ["a"]
+    assert (len(first.attempts), len(second.attempts)) == (1, 0)
+    notes = [[row.note for row in report.stages if row.name == "cache" and row.note] for report in (first, second)]
+    assert notes == [[], ["answered by an earlier call, 2.5 s ago"]]
+    assert "execute" not in {row.name for row in second.stages}
+
+
+async def test_it_needs_none_of_the_other_stages() -> None:
+    """In a stack of its own it does what it does, and attempts are none of its business."""
+    inside = script(Failure(Transient()), Success(1))
+    tools = ToolRegistry()
+    tools.register(PROBE)
+    checked = start().check(Resolve(tools)).check(Available(tools)).check(Validate())
+    run = checked.wrap(Cache(60)).wrap(Retry(2, 0)).end(inside)
+    assert [await run.call("probe") for _ in range(3)] == [Success(1)] * 3
+    assert len(inside.calls) == 2
+
+
+async def test_a_tool_with_a_context_is_kept_apart_by_a_key() -> None:
+    """What a tool is given beside its params can be told apart by the key."""
+    tools = ToolRegistry()
+    runs: list[object] = []
+
+    async def mine(context: ToolContext) -> object:
+        runs.append(context.deps)
+        return context.deps
+
+    tools.register(a_tool(fn=mine, context=True))
+    run = standard(tools).before("retry", Cache(60, tools={"probe"}, key=lambda call: str(call.deps)))
+    assert [await run.call("probe", deps=deps) for deps in "aba"] == [Success("a"), Success("b"), Success("a")]
+    assert runs == ["a", "b"]

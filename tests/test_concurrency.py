@@ -1,0 +1,454 @@
+"""Concurrency: how many calls run at once, who waits for whom, and what becomes of those who cannot wait."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+from anyio.abc import TaskGroup
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+
+from middlewares import Retry, Timeout, standard
+from middlewares.concurrency import Concurrency
+from pipeline import Call, Outcome, ResolvedCall, SetupError, TimedOut, ToolRegistry, Transient, Unavailable, say
+from pipeline.testing import script
+from support import a_call, a_tool
+
+SOON = 0.01  # seconds
+BUSY = Failure(Unavailable("probe", "busy"))
+
+
+def everyone(_: ResolvedCall) -> str:
+    return "all"
+
+
+class Crowd:
+    """Calls at one limit, each in a task of its own, which run until they are told to end."""
+
+    def __init__(self, limit: Concurrency, tasks: TaskGroup) -> None:
+        self._limit, self._tasks = limit, tasks
+        self._scopes: dict[str, anyio.CancelScope] = {}
+        self._ends: dict[str, anyio.Event] = {}
+        self._lasts: dict[str, Callable[[], object]] = {}
+        self.came: list[str] = []
+        self.began: list[str] = []
+        self.running: list[str] = []
+        self.outcomes: dict[str, Outcome] = {}
+        self.gone: set[str] = set()  # ended, refused or cancelled
+
+    async def come(self, who: str, tool: str = "probe", principal: str = "") -> None:
+        self.came.append(who)
+        self._scopes[who], self._ends[who] = anyio.CancelScope(), anyio.Event()
+        self._tasks.start_soon(self._call, a_call(a_tool(tool), id=who, principal=principal))
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(8):  # wait_all_tasks_blocked() sleeps
+            await anyio.lowlevel.checkpoint()
+
+    def end(self, who: str, last: Callable[[], object] = bool) -> None:
+        """Let it end; ``last`` is what it does last, right before its unit is free."""
+        self._lasts[who] = last
+        self._ends[who].set()
+
+    def cancel(self, who: str) -> None:
+        self._scopes[who].cancel()
+
+    @property
+    def waiting(self) -> list[str]:
+        return [who for who in self.came if who not in self.began and who not in self.gone]
+
+    async def _call(self, call: ResolvedCall) -> None:
+        try:
+            with self._scopes[call.id]:
+                self.outcomes[call.id] = await self._limit(call, self._inside)
+        finally:
+            self.gone.add(call.id)
+
+    async def _inside(self, call: ResolvedCall) -> Outcome:
+        self.began.append(call.id)
+        self.running.append(call.id)
+        try:
+            await self._ends[call.id].wait()
+            self._lasts[call.id]()
+            return Success(call.id)
+        finally:
+            self.running.remove(call.id)
+
+
+async def test_no_more_at_once_than_the_limit() -> None:
+    """As many calls run as there are units; each that ends lets in the one that came first of those who wait."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(2), tasks)
+        for who in "abcd":
+            await crowd.come(who)
+        assert (crowd.running, crowd.waiting) == (["a", "b"], ["c", "d"])
+        crowd.end("b")
+        await crowd.settle()
+        assert (crowd.running, crowd.waiting) == (["a", "c"], ["d"])
+        crowd.end("a")
+        crowd.end("c")
+        await crowd.settle()
+        assert (crowd.running, crowd.waiting) == (["d"], [])
+        crowd.end("d")
+        await crowd.settle()
+        assert crowd.outcomes == {who: Success(who) for who in "abcd"}
+
+
+async def test_nobody_waits_where_a_unit_is_free() -> None:
+    """A call that finds a unit does not yield to the event loop; and one that fails, or raises, keeps none."""
+    limit: Any = Concurrency(1)
+    for outcome in (Success(1), Failure(Transient()), Success(2)):
+        with pytest.raises(StopIteration) as stopped:
+            limit(a_call(), script(outcome)).send(None)
+        assert stopped.value.value is outcome
+    with pytest.raises(ZeroDivisionError):
+        await limit(a_call(), script(ZeroDivisionError()))
+    assert await limit(a_call(), script(Success(3))) == Success(3)
+
+
+@pytest.mark.parametrize("waiting", [0, 1, 2])
+async def test_a_full_queue_refuses(waiting: int) -> None:
+    """Of those who cannot run at most `waiting` wait; one more is refused at once, and nothing of it runs."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(1, waiting=waiting), tasks)
+        for who in "abcd":
+            await crowd.come(who)
+        queue = list("bcd"[:waiting])
+        assert (crowd.running, crowd.waiting) == (["a"], queue)
+        assert crowd.outcomes == dict.fromkeys("bcd"[waiting:], BUSY)
+        crowd.end("a")
+        await crowd.settle()
+        await crowd.come("e")
+        assert crowd.began == ["a", *queue[:1]] if waiting else ["a", "e"]
+        assert crowd.waiting == [*queue[1:], *(["e"] if waiting else [])]
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_wait_has_an_end() -> None:
+    """Who has waited for `max_wait` seconds is refused, and nothing of it ran."""
+    limit = Concurrency(1, max_wait=SOON)
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(limit, tasks)
+        await crowd.come("a")
+        assert await limit(a_call(), script()) == BUSY
+        crowd.end("a")
+        await crowd.settle()
+        assert await limit(a_call(), script(Success("done"))) == Success("done")
+
+
+class Patience:
+    """Stands in for `anyio.move_on_after`: the time of whoever waits is up when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+        self.scopes: list[anyio.CancelScope] = []
+
+    def __call__(self, seconds: float) -> anyio.CancelScope:
+        self.seconds.append(seconds)
+        self.scopes.append(anyio.CancelScope())
+        return self.scopes[-1]
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
+    patience = Patience()
+    monkeypatch.setattr(anyio, "move_on_after", patience)
+    return patience
+
+
+async def test_who_stands_behind_moves_up(patience: Patience) -> None:
+    """Where a heavy call's wait is over, the lighter ones behind it run if there are units for them."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(2, max_wait=9, weight={"heavy": 2}, key=everyone), tasks)
+        await crowd.come("a")
+        await crowd.come("b", "heavy")
+        await crowd.come("c")
+        assert (crowd.running, crowd.waiting, patience.seconds) == (["a"], ["b", "c"], [9, 9])
+        patience.scopes[0].cancel()
+        await crowd.settle()
+        assert crowd.running == ["a", "c"]
+        assert crowd.outcomes == {"b": Failure(Unavailable("heavy", "busy"))}
+        crowd.end("a")
+        crowd.end("c")
+
+
+@pytest.mark.parametrize("first", ["the unit", "the end of the wait"])
+async def test_what_comes_in_the_last_moment_comes_in_time(patience: Patience, first: str) -> None:
+    """A call whose unit comes at the moment in which its wait ends runs, whichever of the two is first."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(1, max_wait=9), tasks)
+        for who in "abc":
+            await crowd.come(who)
+        if first == "the unit":
+            crowd.end("a")
+            while not crowd.gone:
+                await anyio.lowlevel.checkpoint()
+            patience.scopes[0].cancel()
+        else:
+            crowd.end("a", patience.scopes[0].cancel)
+        await crowd.settle()
+        assert (crowd.running, set(crowd.outcomes)) == (["b"], {"a"})
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_deadline_around_ends_the_wait() -> None:
+    """No call waits past its own deadline: what limits it tells that nothing landed."""
+    tools = ToolRegistry()
+    tools.register(a_tool(effect="mutating"))
+    limit = Concurrency(1, max_wait=60)
+    pipeline = standard(tools, attempts=1).after("validate", limit)
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(limit, tasks)
+        await crowd.come("a")
+        assert await pipeline.call("probe", timeout=SOON) == Failure(TimedOut(SOON, landed="no"))
+        limited = pipeline.before("concurrency", Timeout(SOON))
+        assert await limited.call("probe") == Failure(TimedOut(SOON, landed="no"))
+        with anyio.move_on_after(SOON) as scope:
+            await pipeline.call("probe")
+        assert scope.cancelled_caught
+        crowd.end("a")
+        await crowd.settle()
+        assert await pipeline.call("probe") == Success("done")
+
+
+async def test_who_leaves_the_queue_leaves_no_trace() -> None:
+    """A call that is cancelled while it waits has no unit, and those behind it are not held up by it."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(2, weight={"heavy": 2}, key=everyone), tasks)
+        await crowd.come("a")
+        await crowd.come("b", "heavy")
+        await crowd.come("c")
+        assert (crowd.running, crowd.waiting) == (["a"], ["b", "c"])
+        crowd.cancel("b")
+        await crowd.settle()
+        assert (crowd.running, crowd.waiting) == (["a", "c"], [])
+        crowd.end("a")
+        crowd.end("c")
+
+
+@pytest.mark.parametrize("first", ["the unit", "the cancellation"])
+async def test_a_unit_is_not_lost_with_who_was_given_it(first: str) -> None:
+    """A call that is cancelled at the moment in which its unit comes hands that on, whichever of the two is first."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(1), tasks)
+        for who in "abc":
+            await crowd.come(who)
+        if first == "the unit":
+            crowd.end("a")
+            while not crowd.gone:
+                await anyio.lowlevel.checkpoint()
+            crowd.cancel("b")
+        else:
+            crowd.end("a", lambda: crowd.cancel("b"))
+        await crowd.settle()
+        assert crowd.running == ["c"]
+        crowd.end("c")
+
+
+async def test_the_heavy_do_not_starve() -> None:
+    """A call of several units waits until they are free all at once; nobody who came later overtakes it."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(3, weight={"heavy": 3}, key=everyone), tasks)
+        for who in ("a", "b", "heavy", "c", "d"):
+            await crowd.come(who, who)
+        assert (crowd.running, crowd.waiting) == (["a", "b"], ["heavy", "c", "d"])
+        for ends, runs in (("a", {"b"}), ("b", {"heavy"}), ("heavy", {"c", "d"})):
+            crowd.end(ends)
+            await crowd.settle()
+            assert set(crowd.running) == runs
+        crowd.end("c")
+        crowd.end("d")
+
+
+def of(call: ResolvedCall) -> str:
+    return call.tool.name
+
+
+WEIGHTS: dict[str, tuple[Mapping[str, int] | Callable[[ResolvedCall], int] | None, int, list[str]]] = {
+    "one each": (None, 3, ["light", "medium", "heavy"]),
+    "by name": ({"light": 1, "medium": 2, "heavy": 3}, 4, ["light", "medium"]),
+    "one where none is named": ({"medium": 2}, 4, ["light", "medium", "heavy"]),
+    "found for the call": (lambda call: len(of(call)), 11, ["light", "medium"]),
+    "at least one": (lambda _: -5, 2, ["light", "medium"]),
+    "at most all": (lambda _: 99, 2, ["light"]),
+}
+
+
+@pytest.mark.parametrize(("weight", "limit", "running"), WEIGHTS.values(), ids=WEIGHTS)
+async def test_a_call_has_a_weight(weight: Any, limit: int, running: list[str]) -> None:
+    """It is told by tool or found for the call; it is at least one unit, and what weighs too much runs alone."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(limit, weight=weight, key=everyone), tasks)
+        for name in ("light", "medium", "heavy", "more"):
+            await crowd.come(name, name)
+        assert crowd.running == running
+        for name in ("light", "medium", "heavy", "more"):
+            crowd.end(name)
+            await crowd.settle()
+        assert crowd.outcomes.keys() == {"light", "medium", "heavy", "more"}
+
+
+FOUR = [("a", "x"), ("a", "y"), ("b", "x"), ("b", "y"), ("db", "x")]
+
+
+def only_a(call: ResolvedCall) -> str | None:
+    return "a" if of(call) == "a" else None
+
+
+PARTITIONS: dict[str, tuple[dict[str, Any], list[bool]]] = {
+    "tool and principal": ({}, [True, True, True, True, True]),
+    "group and principal": ({"groups": {"a": "db", "b": "db"}}, [True, True, False, False, True]),
+    "a group of one": ({"groups": {"b": "db"}}, [True, True, True, True, True]),
+    "tool": ({"key": of}, [True, False, True, False, True]),
+    "all share one": ({"key": everyone}, [True, False, False, False, False]),
+    "only one tool": ({"key": only_a}, [True, False, True, True, True]),
+}
+
+
+@pytest.mark.parametrize(("options", "begin"), PARTITIONS.values(), ids=PARTITIONS)
+async def test_who_shares_a_limit(options: dict[str, Any], begin: list[bool]) -> None:
+    """Each tool and principal has units of its own, or each group and principal, or each key; the key None has all."""
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(Concurrency(1, waiting=0, **options), tasks)
+        for tool, principal in FOUR:
+            await crowd.come(tool + principal, tool, principal)
+        assert [tool + principal in crowd.running for tool, principal in FOUR] == begin
+        tasks.cancel_scope.cancel()
+
+
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["come", "end", "cancel"]), st.integers(0, 5), st.booleans()), min_size=1, max_size=40
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(OPERATIONS, st.integers(1, 4), st.none() | st.integers(0, 3))
+async def test_in_any_weather(operations: list[tuple[str, int, bool]], units: int, waiting: int | None) -> None:
+    """Whoever comes, ends and is cancelled, at the same moment too: the limit holds, the order holds, nobody sleeps on.
+
+    Those who wait do so because the first of them does not fit; and when all have gone nothing is left behind.
+    """
+    weights = {str(weight): weight for weight in range(1, units + 1)}
+    limit: Any = Concurrency(units, waiting=waiting, weight=weights, key=everyone)
+    weighs: dict[str, int] = {}
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(limit, tasks)
+        for number, (operation, which, settled) in enumerate(operations):
+            there = crowd.running if operation == "end" else crowd.running + crowd.waiting
+            if operation == "come":
+                weight = 1 + which % units
+                await crowd.settle()  # trio shuffles those who come at once
+                refused = waiting is not None and len(crowd.waiting) >= waiting
+                fits = not crowd.waiting and sum(weighs[who] for who in crowd.running) + weight <= units
+                weighs[str(number)] = weight
+                await crowd.come(str(number), str(weight))
+                assert (str(number) in crowd.gone) == (refused and not fits)
+                assert (str(number) in crowd.running) == fits
+            elif there:
+                crowd.end(there[which % len(there)]) if operation == "end" else crowd.cancel(there[which % len(there)])
+            assert sum(weighs[who] for who in crowd.running) <= units
+            if settled:
+                await crowd.settle()
+                if crowd.waiting:
+                    behind = crowd.came[crowd.came.index(crowd.waiting[0]) :]
+                    assert not set(behind) & set(crowd.began)
+                    assert sum(weighs[who] for who in (*crowd.running, crowd.waiting[0])) > units
+        tasks.cancel_scope.cancel()
+    assert [(line.taken, len(line.queue)) for line in limit._here.lines.values()] in ([], [(0, 0)])
+
+
+async def test_who_is_done_is_forgotten() -> None:
+    """What is kept of principals goes when they are done and others come; of those who are at work it stays."""
+    limit: Any = Concurrency(1, waiting=0)
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(limit, tasks)
+        await crowd.come("a", principal="a")
+        for number in range(5000):
+            await limit(a_call(principal=str(number)), script(Success("done")))
+        assert len(limit._here.lines) <= 1024
+        assert await limit(a_call(principal="a"), script()) == BUSY
+        crowd.end("a")
+
+
+async def test_each_event_loop_has_its_own_limit(anyio_backend: str) -> None:
+    """A loop wakes no task of another, so who shares an instance between loops has the limit in each."""
+    limit = Concurrency(1, waiting=0)
+
+    async def elsewhere() -> Outcome:
+        return await limit(a_call(), script(Success("there")))
+
+    async def here(_: ResolvedCall) -> Outcome:
+        return await anyio.to_thread.run_sync(lambda: anyio.run(elsewhere, backend=anyio_backend))
+
+    assert await limit(a_call(), here) == Success("there")
+
+
+async def test_in_a_pipeline() -> None:
+    """A refused call runs nothing, is told to the model in one constant text, and is red in the report by itself."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    limit = Concurrency(1, waiting=0)
+    pipeline = standard(tools).before("retry", limit)
+    async with anyio.create_task_group() as tasks:
+        crowd = Crowd(limit, tasks)
+        await crowd.come("a")
+        refused = await pipeline.report(Call("probe"))
+        crowd.end("a")
+        await crowd.settle()
+        passed = await pipeline.report(Call("probe"))
+        assert refused.outcome == BUSY
+        assert [(stage.name, stage.verdict) for stage in refused.stages][-1] == ("concurrency", "unavailable")
+        assert refused.attempts == ()
+        assert passed.outcome == Success("done")
+        assert [stage.verdict for stage in passed.stages if stage.name == "concurrency"] == [None]
+    assert say(Unavailable("probe", "busy")) == "This tool is not available"
+
+
+@pytest.mark.parametrize(("place", "meanwhile"), [("before", BUSY), ("after", Success("done"))])
+async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> None:
+    """Outside of Retry a call has its unit while it waits for the next attempt; inside, each attempt takes one."""
+    seen: list[Outcome] = []
+    limit = Concurrency(1, waiting=0)
+
+    async def wait(_: float) -> None:
+        seen.append(await limit(a_call(), script(Success("done"))))
+
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    pipeline = standard(tools).replace("retry", Retry(2, sleep=wait))
+    pipeline = pipeline.before("retry", limit) if place == "before" else pipeline.after("retry", limit)
+    inside = script(Failure(Transient()), Success("done"))
+    assert await pipeline.replace("execute", inside).call("probe") == Success("done")
+    assert seen == [meanwhile]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name)
+        for name, make in {
+            "no unit": lambda: Concurrency(0),
+            "a negative limit": lambda: Concurrency(-1),
+            "a limit of nan": lambda: Concurrency(math.nan),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+            "a negative queue": lambda: Concurrency(1, waiting=-1),
+            "no wait": lambda: Concurrency(1, max_wait=0),
+            "a negative wait": lambda: Concurrency(1, max_wait=-1.0),
+            "a wait of nan": lambda: Concurrency(1, max_wait=math.nan),
+            "no weight": lambda: Concurrency(1, weight={"a": 0}),
+            "too heavy": lambda: Concurrency(2, weight={"a": 3}),
+            "two ways to share": lambda: Concurrency(1, groups={"a": "b"}, key=lambda call: call.tool.name),
+        }.items()
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
+    """A limit under which some call could never run is a mistake of the programmer's."""
+    with pytest.raises(SetupError, match=r"a limit is|calls wait|a call waits|a weight is|groups= and key="):
+        make()

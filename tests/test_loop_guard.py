@@ -1,0 +1,486 @@
+"""LoopGuard: what counts as the same again, what it warns of and refuses, and what begins anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+
+from middlewares import Available, Resolve, Validate, standard
+from middlewares.loop_guard import LoopGuard
+from pipeline import (
+    Call,
+    Crashed,
+    Denied,
+    Effect,
+    ExecutionFailed,
+    Outcome,
+    ResourceNotFound,
+    SetupError,
+    TimedOut,
+    Tool,
+    ToolRegistry,
+    Transient,
+    ValidCall,
+    approved,
+    is_failure,
+    start,
+)
+from pipeline.errors import Details
+from pipeline.messages import say, tell
+from pipeline.testing import script
+from support import a_call, a_tool
+
+PROBE, OTHER = a_tool(), a_tool("other")
+ADVICE = "The same arguments came to the same result {} times. Try something else."
+
+
+class Clock:
+    """Time stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Warned:
+    """What it was told."""
+
+    def __init__(self) -> None:
+        self.times: list[int] = []
+
+    def __call__(self, call: ValidCall, times: int) -> None:
+        self.times.append(times)
+
+
+async def played(guard: LoopGuard, *calls: tuple[ValidCall, Any]) -> list[Any]:
+    """Each call with what its inside comes to; of one that was refused, ``"refused"``."""
+    told: list[Any] = []
+    for call, outcome in calls:
+        came: Any = outcome if type(outcome) in (Success, Failure) else Success(outcome)
+        inside = script(came)
+        became = await guard(call, inside)
+        told.append(became if inside.calls else "refused")
+    return told
+
+
+def asked(params: dict[str, Any] | None = None, tool: Tool[..., Any] = PROBE, principal: str = "") -> ValidCall:
+    return a_call(tool, params, principal=principal)
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "at the first": {"warn_after": 1},
+    "at no whole time": {"warn_after": 2.5},
+    "a claim": {"warn_after": True},
+    "refuses before it warns": {"warn_after": 3, "refuse_after": 2},
+    "refuses at no whole time": {"refuse_after": 5.5},
+    "forgets at once": {"forget_after": 0},
+    "forgets never said when": {"forget_after": float("nan")},
+    "no room": {"size": 0},
+    "exempt as text": {"exempt": "probe"},
+    "exempt as tools": {"exempt": [PROBE]},
+    "an async warning": {"on_warning": script()},
+    "a warning that is none": {"on_warning": 1},
+}
+
+
+@pytest.mark.parametrize("options", [pytest.param(options, id=name) for name, options in WRONG.items()])
+def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
+    """A mistake in how it is made is a set-up error."""
+    with pytest.raises(SetupError, match="LoopGuard"):
+        LoopGuard(**options)
+
+
+def test_it_stands_behind_validate() -> None:
+    """It needs params, and is refused where there are none yet."""
+    with pytest.raises(SetupError, match="loop_guard needs a ValidCall"):
+        standard(ToolRegistry()).before("validate", LoopGuard())
+
+
+@given(st.integers(2, 5), st.integers(0, 3), st.integers(0, 3))
+async def test_it_warns_and_then_refuses(warn_after: int, more: int, calls_more: int) -> None:
+    """Of the same calls it warns from the one on that it was told, lets so many run, and refuses the rest."""
+    refuse_after, warned = warn_after + more, Warned()
+    guard = LoopGuard(warn_after, refuse_after, on_warning=warned)
+    told = await played(guard, *[(asked({"a": 1}), "same")] * (refuse_after + calls_more))
+    assert told == [Success("same")] * refuse_after + ["refused"] * calls_more
+    assert warned.times == list(range(warn_after, refuse_after + 1))
+
+
+async def test_it_may_only_warn() -> None:
+    """Told never to refuse it goes on warning."""
+    warned = Warned()
+    told = await played(LoopGuard(2, None, on_warning=warned), *[(asked(), 1)] * 20)
+    assert told == [Success(1)] * 20
+    assert warned.times == list(range(2, 21))
+
+
+async def test_what_it_does_without_being_told() -> None:
+    """The third call is warned of and the sixth refused."""
+    warned = Warned()
+    assert (await played(LoopGuard(on_warning=warned), *[(asked(), 1)] * 6))[4:] == [Success(1), "refused"]
+    assert warned.times == [3, 4, 5]
+
+
+@dataclasses.dataclass
+class Row:
+    n: int
+
+
+@attrs.define
+class Page:
+    rows: list[Row]
+
+
+class Odd:
+    """Nobody knows how to tell what it is."""
+
+
+class Array:
+    """As of numpy: it does not say whether it is equal."""
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("the truth value of an array is ambiguous")
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable")
+
+
+SAME: list[Callable[[], Any]] = [
+    lambda: None,
+    lambda: 3,
+    lambda: "".join("text"),
+    lambda: "".join("text") * 10_000,
+    lambda: {"rows": [1, {"a": None}], "total": 1.5},
+    lambda: [Row(1), Row(2)],
+    lambda: Page([Row(1)]),
+    lambda: b"bytes",
+    lambda: Failure(ExecutionFailed("no")),
+    lambda: Failure(Crashed(ValueError("its own text is told to nobody"))),
+    lambda: Failure(TimedOut(1.0)),
+]
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=f"{make()!r:.40}") for make in SAME])
+async def test_results_are_compared_by_what_they_are(make: Callable[[], Any]) -> None:
+    """Equal results are the same, whether or not they are the same object."""
+    warned = Warned()
+    await played(LoopGuard(on_warning=warned), *[(asked(), make()) for _ in range(3)])
+    assert warned.times == [3]
+
+
+async def test_a_value_that_shares_its_parts_is_the_same() -> None:
+    """How a value is built is nothing that a model could read."""
+    warned, text = Warned(), "".join("text")
+    built: list[Any] = [[text, text], [text, "".join("text")], ["text", "text"]]
+    await played(LoopGuard(on_warning=warned), *[(asked({"value": each}), each) for each in built])
+    assert warned.times == [3]
+
+
+DIFFERENT: list[tuple[Any, Any]] = [
+    (1, 2),
+    (-1, -2),  # whose hashes are equal
+    (None, 0.5),
+    ("a", "b"),
+    ("a" * 10_000, "a" * 9_999 + "b"),
+    ([1], [2]),
+    ({"a": [1]}, {"a": [True]}),
+    ([Row(1)], [Row(2)]),
+    ("no", Failure(ExecutionFailed("no"))),
+    (Failure(ExecutionFailed("no")), Failure(ExecutionFailed("never"))),
+    (Failure(Transient()), Failure(TimedOut(1.0))),
+]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [pytest.param(one, other, id=f"{one!r:.30} {other!r:.30}") for one, other in DIFFERENT]
+)
+async def test_a_new_result_begins_anew(one: Any, other: Any) -> None:
+    """A call that comes to something else has no row behind it: neither a last word nor the one after counts before."""
+    warned = Warned()
+    results = [one, one, other, other, one, one]
+    told = await played(LoopGuard(3, 3, on_warning=warned), *[(asked(), result) for result in results])
+    assert warned.times == []
+    assert "refused" not in told
+    assert (await played(LoopGuard(3, 3), *[(asked(), one)] * 4))[3] == "refused"
+
+
+async def test_a_value_that_goes_on_changing_is_new_each_time() -> None:
+    """A tool that gives the same list filled further comes to something new."""
+    rows: list[int] = []
+    warned = Warned()
+    guard = LoopGuard(2, on_warning=warned)
+    for n in range(5):
+        rows.append(n)
+        await played(guard, (asked(), rows))
+    assert warned.times == []
+    await played(guard, (asked(), rows))
+    assert warned.times == [2]
+
+
+@pytest.mark.parametrize("between", [{"a": 2}, {}, {"a": 1, "b": None}], ids=str)
+async def test_new_arguments_begin_anew(between: dict[str, Any]) -> None:
+    """The same tool called otherwise, even once refused and whatever comes of it, may be called as before again."""
+    guard = LoopGuard(2, 2)
+    told = await played(guard, *[(asked({"a": 1}), 1)] * 3, (asked(between), 1), *[(asked({"a": 1}), 1)] * 3)
+    assert told == [Success(1), Success(1), "refused", Success(1), Success(1), Success(1), "refused"]
+
+
+SAME_PARAMS: list[Callable[[], Any]] = [
+    lambda: 1,
+    lambda: ["a", {"b": None}],
+    lambda: Row(1),
+    lambda: {1, 2},
+    lambda: "long" * 10_000,
+]
+
+
+@pytest.mark.parametrize("make", [pytest.param(make, id=f"{make()!r:.30}") for make in SAME_PARAMS])
+async def test_arguments_are_compared_by_value(make: Callable[[], Any]) -> None:
+    """Equal arguments are the same, also in another order of names."""
+    warned = Warned()
+    calls = [asked({"value": make(), "n": 1}), asked({"n": 1, "value": make()}), asked({"value": make(), "n": 1})]
+    await played(LoopGuard(2, on_warning=warned), *[(call, 1) for call in calls])
+    assert warned.times[:1] == [2]
+
+
+async def test_arguments_that_a_caller_fills_anew_are_new() -> None:
+    """A list that is passed again and was changed in between is another argument; one that was not is the same."""
+    rows: list[int] = []
+    warned = Warned()
+    guard = LoopGuard(on_warning=warned)
+    for n in range(5):
+        rows.append(n)
+        await played(guard, (asked({"rows": rows}), "done"))
+    assert warned.times == []
+    await played(guard, *[(asked({"rows": rows}), "done")] * 2)
+    assert warned.times == [3]
+
+
+@pytest.mark.parametrize("value", [Array(), Odd(), threading.Lock()], ids=["array", "odd", "lock"])
+async def test_what_cannot_be_compared_does_no_harm(value: object) -> None:
+    """Arguments and results of any kind pass, equal or not."""
+    guard = LoopGuard(2, 2)
+    other = type(value)() if not isinstance(value, type(threading.Lock())) else threading.Lock()
+    told = await played(guard, (asked({"value": value}), value), (asked({"value": other}), other))
+    assert [outcome.unwrap() for outcome in told] == [value, other] if not isinstance(value, Array) else len(told) == 2
+
+
+async def test_other_calls_in_between_do_not_begin_anew() -> None:
+    """Two calls in turn are each a row of its own."""
+    warned = Warned()
+    guard = LoopGuard(3, 3, on_warning=warned)
+    told = await played(guard, *[(asked(), 1), (asked(tool=OTHER), 2)] * 4)
+    assert told == [Success(1), Success(2)] * 3 + ["refused"] * 2
+    assert warned.times == [3, 3]
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "mutating"])
+@pytest.mark.parametrize("outcome", [Success("done"), Failure(ExecutionFailed("no"))], ids=["success", "failure"])
+async def test_after_a_change_the_same_is_not_in_vain(effect: Effect, outcome: Outcome) -> None:
+    """Tests that fail as before after each edit are no loop, unless nothing was edited."""
+    edit = a_tool("edit", effect)
+    guard = LoopGuard(3, 3)
+    calls = [call for n in range(6) for call in ((asked(), "2 failed"), (asked({"line": n}, edit), outcome))]
+    refused = (await played(guard, *calls)).count("refused")
+    assert refused == (0 if effect != "read" and outcome == Success("done") else 3)
+
+
+async def test_what_a_change_comes_to_may_be_the_news() -> None:
+    """A tool that may change something and comes to something new with the same arguments excuses the others, too."""
+    step = a_tool("step", "mutating")
+    calls = [call for n in range(6) for call in ((asked(), "2 failed"), (asked(tool=step), n))]
+    assert "refused" not in await played(LoopGuard(3, 3), *calls)
+
+
+async def test_changes_that_are_repeated_are_a_loop_too() -> None:
+    """Two calls in turn that may change something, the same each time, do not excuse each other."""
+    set_a, set_b = a_tool("set_a", "mutating"), a_tool("set_b", "mutating")
+    told = await played(LoopGuard(3, 3), *[(asked(tool=set_a), 1), (asked(tool=set_b), 1)] * 5)
+    assert told.count("refused") > 0
+    assert told[-2:] == ["refused"] * 2
+
+
+async def test_each_principal_has_its_own_count() -> None:
+    """What one does again and again is new for another, and a change of one's own excuses nobody else."""
+    guard = LoopGuard(2, 2)
+    told = await played(
+        guard, *[(asked(principal=who), 1) for who in ("ann", "bob", "ann", "bob", "ann", "eve", "bob")]
+    )
+    assert told == [Success(1)] * 4 + ["refused", Success(1), "refused"]
+    await played(guard, (asked(tool=a_tool("edit", "mutating"), principal="bob"), 1))
+    assert await played(guard, *[(asked(principal=who), 1) for who in ("ann", "bob")]) == ["refused", Success(1)]
+
+
+async def test_after_a_time_it_forgets() -> None:
+    """So long after a call ran last, it may run again; being refused does not put that off."""
+    clock = Clock()
+    guard = LoopGuard(2, 2, forget_after=60, clock=clock)
+    assert (await played(guard, *[(asked(), 1)] * 3))[2] == "refused"
+    clock.now = 59.9
+    assert await played(guard, (asked(), 1)) == ["refused"]
+    clock.now = 60
+    assert await played(guard, *[(asked(), 1)] * 3) == [Success(1), Success(1), "refused"]
+
+
+async def test_what_comes_now_and_then_is_no_loop() -> None:
+    """A call that is made again only after that time never adds up."""
+    clock, warned = Clock(), Warned()
+    guard = LoopGuard(forget_after=60, on_warning=warned, clock=clock)
+    for _ in range(10):
+        await played(guard, (asked(), 1))
+        clock.now += 61
+    assert warned.times == []
+
+
+@pytest.mark.parametrize(
+    ("tool", "exempt"), [(a_tool(polling=True), ()), (PROBE, {"probe"})], ids=["by declaration", "by name"]
+)
+async def test_polling_is_exempt(tool: Tool[..., Any], exempt: Any) -> None:
+    """A tool that is asked again and again on purpose is neither warned of nor refused."""
+    warned = Warned()
+    told = await played(LoopGuard(2, 2, exempt=exempt, on_warning=warned), *[(asked(tool=tool), 1)] * 10)
+    assert told == [Success(1)] * 10
+    assert warned.times == []
+
+
+@pytest.mark.parametrize("error", [ExecutionFailed, ResourceNotFound])
+async def test_a_repeated_failure_says_so_to_the_model(error: Any) -> None:
+    """A failure without a suggestion gets one when it is repeated; all else in it stays."""
+    cause = ValueError()
+    outcome: Outcome = Failure(error("no", Details("path"), cause=cause))
+    guard = LoopGuard(2, 3)
+    first, second, third = await played(guard, *[(asked(), outcome)] * 3)
+    assert first is outcome
+    assert [each.failure().details for each in (second, third)] == [
+        Details("path", approved(ADVICE.format(times))) for times in (2, 3)
+    ]
+    assert second.failure().cause is cause
+    assert say(second.failure()).endswith(ADVICE.format(2))
+    assert await played(guard, (asked(), outcome)) == ["refused"]
+
+
+UNTOUCHED: list[Outcome] = [
+    Success({"a": 1}),
+    Failure(ExecutionFailed("no", Details(suggestion="Look at the log."))),
+    Failure(Denied("backend")),
+    Failure(Transient()),
+    Failure(Crashed()),
+]
+
+
+@pytest.mark.parametrize("outcome", UNTOUCHED, ids=repr)
+async def test_all_else_stays_as_it_is(outcome: Outcome) -> None:
+    """A success, a failure of another kind and its author's own suggestion are given on, the very object."""
+    assert all(each is outcome for each in await played(LoopGuard(2, None), *[(asked(), outcome)] * 4))
+
+
+SENT: list[tuple[Any, str]] = [
+    (None, "probe({})"),
+    ("", "probe({})"),
+    ({}, "probe({})"),
+    ({"path": "a.txt"}, 'probe({"path": "a.txt"})'),
+    ('{"path":\n "ä.txt"}', 'probe({"path":  "ä.txt"})'),
+    ({"text": "x" * 1000}, 'probe({"text": "' + "x" * 190 + "…)"),
+]
+
+
+@pytest.mark.parametrize(("sent", "shown"), [pytest.param(*row, id=f"{row[0]!r:.30}") for row in SENT])
+async def test_a_refusal_tells_what_was_tried(sent: Any, shown: str) -> None:
+    """It says how often, which call, in the words that the model sent, shortened and on one line, and what to do."""
+    tools = ToolRegistry()
+    tools.register(PROBE)
+    run = standard(tools).before("retry", LoopGuard(2, 2))
+    outcomes = [await run(Call("probe", sent)) for _ in range(3)]
+    assert outcomes[:2] == [Success("done")] * 2
+    error = outcomes[2].failure()
+    text = f"The same call came to the same result 2 times, so it was not run again: {shown}. "
+    assert error == Denied("loop_guard", approved(text + "Change the arguments, or try something else."))
+    assert tell(outcomes[2]) == f"Error: {text}Change the arguments, or try something else."
+
+
+async def test_the_log_tells_of_it_and_not_what_was_sent(caplog: pytest.LogCaptureFixture) -> None:
+    """A warning is a record with the tool, the call and the count; the arguments may be anybody's secrets."""
+    with caplog.at_level(logging.WARNING, "toolcall_pipeline"):
+        await played(LoopGuard(), *[(a_call(params={"key": "s3cret"}, id="call_7"), 1)] * 3)
+    assert [record.getMessage() for record in caplog.records] == [
+        "Tool 'probe': the same arguments came to the same result 3 times (call 'call_7')"
+    ]
+    facts = vars(caplog.records[0])
+    assert (facts["tool"], facts["call_id"], facts["times"]) == ("probe", "call_7", 3)
+    assert "s3cret" not in str(facts)
+
+
+async def test_a_warning_that_fails_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """What on_warning raises is logged, and the call comes to what it came to."""
+
+    def fail(call: ValidCall, times: int) -> None:
+        raise RuntimeError("a bug of the hook")
+
+    assert await played(LoopGuard(2, on_warning=fail), *[(asked(), 1)] * 2) == [Success(1)] * 2
+    assert "on_warning failed" in caplog.text
+
+
+async def test_the_report_tells_of_it() -> None:
+    """A warning and a refusal are in the report, the refusal with no attempt."""
+    tools = ToolRegistry()
+    tools.register(PROBE)
+    run = standard(tools).before("retry", LoopGuard(2, 2))
+    reports = [await run.report(Call("probe")) for _ in range(3)]
+    notes = [[row.note for row in report.stages if row.name == "loop_guard" and row.note] for report in reports]
+    told = "the same arguments came to the same result 2 times"
+    assert notes == [[], [told], [f"not run: {told}"]]
+    assert [len(report.attempts) for report in reports] == [1, 1, 0]
+    verdicts = [row.verdict for row in reports[2].stages if row.name == "loop_guard"]
+    assert "permission" in verdicts
+
+
+async def test_the_last_principals_are_remembered() -> None:
+    """Of principals without end it remembers at least as many as it was told, and at most twice as many."""
+    guard = LoopGuard(2, 2, size=3)
+    names = [str(n) for n in range(20)]
+    await played(guard, *[(asked(principal=name), 1) for name in names for _ in range(2)])
+    assert await played(guard, *[(asked(principal=name), 1) for name in names[-3:]]) == ["refused"] * 3
+    assert (await played(guard, *[(asked(principal=name), 1) for name in names])).count("refused") <= 6
+    edit = a_tool("edit", "mutating")
+    await played(guard, *[(asked(tool=edit, principal=name), 1) for name in names])
+    assert len(vars(guard)["_changed"]) <= 3
+
+
+async def test_tools_without_end_are_forgotten() -> None:
+    """A registry that makes tools all the time does not fill the memory."""
+    guard = LoopGuard(2, 2)
+    await played(guard, *[(asked(tool=a_tool(f"tool_{n}")), 1) for n in range(2500)])
+    assert len(remembered(guard)) <= 1000
+
+
+def remembered(guard: LoopGuard) -> list[Any]:
+    """What it knows of all tools of all principals."""
+    return [seen for tools in vars(guard)["_young"].values() for seen in tools.values()]
+
+
+async def test_no_failure_is_held() -> None:
+    """What it remembers of a failure is not its cause, whose traceback holds whole frames."""
+    guard = LoopGuard()
+    outcome: Outcome = Failure(Crashed(ValueError()))
+    await played(guard, *[(asked(), outcome)] * 2)
+    assert [type(seen.result) for seen in remembered(guard)] == [int]
+
+
+async def test_it_needs_none_of_the_other_stages() -> None:
+    """In a stack of its own it does what it does."""
+    tools = ToolRegistry()
+    tools.register(PROBE)
+    checked = start().check(Resolve(tools)).check(Available(tools)).check(Validate())
+    run = checked.wrap(LoopGuard(2, 2)).end(script(Success(1), Success(1)))
+    assert [is_failure(await run.call("probe")) for _ in range(3)] == [False, False, True]

@@ -1,0 +1,383 @@
+"""RateLimit: how many calls pass in what time, who shares a limit, and what the others are told."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from returns.result import Failure, Success
+
+from middlewares import standard
+from middlewares.rate_limit import RateLimit
+from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, say
+from pipeline.testing import script
+from support import a_call, a_tool
+
+TICK = Fraction(1, 64)  # seconds; of ticks and powers of two floats make no rounded sums
+GAPS = st.lists(st.integers(0, 200), min_size=1, max_size=60)  # ticks between calls
+RATES = st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0, 16.0])
+PERS = st.sampled_from([0.5, 1.0, 4.0])
+
+
+class Clock:
+    """Stands still until it is set; sleeping sets it."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+def asked(limit: RateLimit, call: ResolvedCall | None = None) -> float | None:
+    """None where the call passes, else the seconds until one fits."""
+    call = call or a_call()
+    verdict = limit(call)
+    if verdict is call:
+        return None
+    assert isinstance(verdict, Failure)
+    error = verdict.failure()
+    assert (error.tool, error.reason) == (call.tool.name, "rate_limited")
+    assert error.retry_after is not None
+    assert error.retry_after > 0
+    return error.retry_after
+
+
+# when calls come, in seconds after the first, and when each next one fits: None, it passed
+TIMETABLES: dict[str, tuple[dict[str, Any], Sequence[tuple[float, float | None]]]] = {
+    "one at a time": ({"rate": 1, "burst": 1}, [(0, None), (0, 1.0), (0.5, 0.5), (1, None), (1, 1.0), (2, None)]),
+    "all at once": ({"rate": 3, "per": 60}, [(0, None)] * 3 + [(0, 20.0), (20, None), (20, 20.0)]),
+    "some at once": ({"rate": 4, "burst": 2}, [(0, None), (0, None), (0, 0.25), (0.25, None), (0.25, 0.25)]),
+    "rested": ({"rate": 1, "burst": 2}, [(0, None), (0, None), (100, None), (100, None), (100, 1.0)]),
+    "half rested": ({"rate": 2, "burst": 2}, [(0, None), (0, None), (0.5, None), (0.5, 0.5), (1.0, None)]),
+    "seldom": ({"rate": 0.5}, [(0, None), (0, 2.0), (2, None)]),
+    "refusals cost nothing": ({"rate": 1}, [(0, None), *[(0.5, 0.5)] * 5, (1, None)]),
+}
+
+
+@pytest.mark.parametrize(("options", "calls"), TIMETABLES.values(), ids=TIMETABLES)
+def test_a_limit_is_a_timetable(options: dict[str, Any], calls: Sequence[tuple[float, float | None]]) -> None:
+    """A burst passes at once and then one call for each interval; a rest fills the burst again, and no more."""
+    clock = Clock()
+    limit = RateLimit(**options, clock=clock)
+    found: list[tuple[float, float | None]] = []
+    for after, _ in calls:
+        clock.now = 1000.0 + after
+        found.append((after, asked(limit)))
+    assert found == calls
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(0.1, 1), (0.99, 1), (1, 1), (1.9, 1), (2, 2), (10.5, 10)])
+def test_a_burst_is_as_large_as_the_rate(rate: float, burst: int) -> None:
+    """Unless told, so many calls pass at once as `rate` has whole ones, and at least one."""
+    for limit in (RateLimit(rate, 60, clock=Clock()), RateLimit(rate, 60, None, clock=Clock())):
+        assert [asked(limit) is None for _ in range(burst + 1)] == [True] * burst + [False]
+
+
+@settings(deadline=None)
+@given(RATES, PERS, st.integers(1, 8), GAPS)
+def test_no_window_holds_too_many(rate: float, per: float, burst: int, gaps: list[int]) -> None:
+    """Between any two moments no more calls pass than a burst and what the rate allows for that time."""
+    clock, now = Clock(), Fraction(1000)
+    limit = RateLimit(rate, per, burst, clock=clock)
+    passed: list[Fraction] = []
+    for gap in gaps:
+        now += gap * TICK
+        clock.now = float(now)
+        if asked(limit) is None:
+            passed.append(now)
+    for first, start in enumerate(passed):
+        for last, end in enumerate(passed[first:], first):
+            assert last - first + 1 <= burst + (end - start) * Fraction(rate) / Fraction(per)
+
+
+@settings(deadline=None)
+@given(RATES, PERS, st.integers(1, 8), st.lists(st.tuples(st.integers(0, 200), st.sampled_from("abc")), max_size=80))
+def test_it_is_a_bucket_for_each(rate: float, per: float, burst: int, calls: list[tuple[int, str]]) -> None:
+    """A call passes where a bucket of its principal's own, which fills evenly up to a burst, holds a whole one."""
+    clock, now = Clock(), Fraction(1000)
+    limit = RateLimit(rate, per, burst, clock=clock)
+    buckets: dict[str, tuple[Fraction, Fraction]] = {}  # what was in it, and when
+    for number, (gap, who) in enumerate(calls):
+        now += gap * TICK
+        clock.now = float(now)
+        held, when = buckets.get(who, (Fraction(burst), now))
+        held = min(Fraction(burst), held + (now - when) * Fraction(rate) / Fraction(per))
+        passes = held >= 1
+        buckets[who] = held - passes, now
+        assert (asked(limit, a_call(principal=who)) is None) == passes
+        assert asked(limit, a_call(principal=f"new {number}")) is None  # now and then others are forgotten
+
+
+@settings(deadline=None)
+@given(st.floats(1e-3, 1e4), st.floats(1e-3, 1e4), st.integers(1, 50), st.floats(0, 1e7), st.lists(st.floats(0, 10)))
+def test_the_time_told_is_the_time(rate: float, per: float, burst: int, now: float, gaps: list[float]) -> None:
+    """A call that is made again when it was told passes, and a little earlier it does not, whatever floats lose."""
+    clock = Clock(now)
+    limit = RateLimit(rate, per, burst, clock=clock)
+    assert [asked(limit) for _ in range(burst)] == [None] * burst
+    for gap in gaps:
+        clock.now += gap
+        if (wait := asked(limit)) is not None:
+            then = clock.now + wait
+            clock.now = then - max(wait / 1000, 1e3 * burst * math.ulp(then))
+            assert clock.now < then - wait or asked(limit) is not None
+            clock.now = then
+            assert asked(limit) is None
+
+
+def of(name: str, principal: str) -> ResolvedCall:
+    return a_call(a_tool(name), principal=principal)
+
+
+FOUR = [of("a", "x"), of("a", "y"), of("b", "x"), of("b", "y")]
+KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
+    "tool and principal": (None, [True, True, True, True]),
+    "tool": (lambda call: call.tool.name, [True, False, True, False]),
+    "principal": (lambda call: call.principal, [True, True, False, False]),
+    "all share one": (lambda _: "all", [True, False, False, False]),
+    "only one tool": (lambda call: call.principal if call.tool.name == "a" else None, [True, True, True, True]),
+}
+
+
+@pytest.mark.parametrize(("key", "first"), KEYS.values(), ids=KEYS)
+def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
+    """Each tool and principal has a limit of its own, or each key does; what has the key None has none."""
+    limit = RateLimit(1, key=key, clock=Clock())
+    assert [asked(limit, call) is None for call in FOUR] == first
+    free = [key is not None and key(call) is None for call in FOUR]
+    assert [asked(limit, call) is None for call in FOUR] == free
+
+
+def test_who_rests_is_forgotten() -> None:
+    """What is kept of principals who were quiet for the time of a burst goes when others come."""
+    clock = Clock()
+    limit: Any = RateLimit(2, 1.0, 10, clock=clock)
+    most = 0
+    for number in range(5000):
+        clock.now += 0.01
+        assert asked(limit, a_call(principal=str(number))) is None
+        most = max(most, len(limit._fits))
+    assert most <= 2 * 5.0 / 0.01 + 2  # a burst takes 5 seconds, and a new principal came each hundredth of one
+
+
+def test_who_does_not_rest_is_not_forgotten() -> None:
+    """Others who come give nobody back what he has used of his burst."""
+    clock = Clock()
+    limit = RateLimit(1, burst=4, clock=clock)
+    used = [asked(limit, a_call(principal="other"))]
+    clock.now += 3.5
+    used += [asked(limit) for _ in range(3)]
+    clock.now += 0.5
+    used += [asked(limit, a_call(principal="new"))]
+    assert used == [None] * 5
+    assert [asked(limit) for _ in range(2)] == [None, 0.5]
+
+
+def test_threads_share_a_limit() -> None:
+    """However threads meet, no more pass than one alone would."""
+
+    class Slow(dict[Any, float]):
+        def get(self, key: Any, default: Any = None, /) -> Any:
+            found = super().get(key, default)
+            time.sleep(0)  # lets another thread in between reading and writing
+            return found
+
+    limit: Any = RateLimit(100, burst=100, clock=Clock())
+    limit._fits = Slow()
+    passed: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: passed.append(sum(asked(limit) is None for _ in range(50)))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(passed) == 100
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name)
+        for name, make in {
+            "no rate": lambda: RateLimit(0),
+            "a negative rate": lambda: RateLimit(-1),
+            "a rate of nan": lambda: RateLimit(math.nan),
+            "an infinite rate": lambda: RateLimit(math.inf),
+            "no time": lambda: RateLimit(1, 0),
+            "a time of nan": lambda: RateLimit(1, math.nan),
+            "an infinite time": lambda: RateLimit(1, math.inf),
+            "no burst": lambda: RateLimit(1, 1, 0),
+            "a negative burst": lambda: RateLimit(1, 1, -1),
+            "no wait": lambda: RateLimit(1).waiting(0),
+            "a wait of nan": lambda: RateLimit(1).waiting(math.nan),
+            "a wait without end": lambda: RateLimit(1).waiting(math.inf),
+        }.items()
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
+    """A limit that would let all pass, or none ever, is a mistake of the programmer's."""
+    with pytest.raises(SetupError, match="more than zero"):
+        make()
+
+
+async def test_in_a_pipeline() -> None:
+    """A refused call runs nothing, is told to the model in one constant text, and is red in the report by itself."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    limited = standard(tools).after("validate", RateLimit(1, 60, clock=Clock()))
+    assert limited.stages == ("trace", "resolve", "available", "validate", "rate_limit", "retry", "classify", "execute")
+    first, second = await limited.report(Call("probe")), await limited.report(Call("probe"))
+    assert [stage.verdict for stage in first.stages if stage.name == "rate_limit"] == [None]
+    assert second.outcome == Failure(Unavailable("probe", "rate_limited", 60.0))
+    assert [stage.verdict for stage in second.stages] == [None, None, None, "unavailable"]
+    assert second.attempts == ()
+    assert say(Unavailable("probe", "rate_limited", 60.0)) == "This tool is not available"
+
+
+# --- holding calls back -----------------------------------------------------------------------------------------------
+
+
+async def held(limit: RateLimit, seconds: float, call: ResolvedCall | None = None) -> Outcome:
+    return await limit.waiting(seconds)(call or a_call(), script(Success("done")))
+
+
+async def test_a_call_is_held_back_until_it_fits() -> None:
+    """With `waiting` a call that is too early sleeps for as long as needed, and then runs."""
+    clock = Clock()
+    limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
+    assert [await held(limit, 10) for _ in range(3)] == [Success("done")] * 3
+    assert clock.slept == [0.5, 0.5]
+
+
+async def test_who_stands_behind_waits_for_those_before() -> None:
+    """Calls that come together go one after the other, in the order in which they came."""
+    clock = Clock()
+    limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
+    together = limit.waiting(10)
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    limit.sleep = note  # and time stands still
+    for _ in range(4):
+        await together(a_call(), script(Success("done")))
+    assert waits == [0.5, 1.0, 1.5]
+
+
+async def test_what_would_wait_too_long_is_refused() -> None:
+    """A wait of more than `seconds` is not begun and takes no place: the call is refused, with that wait."""
+    clock = Clock()
+    limit = RateLimit(1, clock=clock, sleep=clock.sleep)
+    assert await held(limit, 0.5) == Success("done")
+    assert await held(limit, 0.5) == Failure(Unavailable("probe", "rate_limited", 1.0))
+    clock.now += 0.5
+    assert await held(limit, 0.5) == Success("done")
+    assert clock.slept == [0.5]
+
+
+async def test_no_call_is_held_past_its_deadline() -> None:
+    """Where the deadline comes first, the call is refused at once."""
+    clock = Clock()
+    limit = RateLimit(1, 60, clock=clock, sleep=clock.sleep)
+    await held(limit, 120)
+    with anyio.fail_after(30):
+        assert await held(limit, 120) == Failure(Unavailable("probe", "rate_limited", 60.0))
+    with anyio.fail_after(90):
+        assert await held(limit, 120) == Success("done")
+    assert clock.slept == [60.0]
+
+
+@pytest.mark.parametrize(("behind", "next_one"), [(0, 1.0), (1, 3.0)])
+async def test_who_leaves_gives_his_place_back(behind: int, next_one: float) -> None:
+    """A call that is cancelled while it is held costs nothing; only where others stand behind it is its place lost."""
+    clock = Clock()
+    limit = RateLimit(1, clock=clock, sleep=lambda _: anyio.sleep_forever())
+    assert asked(limit) is None
+    async with anyio.create_task_group() as others:
+        with anyio.CancelScope() as leaving:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(held, limit, 10)
+                await anyio.wait_all_tasks_blocked()
+                for _ in range(behind):
+                    others.start_soon(held, limit, 10)
+                await anyio.wait_all_tasks_blocked()
+                leaving.cancel()
+        assert asked(limit) == next_one
+        others.cancel_scope.cancel()
+
+
+async def test_time_passes_while_it_is_decided() -> None:
+    """A call that fits by the time at which it would be given a place begins at once, and costs one of the burst."""
+    times = iter([1000.0] * 3 + [2000.0] * 9)
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    limit = RateLimit(2, burst=2, clock=lambda: next(times), sleep=note)
+    assert [await held(limit, 10) for _ in range(4)] == [Success("done")] * 4
+    assert waits == [0.0]
+    assert asked(limit) == 0.5
+
+
+async def test_what_is_not_limited_is_not_held() -> None:
+    """A call with the key None passes a limit that holds back, too."""
+    clock = Clock()
+    limit = RateLimit(1, key=lambda _: None, clock=clock, sleep=clock.sleep)
+    assert [await held(limit, 1) for _ in range(3)] == [Success("done")] * 3
+    assert clock.slept == []
+
+
+async def test_a_wait_is_in_the_report() -> None:
+    """A call that was held back and ran is a success, and its stage is green; in the stack it has the limit's name."""
+    clock = Clock()
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    limit = RateLimit(1, clock=clock, sleep=clock.sleep)
+    pipeline = standard(tools).after("validate", limit.waiting(1))
+    reports = [await pipeline.report(Call("probe")) for _ in range(2)]
+    assert [report.outcome for report in reports] == [Success("done")] * 2
+    assert [stage.verdict for stage in reports[1].stages if stage.name == "rate_limit"] == [None]
+    limit.sleep = lambda _: anyio.lowlevel.checkpoint()  # time stands still
+    refused = [await pipeline.report(Call("probe")) for _ in range(2)][1]
+    assert [stage.verdict for stage in refused.stages if stage.name == "rate_limit"] == ["unavailable"]
+
+
+@settings(deadline=None)
+@given(RATES, st.integers(1, 4), st.lists(st.integers(0, 64), max_size=30))
+async def test_held_calls_keep_the_limit(rate: float, burst: int, gaps: list[int]) -> None:
+    """Counted by when they run, calls that were held back keep the limit, and run in the order in which they came."""
+    clock, now = Clock(), Fraction(1000)
+    ran: list[Fraction] = []
+
+    async def note(seconds: float) -> None:
+        ran.append(now + Fraction(seconds))
+
+    limit = RateLimit(rate, burst=burst, clock=clock, sleep=note)
+    for gap in gaps:
+        now += gap * TICK
+        clock.now = float(now)
+        before = len(ran)
+        if await held(limit, 8) == Success("done") and len(ran) == before:
+            ran.append(now)
+    assert ran == sorted(ran)
+    for first, start in enumerate(ran):
+        for last, end in enumerate(ran[first:], first):
+            assert last - first + 1 <= burst + (end - start) * Fraction(rate)
