@@ -28,7 +28,7 @@ def hinted(found: tuple[Problem, ...], arguments: object, schema: Mapping[str, A
     are what the model meant by it, or it will wonder what became of them.
     """
     for problem in found:
-        if problem.rule in _HINTED or problem.rule == "required":
+        if problem.rule in _HINTED or problem.rule == "required" or problem.got == "null":
             break
     else:
         return found
@@ -45,11 +45,15 @@ def hinted(found: tuple[Problem, ...], arguments: object, schema: Mapping[str, A
 
 
 def _hinted(problem: Problem, arguments: object, schema: Mapping[str, Any]) -> Problem:
-    if problem.rule not in _HINTED:
+    if problem.rule not in _HINTED and problem.got != "null":
         return problem
     parts, rest = located(arguments, problem.path)
     if rest or not parts:
         return problem
+    if problem.got == "null":  # null in place of what has to be there is that missing, whatever type it should have
+        holders = forms_at(schema, parts[:-1])
+        needed = any(parts[-1] in cast("list[Any]", form.get("required") or ()) for form in holders)
+        return Problem(problem.path, "required", problems.wanted(schema, parts), "null") if needed else problem
     if problem.rule == "additionalProperties":
         holder = problems.at(arguments, parts[:-1])
         taken = set(cast("Mapping[str, Any]", holder)) if isinstance(holder, Mapping) else set[str]()

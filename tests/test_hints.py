@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middlewares import Validate
-from pipeline import Call, Tool
+from pipeline import Call, Tool, say
 from pipeline.hints import nearest
 
 SCHEMA = {
@@ -52,6 +52,16 @@ def test_the_closest_is_suggested(sent: Any, suggestion: str) -> None:
     verdict: Any = Validate()(Call("probe", sent).resolved(probe))
     (problem,) = verdict.failure().problems
     assert problem.suggestion == suggestion
+
+
+@pytest.mark.parametrize("sent", [{"path": None}, '{"path": null}'], ids=str)
+def test_null_for_what_is_required_is_that_missing(sent: Any) -> None:
+    """The model is told that the parameter is missing, and what it should hold; null elsewhere is of a wrong type."""
+    needed = Tool.from_schema(name="probe", parameters={**SCHEMA, "required": ["path"]}, handler=taken)
+    verdict: Any = Validate()(Call("probe", sent).resolved(needed))
+    assert "Missing required parameter: path" in say(verdict.failure())
+    inside: Any = Validate()(Call("probe", {"path": "a", "filter": {"label": [None]}}).resolved(needed))
+    assert "must be a string" in say(inside.failure())
 
 
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))
