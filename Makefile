@@ -6,7 +6,7 @@ DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export soak corpus test-agentdojo phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export soak recovery corpus test-agentdojo phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -30,6 +30,9 @@ bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
 	$(BIN)/python -m benchmarks.exporting $(ARGS)
+
+recovery: .venv/dev  ## what becomes of refused calls when a model does what it is told
+	$(BIN)/python -m benchmarks.recovery --check $(ARGS)
 
 soak: .venv/dev  ## 100,000 calls with random faults through every stage
 	$(BIN)/python -m benchmarks.soak $(ARGS)
