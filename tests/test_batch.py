@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any
 
 import anyio
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from middlewares import standard
-from pipeline import Call, Crashed, Pipeline, ToolRegistry, gather
+from pipeline import (
+    Call,
+    Crashed,
+    Effect,
+    NotExecuted,
+    OutcomeUnknown,
+    Pipeline,
+    ResolvedCall,
+    TimedOut,
+    ToolRegistry,
+    UnknownTool,
+    gather,
+    start,
+)
+from support import a_tool
+
+SOON = 0.02  # seconds: for what never ends by itself
+NO_TIME = Failure(NotExecuted("the batch's time was up"))
+HELD = Failure(NotExecuted("an earlier call on the same resource is still running"))
 
 
 @pytest.fixture
@@ -86,3 +109,282 @@ async def test_cancelling_many_calls_ends_them_all(pipeline: Pipeline) -> None:
     with anyio.move_on_after(0.005) as scope:
         await gather(pipeline, (Call("echo", {"n": 2}) for _ in range(100_000)), 2)
     assert scope.cancelled_caught
+
+
+def at(arguments: Mapping[str, Any]) -> str:
+    """The resource that a call names, if it does."""
+    return str(arguments["at"])
+
+
+def constant(name: Any) -> Callable[..., Any]:
+    """A resource that depends on nothing."""
+
+    def resource(_: object) -> Any:
+        return name
+
+    return resource
+
+
+class Diary:
+    """Tools that note when their bodies begin and end; the resource of some is their argument ``at``."""
+
+    def __init__(self) -> None:
+        self.tools = ToolRegistry()
+        self.notes: list[tuple[str, object]] = []
+        for effect in ("read", "idempotent", "mutating"):
+            self.add(f"{effect}_at", effect, at)
+        self.add("plain", "mutating", None)
+
+    def add(self, name: str, effect: Effect, resource: Any, **options: Any) -> None:
+        async def body(n: object = None, **_: object) -> object:
+            self.notes.append(("begin", n))
+            await anyio.lowlevel.checkpoint()
+            self.notes.append(("end", n))
+            return n
+
+        self.tools.register(a_tool(name, effect, body, resource=resource, **options))
+
+    def begun(self, n: object) -> int:
+        return self.notes.index(("begin", n))
+
+    def ended(self, n: object) -> int:
+        return self.notes.index(("end", n))
+
+
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(["read_at", "idempotent_at", "mutating_at", "plain"]), st.sampled_from("abc") | st.none()
+    ),
+    max_size=14,
+)
+
+
+@settings(deadline=None, max_examples=80)
+@given(CALLS, st.integers(1, 6))
+async def test_changes_of_one_resource_keep_their_order(calls: list[tuple[str, str | None]], limit: int) -> None:
+    """Of two calls on one resource, where one of them changes it, the second begins when the first has ended.
+
+    A call that does not say its resource may mean any. And every call has its own outcome, whatever waited for what.
+    """
+    diary = Diary()
+    todo = [Call(name, {"n": n} | ({} if there is None else {"at": there})) for n, (name, there) in enumerate(calls)]
+    assert await gather(standard(diary.tools), todo, limit) == [Success(n) for n in range(len(calls))]
+    for later, (name, here) in enumerate(calls):
+        for earlier, (other, there) in enumerate(calls[:later]):
+            known = "plain" not in (name, other) and {name, other} != {"read_at"}
+            if known and (here == there or None in (here, there)):
+                assert diary.ended(earlier) < diary.begun(later)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(Call("read_at", {"at": "a"}), Call("read_at", {"at": "a"}), id="two reads of one"),
+        pytest.param(Call("mutating_at", {"at": "a"}), Call("mutating_at", {"at": "b"}), id="changes of two"),
+        pytest.param(Call("mutating_at", {"at": "a"}), Call("mutating_at", '{"at": "b"}'), id="of two, as JSON text"),
+        pytest.param(Call("mutating_at", {"at": "a"}), Call("plain"), id="one declares none"),
+        pytest.param(Call("plain"), Call("plain"), id="neither declares one"),
+        pytest.param(Call("read_at"), Call("read_at", {"at": "a"}), id="a read of any and a read"),
+    ],
+)
+async def test_what_cannot_conflict_runs_together(first: Call, second: Call) -> None:
+    """Reads run together, and so does all that has no resource in common."""
+    diary = Diary()
+    await gather(standard(diary.tools), [first, second])
+    assert [what for what, _ in diary.notes] == ["begin", "begin", "end", "end"]
+
+
+@pytest.mark.parametrize(
+    ("second", "options"),
+    [
+        pytest.param(Call("put", {"at": "a"}), {}, id="its name"),
+        pytest.param(Call("store", {"at": "a"}), {"aliases": ("store",)}, id="an alias"),
+        pytest.param(Call("functions.put", {"at": "a"}), {}, id="a name with noise"),
+        pytest.param(Call("put", '{"at": "a"}'), {}, id="arguments as JSON text"),
+        pytest.param(Call("put", {"arguments": {"at": "a"}}), {}, id="a key that stands elsewhere"),
+        pytest.param(Call("put"), {}, id="no arguments"),
+    ],
+)
+async def test_a_resource_is_found_however_the_call_is_written(second: Call, options: dict[str, Any]) -> None:
+    """The order does not depend on how the model spells a name or writes its arguments."""
+    diary = Diary()
+    diary.add("put", "mutating", at, **options)
+    await gather(standard(diary.tools), [Call("put", {"at": "a"}), second])
+    assert [what for what, _ in diary.notes] == ["begin", "end", "begin", "end"]
+
+
+@pytest.mark.parametrize("resource", ["db", constant("db"), constant([])], ids=["named", "computed", "no name at all"])
+async def test_a_resource_by_name(resource: str | Callable[..., Any]) -> None:
+    """A resource is a name, or what the function makes of the arguments; what is no name may be any."""
+    diary = Diary()
+    diary.add("put", "mutating", resource)
+    await gather(standard(diary.tools), [Call("put"), Call("put")])
+    assert [what for what, _ in diary.notes] == ["begin", "end", "begin", "end"]
+
+
+async def test_a_failed_change_holds_nothing_back() -> None:
+    """Siblings are isolated on one resource too: an unknown name, a bad call and a crash stop nobody."""
+    tools = ToolRegistry()
+
+    @tools.tool(resource="db")
+    async def put(n: int) -> int:
+        if n == 1:
+            raise ValueError
+        return n
+
+    calls = [Call("put", {"n": 1}), Call("put", {"n": "x"}), Call("putt"), Call("put", {"n": 2})]
+    crashed, invalid, unknown, last = await gather(standard(tools), calls)
+    assert (crashed, last) == (Failure(Crashed()), Success(2))
+    assert invalid.failure().kind == "validation"
+    assert unknown == Failure(UnknownTool("putt", ("put",), ("put",)))
+
+
+async def test_a_check_that_crashes_is_that_calls_failure() -> None:
+    """Looking for the tools beforehand breaks nothing: what finds them may have a bug for one name."""
+    tools = ToolRegistry()
+
+    @tools.tool(resource="db")
+    async def put() -> int:
+        return 1
+
+    def resolve(call: Call) -> ResolvedCall:
+        return call.resolved({"put": tools.tools["put"]}[call.name])
+
+    pipeline = standard(tools).replace("resolve", resolve)
+    odd: Any = ["put"]
+    assert await gather(pipeline, [Call("other"), Call("put"), Call(odd)]) == [
+        Failure(Crashed()),
+        Success(1),
+        Failure(Crashed()),
+    ]
+
+
+async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
+    """A stack without a check that finds the tool has no resources, and runs all the same."""
+
+    async def answer(call: Call) -> Success[str]:
+        return Success(call.name)
+
+    assert await gather(start().end(answer), [Call("a"), Call("b")]) == [Success("a"), Success("b")]
+
+
+async def test_what_runs_on_holds_back_those_behind_it() -> None:
+    """After a change that goes on in a thread nothing touches its resource; what is elsewhere runs."""
+    tools, go_on = ToolRegistry(), Event()
+
+    @tools.tool(resource="db")
+    def put(*, hang: bool = False) -> int:
+        if hang:
+            go_on.wait(20)
+        return 1
+
+    @tools.tool(effect="read", resource="db")
+    async def get() -> int:
+        return 2
+
+    @tools.tool(resource="disk")
+    async def save() -> int:
+        return 3
+
+    calls = [Call("put", {"hang": True}), Call("get"), Call("put"), Call("save"), Call("put")]
+    try:
+        lost, *others = await gather(standard(tools), calls, each=SOON)
+    finally:
+        go_on.set()
+    assert lost == Failure(OutcomeUnknown(TimedOut(SOON, still_running=True)))
+    assert others == [HELD, HELD, Success(3), HELD]
+
+
+async def test_a_read_that_runs_on_holds_nothing_back() -> None:
+    """A read that was left behind changes nothing: what waited for it runs."""
+    tools, go_on = ToolRegistry(), Event()
+
+    @tools.tool(effect="read", resource="db")
+    def get() -> None:
+        go_on.wait(20)
+
+    @tools.tool(resource="db")
+    async def put() -> int:
+        return 1
+
+    try:
+        outcomes = await gather(standard(tools, attempts=1), [Call("get"), Call("put")], each=SOON)
+    finally:
+        go_on.set()
+    assert outcomes == [Failure(TimedOut(SOON, still_running=True)), Success(1)]
+
+
+@pytest.mark.parametrize(
+    ("effect", "lost"), [("read", TimedOut), ("mutating", OutcomeUnknown)], ids=["a read", "a change"]
+)
+async def test_when_the_time_of_all_is_up_every_call_has_its_outcome(effect: Effect, lost: type) -> None:
+    """What had begun is told as timed out, with what that means for its effect; the rest never begins."""
+    begun: list[int] = []
+
+    async def body(n: int) -> int:
+        begun.append(n)
+        if n:
+            await anyio.sleep_forever()
+        return n
+
+    tools = ToolRegistry()
+    tools.register(a_tool("probe", effect, body))
+    outcomes = await gather(standard(tools), [Call("probe", {"n": n}) for n in range(9)], 2, timeout=SOON)
+    assert outcomes[0] == Success(0)
+    assert [type(outcome.failure()) for outcome in outcomes[1:3]] == [lost, lost]
+    assert outcomes[3:] == [NO_TIME] * 6
+    assert begun == [0, 1, 2]
+
+
+async def test_the_time_of_one_call() -> None:
+    """Each call has its own time, and the shorter one where it brings one; its siblings have theirs."""
+    tools = ToolRegistry()
+    tools.register(a_tool("hang", "read", anyio.sleep_forever))
+    tools.register(a_tool("fine"))
+    calls = [Call("hang"), Call("fine"), Call("hang", timeout=SOON / 2), Call("hang", timeout=60)]
+    outcomes = await gather(standard(tools), calls, 1, each=SOON, timeout=60)
+    ends = [Failure(TimedOut(after)) for after in (SOON, SOON / 2, SOON)]
+    assert outcomes == [ends[0], Success("done"), *ends[1:]]
+
+
+@pytest.mark.parametrize("left", [0, -1])
+async def test_without_time_nothing_begins(pipeline: Pipeline, left: float) -> None:
+    """Callers compute what is left of theirs: with nothing left every call is told as not begun."""
+    assert await gather(pipeline, [Call("echo", {"n": 1})] * 3, timeout=left) == [NO_TIME] * 3
+
+
+async def test_what_was_freed_together_runs_together() -> None:
+    """Reads that waited for one change are not run one by one by the worker that made it, and keep to the limit."""
+    tools, running, all_there = ToolRegistry(), list[int](), anyio.Event()
+
+    @tools.tool
+    async def quick() -> None:
+        """Have a worker that has long gone home when the reads may begin."""
+
+    @tools.tool(resource="db")
+    async def put() -> None:
+        await anyio.wait_all_tasks_blocked()
+
+    @tools.tool(effect="read", resource="db")
+    async def get(n: int) -> int:
+        running.append(n)
+        if len(running) == 3:
+            all_there.set()
+        await all_there.wait()
+        await anyio.lowlevel.checkpoint()
+        assert len(running) <= 3
+        running.remove(n)
+        return n
+
+    with anyio.fail_after(5):
+        calls = [Call("quick"), Call("quick"), Call("put"), *(Call("get", {"n": n}) for n in range(6))]
+        outcomes = await gather(standard(tools), calls, 3)
+    assert outcomes == [Success(None)] * 3 + [*map(Success, range(6))]
+
+
+async def test_one_at_a_time_they_run_in_call_order() -> None:
+    """What was freed comes next, the first of it first."""
+    diary = Diary()
+    calls = [Call("read_at" if n else "mutating_at", {"at": "a", "n": n}) for n in range(5)]
+    await gather(standard(diary.tools), calls, 1)
+    assert [n for what, n in diary.notes if what == "begin"] == [0, 1, 2, 3, 4]

@@ -31,7 +31,7 @@ LAYERS = [
     {"chain"},
     {"compose"},
     {"batch", "messages"},
-    {"metrics", "events", "openinference", "adapters", "dialogue"},
+    {"metrics", "events", "openinference", "adapters", "dialogue", "builtin"},
     {"listening", "telemetry"},
     {"later", "testing"},
 ]

@@ -1,0 +1,465 @@
+"""builtin: the batch tool, the invalid tool, and where install puts them."""
+
+from __future__ import annotations
+
+import gc
+import json
+from time import monotonic
+from typing import Any
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from middlewares import Timeout, Trace, standard
+from pipeline import Call, NotExecuted, Pipeline, SetupError, Tool, ToolContext, ToolFailed, ToolRegistry, Transient
+from pipeline.builtin import Batch, Invalid, install
+from pipeline.messages import tell
+from support import Exported, a_tool
+
+SOON = 0.02  # seconds: for what never ends by itself
+
+
+def registry() -> ToolRegistry:
+    """What the batches below call."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def read_file(path: str) -> str:
+        return f"text of {path}"
+
+    @tools.tool(effect="read", context=True)
+    async def whoami(context: ToolContext) -> list[object]:
+        return [context.call_id, context.principal, context.deps]
+
+    @tools.tool(effect="read")
+    async def fail() -> None:
+        raise ToolFailed("no such file here")
+
+    tools.register(a_tool("hang", "read", anyio.sleep_forever))
+    return tools
+
+
+@pytest.fixture
+def tools() -> ToolRegistry:
+    return registry()
+
+
+@pytest.fixture
+def pipeline(tools: ToolRegistry) -> Pipeline:
+    made = standard(tools, attempts=1)
+    install(tools, made)
+    return made
+
+
+def entry(tool: str, **args: object) -> dict[str, Any]:
+    """A call in a batch, as the definition says."""
+    return {"tool": tool, "args": args}
+
+
+async def batch(pipeline: Pipeline, *calls: object, **fields: Any) -> dict[str, Any]:
+    """What a batch of these calls gives."""
+    outcome: Any = await pipeline.call("batch", {"calls": list(calls)}, **fields)
+    told: dict[str, Any] = outcome.unwrap()
+    return told
+
+
+async def outputs(pipeline: Pipeline, *calls: object, **fields: Any) -> list[str]:
+    return [each["output"] for each in (await batch(pipeline, *calls, **fields))["results"]]
+
+
+# Document 004, section 3.1: what its factories have; then what its section 5.1 wishes for.
+MATRIX = [
+    pytest.param(None, None, "", "", id="new(): not installed"),
+    pytest.param({"batch": False}, None, "invalid", "", id="with_defaults(), with_provider(): invalid only"),
+    pytest.param({}, None, "batch invalid", "batch", id="with_defaults_arc(), with_provider_arc(): both"),
+    pytest.param({"invalid": False}, None, "batch", "batch", id="batch only"),
+    pytest.param({"batch": False, "invalid": False}, None, "", "", id="neither"),
+    pytest.param({"when": lambda: True}, None, "batch invalid", "batch", id="predicate true"),
+    pytest.param({"when": lambda: False}, None, "", "", id="predicate false"),
+    pytest.param({"environment": "BUILTIN"}, None, "", "", id="variable unset"),
+    pytest.param({"environment": "BUILTIN"}, "", "", "", id="variable empty"),
+    pytest.param({"environment": "BUILTIN"}, "0", "", "", id="variable 0"),
+    pytest.param({"environment": "BUILTIN"}, " False ", "", "", id="variable false"),
+    pytest.param({"environment": "BUILTIN"}, "off", "", "", id="variable off"),
+    pytest.param({"environment": "BUILTIN"}, "1", "batch invalid", "batch", id="variable 1"),
+    pytest.param({"environment": "BUILTIN", "when": lambda: False}, "1", "", "", id="variable 1, predicate false"),
+    pytest.param({"environment": "BUILTIN", "batch": False}, "yes", "invalid", "", id="variable yes, invalid only"),
+]
+
+
+@pytest.mark.parametrize(("options", "value", "present", "visible"), MATRIX)
+async def test_the_availability_matrix(
+    options: dict[str, Any] | None,
+    value: str | None,
+    present: str,
+    visible: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is installed is called by its name; `invalid` is in no definition, no list and no suggestion."""
+    monkeypatch.delenv("BUILTIN", raising=False)
+    if value is not None:
+        monkeypatch.setenv("BUILTIN", value)
+    tools = ToolRegistry()
+    pipeline = standard(tools)
+    installed = () if options is None else install(tools, pipeline, **options)
+    assert list(installed) == list(tools.tools) == present.split()
+    assert [each["name"] for each in tools.definitions()] == tools.callable_names() == visible.split()
+    calls: dict[str, dict[str, object]] = {"batch": {"calls": [{"tool": "x"}]}, "invalid": {"requested_tool": "x"}}
+    for name, arguments in calls.items():
+        outcome = await pipeline.call(name, arguments)
+        unknown = type(outcome) is Failure and getattr(outcome.failure(), "requested", None) == name
+        assert unknown is (name not in present)
+    assert "Did you mean: invalid" not in tell(await pipeline.call("invalidd"))
+
+
+def test_installing_twice(tools: ToolRegistry, pipeline: Pipeline) -> None:
+    """A second time the name is taken, and both origins are told."""
+    with pytest.raises(SetupError, match=r"two tools are called 'batch': pipeline\.builtin.*and pipeline\.builtin"):
+        install(tools, pipeline)
+
+
+def test_another_registry(pipeline: Pipeline) -> None:
+    """Tools that the pipeline would never find are a mistake at set-up; those of a view it would."""
+    with pytest.raises(SetupError, match="another registry"):
+        install(ToolRegistry(), pipeline)
+    tools = registry()
+    assert install(tools, standard(tools.view(["fail"]))) == ("batch", "invalid")
+
+
+@pytest.mark.parametrize("options", [{"most": 0}, {"limit": 0}, {"each": 0}, {"timeout": -1.0}], ids=str)
+def test_limits_that_make_no_sense(options: dict[str, Any]) -> None:
+    """A batch in which nothing could run is a mistake at set-up."""
+    with pytest.raises(SetupError):
+        Batch(**options)
+
+
+def test_what_a_model_is_shown(tools: ToolRegistry, pipeline: Pipeline) -> None:
+    """The definition says how an entry looks, how many there may be, and that batches do not nest."""
+    (shown,) = [each for each in tools.definitions() if each["name"] == "batch"]
+    calls = shown["parameters"]["properties"]["calls"]
+    assert set(calls["items"]["properties"]) == {"tool", "args", "id"}
+    assert calls["items"]["required"] == ["tool", "args"]
+    assert calls["maxItems"] == 25
+    assert "25 calls" in shown["description"]
+    assert "batch itself cannot be one of them" in shown["description"]
+    assert tools.tools["batch"].effect == "mutating"
+
+
+async def test_one_result_for_each_call_in_call_order(pipeline: Pipeline) -> None:
+    """Results come with id, tool, success and the text that the call alone would have had; failures stop nobody."""
+    told = await batch(
+        pipeline,
+        {"tool": "read_file", "args": {"path": "a"}},
+        {"tool": "fail", "args": {}, "id": "second"},
+        {"tool": "read_file", "args": {}},
+        {"tool": "read-file", "args": {"path": "b"}},
+        {"tool": "read_file", "args": {"path": "b"}},
+    )
+    unknown = (
+        "Error: Tool 'read-file' not found.\nDid you mean: read_file?\n"
+        "Available tools: read_file, whoami, fail, hang\nPlease try again with one of the available tools."
+    )
+    assert told["succeeded"] == 2
+    assert told["failed"] == 3
+    assert told["results"][:2] == [
+        {"id": "1", "tool": "read_file", "success": True, "output": "text of a"},
+        {"id": "second", "tool": "fail", "success": False, "output": "Error: no such file here"},
+    ]
+    assert told["results"][2]["output"].startswith("Error: Missing required parameter: path")
+    assert told["results"][3] == {"id": "4", "tool": "read-file", "success": False, "output": unknown}
+    assert told["results"][4] == {"id": "5", "tool": "read_file", "success": True, "output": "text of b"}
+
+
+PATH = {"path": "a"}
+
+
+@pytest.mark.parametrize(
+    ("sent", "output"),
+    [
+        ({"tool": "read_file", "args": PATH}, "text of a"),
+        ({"tool_name": "read_file", "arguments": PATH}, "text of a"),
+        ({"name": "read_file", "parameters": PATH}, "text of a"),
+        ({"tool": "read_file", "args": json.dumps(PATH)}, "text of a"),
+        ({"tool": "functions.read_file", "args": PATH, "id": 7}, "text of a"),
+        ({"tool": "read_file", "args": '{"path": '}, "Error: The arguments were cut off."),
+        ({"tool": "read_file", "args": '{"path" "a"}'}, "Error: The arguments are not a JSON object: "),
+        ({"tool": "read_file", "args": [1]}, "Error: The arguments are not a JSON object: "),
+        ({"tool": "read_file"}, "Error: Missing required parameter: path"),
+        ({"args": PATH}, "Error: Missing required parameter: calls[1].tool"),
+        ({"tool": None, "args": PATH}, "Error: Missing required parameter: calls[1].tool"),
+        ("read_file", "Error: Invalid parameter value for calls[1]: must be an object with tool and args"),
+        (None, "Error: Invalid parameter value for calls[1]: must be an object with tool and args"),
+    ],
+    ids=str,
+)
+async def test_an_entry_as_models_write_it(pipeline: Pipeline, sent: object, output: str) -> None:
+    """Each entry stands for itself: one that is no call is told so, and its siblings run."""
+    fine = entry("read_file", path="b")
+    first, told, last = await outputs(pipeline, fine, sent, fine)
+    assert told.startswith(output)
+    assert first == last == "text of b"
+
+
+async def test_the_whole_as_json_text(pipeline: Pipeline) -> None:
+    """Calls that came as text are read, and names of the handler's own parameters are no trap."""
+    calls = json.dumps([{"tool": "read_file", "args": PATH}])
+    outcome: Any = await pipeline.call("batch", {"calls": calls, "context": 1, "self": 2})
+    assert outcome.unwrap()["results"][0]["output"] == "text of a"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(0, "validation"), (3, None), (4, "validation")])
+async def test_the_limit_on_size(number: int, kind: str | None) -> None:
+    """With no calls, or with more than may be, nothing runs."""
+    tools = registry()
+    pipeline = standard(tools)
+    install(tools, pipeline, batch=Batch(most=3))
+    calls = [{"tool": "read_file", "args": PATH}] * number
+    outcome = await pipeline.call("batch", {"calls": calls})
+    assert (outcome.failure().kind if type(outcome) is Failure else None) == kind
+
+
+async def test_the_limit_on_concurrency() -> None:
+    """At most `limit` calls of a batch run at a time."""
+    running = most = 0
+
+    async def count() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.lowlevel.checkpoint()
+        running -= 1
+
+    tools = ToolRegistry()
+    tools.register(a_tool("count", "read", count))
+    pipeline = standard(tools)
+    install(tools, pipeline, batch=Batch(limit=2))
+    await batch(pipeline, *[entry("count")] * 6)
+    assert most == 2
+
+
+HANGS, FINE = entry("hang"), entry("read_file", path="a")
+NO_TIME = "Error: Not executed: the batch's time was up."
+
+
+@pytest.mark.parametrize(
+    ("options", "last"),
+    [({"each": SOON}, "text of a"), ({"timeout": SOON}, NO_TIME)],
+    ids=["of one call", "of the whole"],
+)
+async def test_the_limits_on_time(options: dict[str, Any], last: str) -> None:
+    """What hangs is ended and told as such; the results of the others are kept."""
+    tools = registry()
+    pipeline = standard(tools, attempts=1)
+    install(tools, pipeline, batch=Batch(limit=1, **options))
+    first, second, third = await outputs(pipeline, FINE, HANGS, FINE)
+    assert first == "text of a"
+    assert second.startswith("Error: The tool did not finish within")
+    assert third == last
+
+
+@pytest.mark.parametrize(
+    ("own", "stage", "call", "left"),
+    [(None, None, None, None), (None, 100, None, 95), (None, None, 100, 95), (90, 100, None, 90), (99, 100, 200, 95)],
+)
+async def test_a_limit_around_the_batch_loses_no_result(
+    own: float | None, stage: float | None, call: float | None, left: float | None
+) -> None:
+    """The calls have a little less time than the batch has itself: what is done by then is told."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", context=True)
+    async def how_long(context: ToolContext) -> float | None:
+        return None if context.deadline is None else round(context.deadline - monotonic())
+
+    pipeline = standard(tools).after("retry", Timeout(None, tools={"batch": stage}))
+    install(tools, pipeline, batch=Batch(timeout=own))
+    assert (
+        json.loads((await outputs(pipeline, entry("how_long"), timeout=call))[0].replace("(no output)", "null")) == left
+    )
+
+
+async def test_cancellation_from_outside_passes(pipeline: Pipeline) -> None:
+    """Whoever cancels the call of a batch cancels the calls in it, and nobody reports that as a failure."""
+    ended = False
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(batch, pipeline, HANGS)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+        ended = True
+    assert scope.cancelled_caught
+    assert not ended
+
+
+@pytest.mark.parametrize("name", ["batch", "functions.batch", "`batch`"])
+async def test_a_batch_in_a_batch_is_refused(pipeline: Pipeline, name: str) -> None:
+    """However its name is written; its siblings run."""
+    assert await outputs(pipeline, entry(name, calls=[FINE]), FINE) == [
+        "Error: Not executed: cannot call batch from within batch.",
+        "text of a",
+    ]
+
+
+async def test_a_batch_by_way_of_another_tool_is_refused_too() -> None:
+    """A tool that calls the pipeline is no way around; and a batch after a batch is none of it."""
+    tools = registry()
+    pipeline = standard(tools)
+    install(tools, pipeline)
+
+    @tools.tool
+    async def roundabout() -> object:
+        return await pipeline.call("batch", {"calls": [FINE]})
+
+    refused = tell(Failure(NotExecuted("cannot call batch from within batch")))
+    assert await outputs(pipeline, entry("roundabout")) == [refused]
+    assert await outputs(pipeline, FINE) == ["text of a"]
+    assert type(await pipeline.call("roundabout")) is Success
+
+
+async def test_principal_deps_and_ids_go_along(pipeline: Pipeline) -> None:
+    """Inner calls are made for whoever made the batch; their ids cannot meet those of another batch."""
+    named = entry("whoami") | {"id": "x"}
+    assert await outputs(pipeline, named, id="call_1", principal="tenant", deps=5) == ['["call_1:x", "tenant", 5]']
+    assert await outputs(pipeline, entry("whoami")) == ['["1", "", null]']
+
+
+async def test_inner_calls_pass_the_same_pipeline() -> None:
+    """They are checked, traced under the attempt of the batch, and retried by themselves."""
+    tools, exported = ToolRegistry(), Exported()
+    answers: list[Any] = [Failure(Transient(landed="no")), Success("at last")]
+    tools.register(a_tool("flaky", "read", lambda: answers.pop(0), run_in="loop"))
+    pipeline = standard(tools).replace("trace", Trace(tracer_provider=exported.provider, stages=False))
+    install(tools, pipeline)
+    tools.register(a_tool("closed"))
+    tools.disable("closed")
+    told = await outputs(pipeline, entry("flaky"), entry("closed"))
+    assert told == ["at last", "This tool is not available"]
+    assert exported.tree.splitlines() == [
+        "execute_tool batch",
+        "  attempt batch",
+        "    execute_tool flaky",
+        "      attempt flaky ERROR error.type=transient",
+        "      attempt flaky",
+        "    execute_tool closed ERROR error.type=unavailable",
+    ]
+
+
+async def test_changes_of_one_resource_keep_their_order() -> None:
+    """As in `gather`: what a model lists first happens first."""
+    tools, written = ToolRegistry(), list[str]()
+
+    @tools.tool(resource="file")
+    async def write(text: str) -> None:
+        if text == "a":
+            await anyio.wait_all_tasks_blocked()
+        written.append(text)
+
+    pipeline = standard(tools)
+    install(tools, pipeline)
+    await batch(pipeline, *(entry("write", text=text) for text in "abc"))
+    assert written == ["a", "b", "c"]
+
+
+async def test_long_results_leave_room_for_each_other() -> None:
+    """A result that is too long for its share is cut by itself, and no call is lost in the middle of a text."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def long() -> str:
+        return "x" * 90_000
+
+    pipeline = standard(tools)
+    install(tools, pipeline)
+    told = json.loads(tell(await pipeline.call("batch", {"calls": [entry("long")] * 4})))
+    assert [each["id"] for each in told["results"]] == ["1", "2", "3", "4"]
+    assert all("characters left out" in each["output"] for each in told["results"])
+
+
+BOTH = pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [(Batch, {"calls": [FINE]}), (Invalid, {"requested_tool": "x"})],
+    ids=["batch", "invalid"],
+)
+
+
+@BOTH
+async def test_a_registry_that_is_not_there_yet(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
+    """Two steps are possible, as in document 004; between them it says what is missing."""
+    tools = registry()
+    one = tool()
+    tools.register(one.tool())
+    pipeline = standard(tools)
+    assert tell(await pipeline.call(one.name, arguments)) == "Error: Registry not initialized"
+    one.attach(pipeline)
+    assert "Registry" not in tell(await pipeline.call(one.name, arguments))
+
+
+@BOTH
+async def test_a_registry_that_is_gone(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
+    """The tool keeps no pipeline alive, and says so when it is gone."""
+    tools = registry()
+    made: Tool[..., Any] = tool(standard(tools)).tool()
+    gc.collect()
+    tools.register(made)
+    assert tell(await standard(tools).call(made.name, arguments)) == "Error: Registry no longer available"
+
+
+UNKNOWN = "Unknown tool: {}. Error: there is no such tool"
+
+
+@pytest.mark.parametrize(
+    ("requested", "text"),
+    [
+        ("read_fil", UNKNOWN + ". Did you mean: read_file?"),
+        ("red_file", UNKNOWN + ". Did you mean: read_file?"),
+        ("zzz", UNKNOWN + ". Available tools: read_file, whoami, fail, hang, batch"),
+        ("invali", UNKNOWN + ". Available tools: read_file, whoami, fail, hang, batch"),
+    ],
+)
+async def test_what_invalid_says(pipeline: Pipeline, requested: str, text: str) -> None:
+    """The pipeline's own answer to an unknown name, told in document 004's words where they are asked for."""
+    outcome = await pipeline.call("invalid", {"requested_tool": requested, "args": {"secret": 1}})
+    assert outcome == await pipeline.call(requested)
+    assert tell(outcome, profile="invalid_tool") == text.format(requested)
+
+
+@pytest.mark.parametrize("requested", ["read_file", "invalid", "hang"])
+async def test_invalid_of_a_tool_that_there_is(tools: ToolRegistry, pipeline: Pipeline, requested: str) -> None:
+    """Of a tool that exists it does not say that there is none; nor whether it is open or hidden."""
+    tools.disable("hang")
+    told = tell(await pipeline.call("invalid", {"requested_tool": requested}))
+    assert told == "Error: There is a tool of that name. Call it by its name, and not through this one."
+
+
+async def test_invalid_in_an_empty_registry() -> None:
+    """With nothing to suggest it says just that."""
+    tools = ToolRegistry()
+    pipeline = standard(tools)
+    install(tools, pipeline, batch=False)
+    outcome = await pipeline.call("invalid", {"requested_tool": "read"})
+    assert tell(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and none has a similar name."
+    assert tell(outcome) == "Error: Tool 'read' not found.\nPlease try again with one of the available tools."
+
+
+async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None:
+    """A batch tells failures in the profile that it is given, and is never suggested inside of itself."""
+    tools = ToolRegistry()
+    pipeline = standard(tools)
+    install(tools, pipeline, batch=Batch(profile="invalid_tool"))
+    alone = UNKNOWN + ", and none has a similar name."
+    assert await outputs(pipeline, entry("read"), entry("batchh")) == [alone.format("read"), alone.format("batchh")]
+
+
+async def test_invalid_without_a_check_that_finds_tools() -> None:
+    """A stack of one's own may find no tools: then there is nothing to suggest."""
+
+    async def answer(call: Call) -> Success[str]:
+        return Success(call.name)
+
+    from pipeline import start
+
+    tools, mine = ToolRegistry(), start().end(answer)
+    tools.register(Invalid(mine).tool())
+    outcome = await standard(tools).call("invalid", {"requested_tool": "x"})
+    assert tell(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and none has a similar name."
