@@ -74,15 +74,6 @@ class _Circuit:
             seconds = math.nextafter(seconds, math.inf)
         return seconds
 
-    def succeeded(self, now: float, begun: int) -> bool:
-        """Whether a success is dealt with, without a lock: where threads meet here a count may be lost."""
-        if self.window is None or now >= self.window.ends:
-            return False
-        if self.turned <= begun:
-            self.window.calls += 1
-            self.failures = 0
-        return True
-
     def is_new_again(self, now: float, window: float) -> bool:
         quiet = now - max(self.heard, self.until or self.heard)
         nothing = not self.failures and self.until is None
@@ -155,7 +146,10 @@ class CircuitBreaker:
             if self.ratio is None:  # then all that it can do is end a row of failures
                 if not circuits or (circuit := circuits.get(key)) is None or not circuit.failures:
                     return outcome
-            elif circuit is not None and circuit.succeeded(self.clock(), begun):
+            elif circuit is not None and (window := circuit.window) is not None and self.clock() < window.ends:
+                if circuit.turned <= begun:  # without a lock: where threads meet here a success may be lost
+                    window.calls += 1
+                    circuit.failures = 0
                 return outcome
         self._count(key, begun, call, outcome)
         return outcome

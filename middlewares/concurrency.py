@@ -27,12 +27,12 @@ class _Waiter:
 
 
 class _Line:
-    """One partition: the units that are taken, and who waits for some."""
+    """One partition: the units that are free, and who waits for some."""
 
-    __slots__ = ("queue", "taken")
+    __slots__ = ("free", "queue")
 
-    def __init__(self) -> None:
-        self.taken = 0
+    def __init__(self, free: int) -> None:
+        self.free = free
         self.queue: deque[_Waiter] = deque()
 
 
@@ -71,6 +71,7 @@ class Concurrency:
     weight: Mapping[str, int] | Callable[[ResolvedCall], int] | None = attrs.field(default=None, kw_only=True)
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
+    _weigh: Callable[[ResolvedCall], int] | None = attrs.field(init=False, repr=False)
     _find: Callable[[ResolvedCall], Hashable] | None = attrs.field(init=False, repr=False)
     _here: _Here = attrs.field(init=False, factory=_Here, repr=False)
 
@@ -87,6 +88,7 @@ class Concurrency:
                     raise SetupError(f"{name} weighs {weight!r}: a weight is from 1 to the limit, {self.limit}")
         if self.groups is not None and self.key is not None:
             raise SetupError("groups= and key= both say what shares a limit: give one of them")
+        self._weigh = None if self.weight is None else _weighing(self.weight, self.limit)
         self._find = self.key if self.groups is None else _by_group(self.groups)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
@@ -95,31 +97,28 @@ class Concurrency:
             key: Hashable = (call.tool.name, call.principal)
         elif (key := self._find(call)) is None:
             return await call_next(call)
-        weight = 1 if self.weight is None else self._weighed(self.weight, call)
-        line = self._here.lines.get(key)
-        if line is None:
+        weight = 1 if self._weigh is None else self._weigh(call)
+        try:
+            line = self._here.lines[key]
+        except KeyError:
             line = self._new(key)
-        if line.taken + weight <= self.limit and not line.queue:
-            line.taken += weight
+        if line.free >= weight and not line.queue:
+            line.free -= weight
         elif not await self._queued(line, weight):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
             return await call_next(call)
         finally:
-            line.taken -= weight
+            line.free += weight
             if line.queue:
                 self._wake(line)
-
-    def _weighed(self, weight: Mapping[str, int] | Callable[[ResolvedCall], int], call: ResolvedCall) -> int:
-        """At least one unit; and what is heavier than all there are runs alone."""
-        return max(1, min(weight(call), self.limit)) if callable(weight) else weight.get(call.tool.name, 1)
 
     def _new(self, key: Hashable) -> _Line:
         here = self._here
         if len(here.lines) >= here.room:
-            here.lines = {key: line for key, line in here.lines.items() if line.taken or line.queue}
+            here.lines = {key: line for key, line in here.lines.items() if line.free < self.limit or line.queue}
             here.room = max(_ROOM, 2 * len(here.lines))
-        line = here.lines[key] = _Line()
+        line = here.lines[key] = _Line(self.limit)
         return line
 
     async def _queued(self, line: _Line, weight: int) -> bool:
@@ -139,7 +138,7 @@ class Concurrency:
         finally:
             if not kept:
                 if waiter.granted:  # and cancelled before it ran again
-                    line.taken -= weight
+                    line.free += weight
                 else:
                     line.queue.remove(waiter)
                 self._wake(line)
@@ -148,11 +147,18 @@ class Concurrency:
     def _wake(self, line: _Line) -> None:
         """Hand units on to who is first: from then on they are taken, so nobody overtakes."""
         queue = line.queue
-        while queue and line.taken + queue[0].weight <= self.limit:
+        while queue and queue[0].weight <= line.free:
             waiter = queue.popleft()
-            line.taken += waiter.weight
+            line.free -= waiter.weight
             waiter.granted = True
             waiter.called.set()
+
+
+def _weighing(weight: Mapping[str, int] | Callable[[ResolvedCall], int], limit: int) -> Callable[[ResolvedCall], int]:
+    """At least one unit; and what is heavier than all there are runs alone."""
+    if callable(weight):
+        return lambda call: max(1, min(weight(call), limit))
+    return lambda call: weight.get(call.tool.name, 1)
 
 
 def _by_group(groups: Mapping[str, str]) -> Callable[[ResolvedCall], Hashable]:

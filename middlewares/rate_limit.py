@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
-from threading import Lock
 from typing import ClassVar, TypeVar
 
 import anyio
@@ -29,8 +28,8 @@ class RateLimit:
     limited. Right after Validate a call that never runs costs nothing of the limit, and all attempts together one
     call; inside of Retry each attempt costs one, and a refused one ends the retrying.
 
-    One instance is one limit, also where several pipelines, event loops or threads share it: the decision is taken
-    under a lock. A partition that is as good as new again is forgotten.
+    One instance is one limit, also where several pipelines, event loops or threads share it: of each partition one
+    thread decides at a time. A partition that is as good as new again is forgotten.
     """
 
     why: ClassVar[str] = "after validate: what never runs costs nothing of the limit"
@@ -44,9 +43,9 @@ class RateLimit:
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call
     _slack: float = attrs.field(init=False, repr=False)  # seconds that a burst may run ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, in a burst and in telling the seconds
-    _fits: dict[Hashable, float] = attrs.field(init=False, factory=dict[Hashable, float], repr=False)
+    # When the next call fits. Who decides has it out: a list's pop and append cost half of a lock's acquire and release.
+    _cells: dict[Hashable, list[float]] = attrs.field(init=False, factory=dict[Hashable, list[float]], repr=False)
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
-    _deciding: Lock = attrs.field(init=False, factory=Lock, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not (0 < self.rate < math.inf and 0 < self.per < math.inf):
@@ -64,21 +63,22 @@ class RateLimit:
             key: Hashable = (call.tool.name, call.principal)
         elif (key := self.key(call)) is None:
             return call
-        now = self.clock()
-        self._deciding.acquire()  # ``with`` takes twice the time
         try:
-            fits = self._fits.get(key)
-            if fits is None:
-                self._sweep(now)
-                fits = now - self._slack
-            elif fits > now:
-                if wait := self._until(fits, now):
-                    return Failure(Unavailable(call.tool.name, "rate_limited", wait))
-            elif fits < now - self._slack:
-                fits = now - self._slack
-            self._fits[key] = fits + self._interval
+            cell = self._cells[key]
+            fits = cell.pop()
+        except LookupError:
+            cell, fits = self._held(key)
+        try:
+            now = self.clock()
+            new = now - self._slack
+            if fits < new:
+                fits = new + self._interval
+            elif fits > now and (wait := self._until(fits, now)):
+                return Failure(Unavailable(call.tool.name, "rate_limited", wait))
+            else:
+                fits += self._interval
         finally:
-            self._deciding.release()
+            cell.append(fits)
         return call
 
     def waiting(self, seconds: float) -> _Waiting:
@@ -92,21 +92,22 @@ class RateLimit:
 
         A place is the time from which the one behind it fits.
         """
-        with self._deciding:
-            now, key = self.clock(), self._partition(call)
-            fits = max(self._fits.get(key, -math.inf), now - self._slack)
-            wait = self._until(fits, now) if fits > now else 0.0
+        cell, fits = self._held(self._partition(call))
+        try:
+            now = self.clock()
+            place = max(fits, now - self._slack)
+            wait = self._until(place, now) if place > now else 0.0
             if wait > longest:
                 return wait, None
-            place = self._fits[key] = fits + self._interval
-            return wait, place
+            fits = place + self._interval
+            return wait, fits
+        finally:
+            cell.append(fits)
 
     def give_back(self, call: ResolvedCall, place: float) -> None:
         """Free a place, if nobody stands behind it: those have been told their time."""
-        with self._deciding:
-            key = self._partition(call)
-            if self._fits.get(key) == place:
-                self._fits[key] = place - self._interval
+        cell, fits = self._held(self._partition(call))
+        cell.append(fits - self._interval if fits == place else fits)
 
     def _partition(self, call: ResolvedCall) -> Hashable:
         return (call.tool.name, call.principal) if self.key is None else self.key(call)
@@ -116,13 +117,32 @@ class RateLimit:
         wait = fits - now
         return wait if wait > self._roundings * math.ulp(max(abs(now), self._slack)) else 0.0
 
-    def _sweep(self, now: float) -> None:
+    def _held(self, key: Hashable) -> tuple[list[float], float]:
+        """A partition's cell, and what was in it: nobody else decides until it is put back."""
+        while True:
+            if (cell := self._cells.get(key)) is None:
+                self._sweep()
+                cell = self._cells.setdefault(key, [-math.inf])
+            try:
+                return cell, cell.pop()
+            except IndexError:
+                time.sleep(0)  # another thread has it, for a microsecond
+
+    def _sweep(self) -> None:
         """Forget who may have a whole burst again. Seldom enough that a call pays for a few others only."""
-        if now - self._swept >= self._slack + self._interval:
-            self._swept = now
-            new = now - self._slack
-            for key in [key for key, fits in self._fits.items() if fits <= new]:
-                del self._fits[key]
+        now = self.clock()
+        if now - self._swept < self._slack + self._interval:
+            return
+        self._swept = now
+        for key, cell in list(self._cells.items()):
+            try:
+                fits = cell.pop()
+            except IndexError:  # at work
+                continue
+            if fits > now - self._slack:
+                cell.append(fits)
+            else:
+                del self._cells[key]  # and who has found the cell meanwhile finds it empty, and looks again
 
 
 @attrs.frozen(eq=False)

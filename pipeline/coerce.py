@@ -23,7 +23,7 @@ _NUMBER = re.compile(
 _BOOLEANS = {"true": True, "false": False}
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _EXACT = 2**53  # up to here a float is the integer that was written
-_LONGEST = 100_000  # characters of text that is taken for a Python literal; its parser is slow and recursive
+_LONGEST = 10_000  # characters of text that is taken for a Python literal; its parser is slow and recursive
 _OPENING = ("[", "{", "(", "<")
 
 

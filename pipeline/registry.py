@@ -43,7 +43,7 @@ class ToolRegistry:
             self.spellings[tool.name] = Spelling.of(tool.name)
             self.aliases.update(dict.fromkeys(tool.aliases, tool))
             self.tools[tool.name] = tool
-            self._changes += 1
+            self._changes += 1 if self._lapsing is None else 1 + self._lapsing.number
 
     def disable(self, name: str) -> None:
         """Take a tool out of use until `enable`."""
@@ -81,9 +81,9 @@ class ToolRegistry:
         """Whoever reads the gate meanwhile has the old one, whole."""
         shut = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
         lapse = any(left is not None for locks in shut.values() for _, left in locks)
+        self._changes += 1 if self._lapsing is None else 1 + self._lapsing.number  # past all that it may have said
         self._lapsing = _Lapsing(shut) if lapse else None
         self.closed = self._gate(self._lapsing or {name: locks[0][0] for name, locks in shut.items()})
-        self._changes += 1
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return own
@@ -174,6 +174,7 @@ class _Lapsing(_Asked):
 
     def __init__(self, locks: Mapping[str, tuple[Shut, ...]]) -> None:
         self._locks = locks
+        self.number = sum(map(len, locks.values()))
 
     def get(self, name: str, default: Any = None, /) -> Any:  # asked for each call: Mapping's own raises and catches
         for why, left in self._locks.get(name, ()):

@@ -274,7 +274,13 @@ def test_threads_meet_at_a_half_open_breaker() -> None:
 
     breaker.probes = Slow(1)
     calls: list[Running] = []
-    threads = [threading.Thread(target=lambda: calls.append(Running(breaker))) for _ in range(16)]
+    together = threading.Barrier(16)
+
+    def come() -> None:
+        together.wait()
+        calls.append(Running(breaker))
+
+    threads = [threading.Thread(target=come) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -762,8 +768,11 @@ async def test_suggestions_follow() -> None:
         return outcome.failure().suggestions
 
     seen = [await suggested()]
-    run(breaker, FAILED)
+    for _ in range(2):
+        run(breaker, FAILED)
+        seen.append(await suggested())
+        clock.now += 30
+        seen.append(await suggested())
+    run(breaker, DONE)
     seen.append(await suggested())
-    clock.now += 30
-    seen.append(await suggested())
-    assert seen == [("probe",), (), ("probe",)]
+    assert seen == [("probe",), (), ("probe",), (), ("probe",), ("probe",)]

@@ -362,7 +362,7 @@ async def test_in_any_weather(operations: list[tuple[str, int, bool]], units: in
                     assert not set(behind) & set(crowd.began)
                     assert sum(weighs[who] for who in (*crowd.running, crowd.waiting[0])) > units
         tasks.cancel_scope.cancel()
-    assert [(line.taken, len(line.queue)) for line in limit._here.lines.values()] in ([], [(0, 0)])
+    assert [(line.free, len(line.queue)) for line in limit._here.lines.values()] in ([], [(units, 0)])
 
 
 async def test_who_is_done_is_forgotten() -> None:
