@@ -43,7 +43,7 @@ class RateLimit:
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call
     _slack: float = attrs.field(init=False, repr=False)  # seconds that a burst may run ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, in a burst and in telling the seconds
-    # When the next call fits. Who decides has it out: a list's pop and append cost half of a lock's acquire and release.
+    # When the next call fits. Who decides has it out: pop and append of a list cost half of what a lock does.
     _cells: dict[Hashable, list[float]] = attrs.field(init=False, factory=dict[Hashable, list[float]], repr=False)
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
 

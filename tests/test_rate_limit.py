@@ -322,7 +322,7 @@ async def test_who_leaves_gives_his_place_back(behind: int, next_one: float) -> 
 
 async def test_time_passes_while_it_is_decided() -> None:
     """A call that fits by the time at which it would be given a place begins at once, and costs one of the burst."""
-    times = iter([1000.0] * 3 + [2000.0] * 9)
+    times = iter([1000.0] * 4 + [2000.0] * 9)
     waits: list[float] = []
 
     async def note(seconds: float) -> None:
