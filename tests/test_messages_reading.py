@@ -59,7 +59,7 @@ READS: dict[str, tuple[Any, str]] = {
     "no parameter": ({}, MISSING),
     "no arguments": (None, MISSING),
     "empty arguments": ("", MISSING),
-    "undefined": ({"path": None}, "Error: Invalid parameter value for path: must be a string, not null"),
+    "undefined": ({"path": None}, MISSING),
     "another type": ({"path": ["a.txt"]}, "Error: Invalid parameter value for path: must be a string, not an array"),
     "only blanks": ({"path": "  "}, "Error: Invalid parameter value for path: File path cannot be only whitespace"),
     "no such file": ({"path": "b.txt"}, "Error: Not found."),
