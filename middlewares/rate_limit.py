@@ -52,7 +52,7 @@ class RateLimit:
             raise SetupError(f"{self}: a rate is more than zero calls in more than zero seconds, and not without end")
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
         if not 1 <= burst < math.inf:
-            raise SetupError(f"{self}: a burst is at least one call, or no more than zero calls would ever pass")
+            raise SetupError(f"{self}: a burst is at least one call")
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)
         self._roundings = burst + 1
@@ -152,6 +152,7 @@ class _Waiting:
     One that is cancelled while it is held gives its place back, if nobody stands behind it.
     """
 
+    why: ClassVar[str] = RateLimit.why
     __name__ = "rate_limit"  # in a stack it is called as the limit is
     limit: RateLimit
     seconds: float

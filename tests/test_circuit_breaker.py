@@ -269,7 +269,8 @@ def test_threads_meet_at_a_half_open_breaker() -> None:
     class Slow(int):
         def __le__(self, other: int) -> bool:
             found = super().__le__(other)
-            time.sleep(0)  # lets another thread in while this one decides
+            for _ in range(20):
+                time.sleep(0)  # lets other threads in while this one decides
             return found
 
     breaker.probes = Slow(1)
@@ -359,7 +360,7 @@ async def test_a_bug_further_in_is_no_probe() -> None:
     assert not is_open(breaker)
 
 
-# options beside a window of 10 seconds; what happens, as above; and whether it is open then
+# options beside a window of 10 seconds; what happens, as above, A being an answer; and whether it is open then
 RATIOS: dict[str, tuple[dict[str, Any], str, bool]] = {
     "half of them": ({"ratio": 0.5, "minimum": 4}, "SFSF", True),
     "less than half": ({"ratio": 0.5, "minimum": 4}, "SSFSF", False),
@@ -367,6 +368,7 @@ RATIOS: dict[str, tuple[dict[str, Any], str, bool]] = {
     "all": ({"ratio": 1, "minimum": 3}, "FFF", True),
     "all but one": ({"ratio": 1, "minimum": 3}, "FFSFFF", False),
     "a success does not open it": ({"ratio": 0.5, "minimum": 4}, "FFFS", False),
+    "nor does an answer": ({"ratio": 0.5, "minimum": 4}, "FFFA", False),
     "the next failure does": ({"ratio": 0.5, "minimum": 4}, "FFFSF", True),
     "seven of a hundred, as floats have it": ({"ratio": 0.07, "minimum": 100}, "F" * 6 + "S" * 93 + "F", True),
     "silence is not counted": ({"ratio": 0.5, "minimum": 3}, "FucF", False),
@@ -389,7 +391,7 @@ def test_a_ratio_of_a_window(options: dict[str, Any], story: str, opens: bool) -
     clock = Clock()
     whole: dict[str, Any] = {"failures": None, "window": 10, "clock": clock, **options}
     breaker = CircuitBreaker(**whole)
-    ends = {"F": FAILED, "S": DONE, "u": SILENT}
+    ends = {"F": FAILED, "S": DONE, "A": ANSWERED, "u": SILENT}
     for step in story:
         if step.isdigit():
             clock.now += int(step)

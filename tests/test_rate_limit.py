@@ -229,7 +229,7 @@ def test_threads_share_a_limit() -> None:
 )
 def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
     """A limit that would let all pass, or none ever, is a mistake of the programmer's."""
-    with pytest.raises(SetupError, match="more than zero"):
+    with pytest.raises(SetupError, match=r"more than zero|at least one call"):
         make()
 
 
@@ -276,6 +276,19 @@ async def test_who_stands_behind_waits_for_those_before() -> None:
     for _ in range(4):
         await together(a_call(), script(Success("done")))
     assert waits == [0.5, 1.0, 1.5]
+
+
+async def test_nobody_waits_for_another_principal() -> None:
+    """Who is held back stands behind those of the same partition only."""
+    waits: list[float] = []
+
+    async def note(seconds: float) -> None:
+        waits.append(seconds)
+
+    limit = RateLimit(1, clock=Clock(), sleep=note)
+    for principal in ("a", "b", "a", "b"):
+        assert await held(limit, 10, a_call(principal=principal)) == Success("done")
+    assert waits == [1.0, 1.0]
 
 
 async def test_what_would_wait_too_long_is_refused() -> None:
@@ -349,6 +362,7 @@ async def test_a_wait_is_in_the_report() -> None:
     tools.register(a_tool())
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
     pipeline = standard(tools).after("validate", limit.waiting(1))
+    assert RateLimit.why in pipeline.explain()
     reports = [await pipeline.report(Call("probe")) for _ in range(2)]
     assert [report.outcome for report in reports] == [Success("done")] * 2
     assert [stage.verdict for stage in reports[1].stages if stage.name == "rate_limit"] == [None]
