@@ -134,7 +134,7 @@ class CircuitBreaker:
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
         if self.key is None:
-            key: Hashable = (call.tool.name, call.principal)
+            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
         elif (key := self.key(call)) is None:
             return await call_next(call)
         circuits, begun = self._circuits, self._turns

@@ -94,7 +94,7 @@ class Concurrency:
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
         if self._find is None:
-            key: Hashable = (call.tool.name, call.principal)
+            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
         elif (key := self._find(call)) is None:
             return await call_next(call)
         weight = 1 if self._weigh is None else self._weigh(call)

@@ -60,7 +60,7 @@ class RateLimit:
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call, or Unavailable with the seconds until one fits: made then, with none before it, it passes."""
         if self.key is None:
-            key: Hashable = (call.tool.name, call.principal)
+            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
         elif (key := self.key(call)) is None:
             return call
         try:
@@ -110,7 +110,9 @@ class RateLimit:
         cell.append(fits - self._interval if fits == place else fits)
 
     def _partition(self, call: ResolvedCall) -> Hashable:
-        return (call.tool.name, call.principal) if self.key is None else self.key(call)
+        if self.key is not None:
+            return self.key(call)
+        return (call.tool.name, call.principal) if call.principal else call.tool.name
 
     def _until(self, fits: float, now: float) -> float:
         """The seconds from now; zero for no more than what floats lose on the way."""
