@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Lock
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -96,7 +96,8 @@ class ToolRegistry:
     @property
     def version(self) -> int:
         """Another number after each change of what is there or open: what was computed for another one is stale."""
-        return self._changes if self._lapsing is None else self._changes + self._lapsing.lapsed()
+        lapsing = self._lapsing  # another thread may take it away meanwhile
+        return self._changes if lapsing is None else self._changes + lapsing.lapsed()
 
     def callable_names(self) -> list[str]:
         """The tools that may be called right now and are not hidden, in the order of registration."""
@@ -147,9 +148,6 @@ class _View(ToolRegistry):
 class _Asked(Mapping[str, Unavailable]):
     """A gate that finds the answer when it is asked: `get` is what a call uses, and the rest follows from it."""
 
-    def _names(self) -> Iterable[str]:
-        raise NotImplementedError
-
     def __getitem__(self, name: str) -> Unavailable:
         why: Unavailable | None = self.get(name)
         if why is None:
@@ -158,9 +156,6 @@ class _Asked(Mapping[str, Unavailable]):
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.get(name) is not None
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self._names() if self.get(name) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -184,8 +179,8 @@ class _Lapsing(_Asked):
                 return attrs.evolve(why, retry_after=seconds)
         return default
 
-    def _names(self) -> Iterable[str]:
-        return self._locks
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._locks if name in self)
 
     def lapsed(self) -> int:
         """How many of them have opened by now."""
@@ -205,5 +200,5 @@ class _ViewGate(_Asked):
             return Unavailable(name, "disabled")
         return self._whole.closed.get(name, default)
 
-    def _names(self) -> Iterable[str]:
-        return self._whole.tools
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._whole.tools if name in self)

@@ -6,7 +6,6 @@ boolean is no number, nothing is made up.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 from . import problems
 from .coerce import DROPPED, Place, coerced, folded, literal
 from .errors import InvalidParams, MalformedCall, Problem, Repair
-from .schemas import Parts, forms_at, located, names_at
+from .misspelt import WRAPPERS, known_parameters, misspelt
+from .schemas import Parts, forms_at, located
 
 if TYPE_CHECKING:
     from .definition import Tool
@@ -35,11 +35,7 @@ Rule: TypeAlias = Literal[
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 DROP = "undeclared_dropped"  # no repair but a tool's policy; an entry of the ledger as well
-_POSITION = re.compile(r"_*(?:pos|positional|arg)?_*\d*_*", re.IGNORECASE)  # a name that is none
 _ROUNDS = 4  # a repair may show what was wrong behind it: text that holds an object that holds a number as text
-_WRAPPERS = frozenset(
-    ("arguments", "args", "parameters", "params", "input", "kwargs", "toolinput", "toolargs", "functionargs")
-)
 _AROUND = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
 _DEEPEST = 8  # unions in unions, and references to references
 
@@ -99,12 +95,12 @@ def _fixes(
 ) -> list[tuple[Parts, str, Any]]:
     """Of each problem that can be mended: where, by which rule, and the new value, or the new name."""
     fixes: list[tuple[Parts, str, Any]] = []
-    misspelt = "parameter_name" in rules and not declared.issuperset(whole)
+    strangers = "parameter_name" in rules and not declared.issuperset(whole)
     for problem in found:
         path, rule = problem.path, problem.rule
         if rule == "required":
-            if "parameter_name" in rules and (misspelt or path not in declared):
-                fixes += _misspelt(whole, path, tool)
+            if "parameter_name" in rules and (strangers or path not in declared):
+                fixes += misspelt(whole, path, tool)
             continue
         if path in whole:
             parts: list[int | str] = [path]
@@ -156,46 +152,6 @@ def _applied(whole: dict[str, Any], own: dict[int, Any], parts: Parts, rule: str
     return Repair(path, rule, before, new)
 
 
-def _misspelt(whole: dict[str, Any], path: str, tool: Tool[..., Any]) -> list[tuple[Parts, str, Any]]:
-    """The undeclared parameter that is the missing one in another spelling, and the others that are spelt so."""
-    declared = known_parameters(tool)
-    parts, name = ([], path) if path in declared else located(whole, path)
-    holder = problems.at(whole, parts)
-    if not isinstance(holder, dict):
-        return []
-    if parts:
-        declared = frozenset(names_at(tool.schema or {}, parts))
-    strangers = [key for key in cast("dict[str, Any]", holder) if type(key) is str and key not in declared]
-    missing = [each for each in declared if each not in holder]
-    for alike in (_same, _prefixed, _plural, _unnamed if len(declared) == 1 else _never):
-        meant = {each: [stranger for stranger in strangers if alike(stranger, each)] for each in missing}
-        found = [found for own in meant.values() for found in own]
-        sure = {each: own[0] for each, own in meant.items() if len(own) == 1 and found.count(own[0]) == 1}
-        if name in sure:
-            return [([*parts, stranger], "parameter_name", each) for each, stranger in sure.items()]
-    return []
-
-
-def _same(sent: str, name: str) -> bool:
-    return folded(sent) == folded(name) != ""
-
-
-def _prefixed(sent: str, name: str) -> bool:
-    return any(folded(sent) == wrapper + folded(name) for wrapper in _WRAPPERS)
-
-
-def _plural(sent: str, name: str) -> bool:
-    return folded(sent).removesuffix("s") == folded(name).removesuffix("s") != ""
-
-
-def _unnamed(sent: str, _name: str) -> bool:
-    return _POSITION.fullmatch(sent) is not None
-
-
-def _never(_sent: str, _name: str) -> bool:
-    return False
-
-
 def _unwrapped(whole: dict[str, Any], names: frozenset[str]) -> dict[str, Any] | None:
     """The arguments that a call holds under one key of its own, as ``{"arguments": {…}}``."""
     declared = set(map(folded, names))
@@ -206,7 +162,7 @@ def _unwrapped(whole: dict[str, Any], names: frozenset[str]) -> dict[str, Any] |
         if not declared.isdisjoint(keys):
             return None
         wrapping = [key for fold, key in keys.items() if fold not in _AROUND] if len(whole) > 1 else [*whole]
-        if len(wrapping) != 1 or (len(whole) > 1 and folded(wrapping[0]) not in _WRAPPERS):
+        if len(wrapping) != 1 or (len(whole) > 1 and folded(wrapping[0]) not in WRAPPERS):
             return None
         inner: Any = whole[wrapping[0]]
         if isinstance(inner, str) and inner.strip():
@@ -236,13 +192,6 @@ def _decoded(arguments: object) -> object:
     if isinstance(arguments, Mapping) and not isinstance(arguments, dict):
         return dict(cast("Mapping[str, Any]", arguments))
     return {} if arguments is None else cast("object", arguments)
-
-
-def known_parameters(tool: Tool[..., Any]) -> frozenset[str]:
-    """The names that its schema declares, looked up once."""
-    if tool.parameters is None:
-        tool.parameters = frozenset(names_at(tool.schema or {}, []))
-    return tool.parameters
 
 
 def _place(tool: Tool[..., Any], parts: Parts) -> Place:

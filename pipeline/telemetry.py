@@ -15,19 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
-from returns.result import Success
 
 from . import openinference, semconv
 from .definition import Tool, call_attributes
-from .messages import tell
+from .facts import content_of, tell_of, wire_text
 from .report import CallReport, Row
 from .semconv import EXECUTE_TOOL, OTHER, SCOPE
 
 UNKNOWN_NAME = EXECUTE_TOOL
 UNKNOWN = call_attributes(OTHER)
 INTERNAL = SpanKind.INTERNAL
-_LONGEST_NAME = 128  # characters of a name or an id: what a model or a provider sent may be of any size
-_LONGEST_CONTENT = 10_000  # of arguments and results, where they are recorded
 
 Anchors: TypeAlias = dict[int, tuple[Context, int]]  # attempt (0: the call) -> its context, perf_counter -> wall clock
 Ended: TypeAlias = tuple[Span, str | None, int]  # an attempt's span, its verdict, and when it ended (wall clock, ns)
@@ -132,7 +129,7 @@ class SpanRecorder:
             end = max(end, perf_counter_ns() + offset)
         try:
             if report is not None:
-                _tell(span, report)
+                tell_of(span, report)
                 if not self._named and report.tool is not None:  # a middleware hid it: better late than wrong
                     span.update_name(report.tool.span_name)
                     span.set_attribute(semconv.TOOL_NAME, report.tool.name)
@@ -148,28 +145,12 @@ class SpanRecorder:
         end_span(span, verdict, end)
 
 
-def _tell(span: Span, report: CallReport) -> None:
-    """What is known of a call at its end. Neither arguments nor results."""
-    call = report.call
-    if (attempts := len(report.attempt_rows)) != 1:
-        span.set_attribute(semconv.ATTEMPTS, attempts)
-    if call.id:
-        span.set_attribute(semconv.CALL_ID, _text(call.id))
-    asked: Any = call.name
-    if report.tool is None or asked != report.tool.name:
-        requested = _text(asked) if isinstance(asked, str) else type(asked).__name__
-        span.set_attribute(semconv.REQUESTED_NAME, requested)
-    if report.repairs:
-        told = [f"{repair.path}: {repair.rule}" for repair in report.repairs]
-        span.set_attribute(semconv.REPAIRS, told)
-
-
 def _in_detail(span: Span, report: CallReport, detail: Detail) -> Sequence[Row]:
     """What is told besides; the rows that are still to become spans."""
-    told = _content(report) if detail.content else {}
+    told = content_of(report) if detail.content else {}
     span.set_attributes(told)
     if detail.openinference:
-        span.set_attributes(openinference.of_call(report, _text(report.call.id), told))
+        span.set_attributes(openinference.of_call(report, wire_text(report.call.id), told))
     if detail.stages:
         return report.rows
     taken: dict[str, float] = {}
@@ -178,15 +159,6 @@ def _in_detail(span: Span, report: CallReport, detail: Detail) -> Sequence[Row]:
         taken[key] = taken.get(key, 0.0) + (end - start) / 1e9
     span.set_attributes(taken)
     return ()
-
-
-def _content(report: CallReport) -> dict[str, str]:
-    """Arguments and result as texts; a failed call has no result (GenAI spans, execute_tool)."""
-    sent = report.call.arguments
-    told = {semconv.CALL_ARGUMENTS: sent if isinstance(sent, str) else tell(Success(sent))}
-    if type(report.outcome) is Success:
-        told[semconv.CALL_RESULT] = tell(report.outcome)
-    return {key: _text(text, _LONGEST_CONTENT) for key, text in told.items()}
 
 
 def end_span(span: Span, verdict: str | None, end: int) -> None:
@@ -217,11 +189,6 @@ def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
             _logger.exception("The span of a stage could not be begun")
         else:
             end_span(span, verdict, end + offset)
-
-
-def _text(value: object, longest: int = _LONGEST_NAME) -> str:
-    """As the wire can carry it: a lone surrogate makes an exporter drop the attribute."""
-    return str(value)[:longest].encode(errors="replace").decode()
 
 
 @contextmanager

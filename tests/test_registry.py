@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline import SetupError, Tool, ToolRegistry, Unavailable
@@ -263,3 +263,204 @@ def test_a_view_takes_no_tools_of_its_own() -> None:
         view.tool(nothing)
     assert isinstance(view.tools["a"], Tool)
     assert list(view.tools) == ["a"]
+
+
+# --- locks that go by themselves --------------------------------------------------------------------------------------
+
+
+class Clock:
+    """What time it is, as the test has it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def until(self, end: float) -> Callable[[], float]:
+        """The seconds that are left of a lock that ends then; below zero after it."""
+        return lambda: end - self.now
+
+
+def breaker(name: str, seconds: float | None = None) -> Unavailable:
+    return Unavailable(name, "breaker_open", seconds)
+
+
+@pytest.mark.parametrize(("now", "left"), [(0.0, 30.0), (29.5, 0.5), (30.0, None), (99.0, None)])
+def test_a_lock_may_go_by_itself(now: float, left: float | None) -> None:
+    """Whoever asks is told how long it still holds, whatever was said at first; from zero on the tool is open."""
+    tools, clock = holding("a", "b"), Clock()
+    tools.close(breaker("a", 5.0), clock.until(30.0))
+    clock.now = now
+    assert tools.closed == ({} if left is None else {"a": breaker("a", left)})
+    assert offered(tools) == tools.callable_names() == (["a", "b"] if left is None else ["b"])
+
+
+@pytest.mark.parametrize("lapses_first", [True, False])
+@pytest.mark.parametrize("closed_first", [True, False])
+def test_other_locks_hold_on(closed_first: bool, lapses_first: bool) -> None:
+    """The one that was closed first is told; when either has gone the other holds the tool, and its neighbour's too."""
+    tools, clock = holding("a", "b", "c"), Clock()
+    tools.disable("b")
+    closing: list[Callable[[], None]] = [
+        lambda: tools.close(breaker("a"), clock.until(30.0)),
+        lambda: tools.pause("a", 3.0),
+    ]
+    both = [breaker("a", 30.0), Unavailable("a", "paused", 3.0)]
+    for close in closing if closed_first else reversed(closing):
+        close()
+    assert tools.closed == {"b": Unavailable("b", "disabled"), "a": both[0 if closed_first else 1]}
+    if lapses_first:
+        clock.now = 30.0
+    else:
+        tools.resume("a")
+    assert tools.closed == {"b": Unavailable("b", "disabled"), "a": both[1 if lapses_first else 0]}
+    clock.now = 30.0
+    tools.resume("a")
+    assert tools.closed == {"b": Unavailable("b", "disabled")}
+
+
+def test_a_lock_is_renewed_by_the_same_reason() -> None:
+    """It then lasts as long as was said last, be it until somebody opens it; opened early, it is gone."""
+    tools, clock = holding("a"), Clock()
+    tools.close(breaker("a"), clock.until(10.0))
+    tools.close(breaker("a"), clock.until(30.0))
+    assert tools.closed == {"a": breaker("a", 30.0)}
+    tools.close(breaker("a"))
+    clock.now = 99.0
+    assert tools.closed == {"a": breaker("a")}
+    tools.close(breaker("a"), clock.until(100.0))
+    assert tools.closed == {"a": breaker("a", 1.0)}
+    tools.reopen("a", "breaker_open")
+    assert tools.closed == {}
+
+
+def test_a_view_has_such_locks_of_its_own() -> None:
+    """One of the view holds there alone, and is told first; one of the whole registry holds in its views too."""
+    tools, clock = holding("a", "b"), Clock()
+    view = tools.view({"a", "b"})
+    inner = view.view({"a", "b"})
+    tools.close(Unavailable("a", "quota"), clock.until(50.0))
+    tools.close(breaker("b"), clock.until(20.0))
+    view.close(breaker("a"), clock.until(30.0))
+    assert dict(tools.closed) == {"a": Unavailable("a", "quota", 50.0), "b": breaker("b", 20.0)}
+    assert dict(view.closed) == dict(inner.closed) == {"a": breaker("a", 30.0), "b": breaker("b", 20.0)}
+    clock.now = 30.0
+    for each in (tools, view, inner):
+        assert dict(each.closed) == {"a": Unavailable("a", "quota", 20.0)}
+        assert offered(each) == ["b"]
+    clock.now = 50.0
+    for each in (tools, view, inner):
+        assert dict(each.closed) == {}
+        assert offered(each) == ["a", "b"]
+
+
+def in_the_whole(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
+    return tools, tools
+
+
+def in_a_view(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
+    view = tools.view("abcd")
+    return view, view
+
+
+def seen_in_a_view(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
+    return tools, tools.view("abcd").view("abcd")
+
+
+@pytest.mark.parametrize("where", [in_the_whole, in_a_view, seen_in_a_view])
+@pytest.mark.parametrize(("now", "shut"), [(0.0, "abc"), (9.0, "abc"), (10.0, "bc"), (20.0, "c"), (99.0, "c")])
+def test_the_gate_is_a_mapping_at_any_time(
+    where: Callable[[ToolRegistry], tuple[ToolRegistry, ToolRegistry]], now: float, shut: str
+) -> None:
+    """Iteration, length, ``in`` and ``[]`` say what `get` says, while locks hold and when they have gone."""
+    clock = Clock()
+    closing, asked = where(holding("a", "b", "c", "d"))
+    closing.close(breaker("a"), clock.until(10.0))
+    closing.close(breaker("b"), clock.until(20.0))
+    closing.disable("c")
+    clock.now = now
+    gate, otherwise = asked.closed, object()
+    assert "".join(gate) == "".join(gate.keys()) == shut
+    assert len(gate) == len(shut)
+    for name in ("a", "b", "c", "d", "unknown"):
+        assert (name in gate) == (name in shut)
+        if name in shut:
+            assert gate[name] == gate.get(name) == gate.get(name, otherwise) == dict(gate)[name]
+        else:
+            assert gate.get(name) is None
+            assert gate.get(name, otherwise) is otherwise
+            with pytest.raises(KeyError, match=name):
+                gate[name]
+    no_text: Any = 7
+    assert no_text not in gate
+
+
+Step = tuple[str, str, float]
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["quota", "breaker_open"]), st.sampled_from("ab"), st.sampled_from([1.0, 2.0, 5.0])),
+    st.tuples(st.sampled_from(["pause", "resume", "reopen"]), st.sampled_from("ab"), st.just(0.0)),
+    st.tuples(st.just("wait"), st.just(""), st.sampled_from([0.5, 1.0, 3.0])),
+    st.tuples(st.just("register"), st.just(""), st.just(0.0)),
+)
+
+
+def stepped(tools: ToolRegistry, clock: Clock, ends: dict[tuple[str, str], float], step: Step) -> None:
+    """Take one step, and note when each lock ends."""
+    act, name, seconds = step
+    if act == "wait":
+        clock.now += seconds
+    elif act == "register":
+        tools.register(a_tool(f"new{len(tools)}"))
+    elif act == "pause":
+        tools.pause(name)
+        ends[name, "paused"] = float("inf")
+    elif act == "resume":
+        tools.resume(name)
+        ends.pop((name, "paused"), None)
+    elif act == "reopen":
+        tools.reopen(name, "breaker_open")
+        ends.pop((name, "breaker_open"), None)
+    else:
+        tools.close(Unavailable(name, act), clock.until(clock.now + seconds))
+        ends[name, act] = clock.now + seconds
+
+
+@given(st.lists(STEPS, max_size=12))
+@example([("quota", "a", 1.0), ("wait", "", 1.0), ("quota", "a", 1.0)])
+def test_a_lock_that_has_gone_is_a_change(steps: list[Step]) -> None:
+    """A version never comes back once something else is open, in the registry and its views; waiting alone is none."""
+    tools, clock = holding("a", "b"), Clock()
+    view = tools.view({"a"})
+    ends: dict[tuple[str, str], float] = {}
+    holding_on: set[tuple[str, str]] = set()
+    versions = tools.version, view.version
+    offers = offered(tools)
+    for step in steps:
+        stepped(tools, clock, ends, step)
+        holding_before, holding_on = holding_on, {lock for lock, end in ends.items() if end > clock.now}
+        assert set(tools.closed) == {name for name, _ in holding_on}
+        assert all((name, why.reason) in holding_on for name, why in tools.closed.items())
+        versions_before, versions = versions, (tools.version, view.version)
+        offers_before, offers = offers, offered(tools)
+        if offers != offers_before or holding_on != holding_before:
+            assert all(new > old for new, old in zip(versions, versions_before, strict=True))
+        elif step[0] == "wait":
+            assert versions == versions_before
+        else:
+            assert all(new >= old for new, old in zip(versions, versions_before, strict=True))
+
+
+def one_that_lapses(tools: ToolRegistry) -> None:
+    tools.close(breaker("a"), lambda: 1.0)
+
+
+@pytest.mark.parametrize("change", [one_more, one_that_lapses])
+def test_a_change_is_past_all_that_was_said(change: Callable[[ToolRegistry], None]) -> None:
+    """Even if a lock holds again that had gone, as a breaker's does that opens anew, no older version comes back."""
+    tools, left = holding("a"), [1.0]
+    tools.close(Unavailable("a", "quota"), lambda: left[0])
+    before = {tools.version}
+    left[0] = 0.0
+    before.add(tools.version)
+    assert len(before) == 2
+    change(tools)
+    left[0] = 1.0
+    assert tools.version > max(before)
