@@ -4,9 +4,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
+RAY := .venv-ray/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export soak recovery corpus test-agentdojo phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export soak recovery corpus million test-agentdojo test-ray phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -43,6 +44,13 @@ corpus: .venv/dev  ## what becomes of recorded calls of real models (a folder of
 test-agentdojo: .venv-agentdojo/done  ## AgentDojo's own tools, and every recorded call of them
 	$(DOJO)/python -m benchmarks.agentdojo_replay --check $(ARGS)
 
+test-ray: .venv-ray/done  ## the executor for Ray, on a cluster of this machine, and what it costs beside plain Ray
+	$(RAY)/pytest tests/ray_cluster.py
+	$(RAY)/python -m benchmarks.ray_calls --check $(ARGS)
+
+million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
+	$(BIN)/python -m benchmarks.million --check $(ARGS)
+
 phoenix: .venv-phoenix/done  ## Arize Phoenix to look at traces in; then, beside it: make demo ARGS="--otlp http://127.0.0.1:6006"
 	$(PHOENIX)/python -m benchmarks.phoenix serve $(ARGS)
 
@@ -50,7 +58,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## that Phoenix has what the demo s
 	$(BIN)/python -m benchmarks.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-phoenix build dist
+	rm -rf .venv .venv-agentdojo .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -70,6 +78,15 @@ clean:
 
 .venv-agentdojo/done: .venv-agentdojo/bin/python $(WHEN_STALE)
 	$(DOJO)/pip install --quiet --disable-pip-version-check --editable . 'agentdojo>=0.1.35'
+	touch $@
+
+.venv-ray/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-ray
+
+# 200 MB, so in an environment of its own.
+.venv-ray/done: .venv-ray/bin/python $(WHEN_STALE)
+	$(RAY)/pip install --quiet --disable-pip-version-check --editable '.[ray,cli,otel]' 'pytest>=9.0' 'trio>=0.30'
 	touch $@
 
 .venv-phoenix/bin/python:

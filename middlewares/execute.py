@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import time
-from inspect import isawaitable
+from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
-import anyio
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Crashed, ExecutionFailed, Outcome, Tool, ToolContext, Unavailable, ValidCall
+from pipeline import Crashed, ExecutionFailed, Outcome, SetupError, Tool, ValidCall
 from pipeline.definition import Detector
 from pipeline.errors import KINDS
-from pipeline.marker import Marker
+from pipeline.executors import Executor, Local, Thread
 from pipeline.public import approved
-from pipeline.threads import NoThreadError, Threads
 
 
 @attrs.frozen
 class Execute:
     """Ends a stack. Async tools run in the loop, sync ones in a worker thread with the caller's context variables.
+
+    With ``executor`` all tools run there that do not say otherwise by their ``run_in``. That may be ``"loop"``,
+    ``"thread"``, ``"process"``, or a name of ``executors``, which may put others in place of the last two. A tool whose
+    place is not known, or that cannot run there, is a SetupError when the pipeline is built; one that is registered
+    later is a crash, told to the developer.
 
     A thread that is still at it when nobody waits any more cannot be stopped, only left behind. With as many left as
     may be, the tools that want one are refused, as ``Unavailable(tool, "busy")``, until one of them ends. Processes can
@@ -29,26 +31,42 @@ class Execute:
 
     why: ClassVar[str] = "the end: the tool itself"
 
+    executor: Executor | None = None
+    executors: Mapping[str, Executor] = attrs.field(factory=dict[str, Executor], kw_only=True)
     threads: int = attrs.field(default=40, kw_only=True)  # at a time, in each event loop
     may_leave: int = attrs.field(default=40, kw_only=True)  # in all
-    _workers: Threads = attrs.field(init=False, repr=False, eq=False)
+    _places: dict[str, Executor] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_workers", Threads(self.threads, self.may_leave))
+        if "loop" in self.executors:
+            raise SetupError("the loop is where it is: give what should run elsewhere another run_in")
+        own = {"loop": Local(), "thread": Thread(self.threads, self.may_leave)}
+        object.__setattr__(self, "_places", {**own, **self.executors})
 
     @property
     def left_behind(self) -> int:
         """How many threads run on though nobody waits for them."""
-        return self._workers.left_behind
+        threads = {place for place in (self.executor, *self._places.values()) if isinstance(place, Thread)}
+        return sum(place.left_behind for place in threads)
+
+    def refuses(self, tool: Tool[..., Any]) -> str | None:
+        """Why the tool cannot run where it would have to; None where it can."""
+        try:
+            return self._place(tool).refuses(tool)
+        except SetupError as exc:
+            return str(exc)
 
     async def __call__(self, call: ValidCall) -> Outcome:
         """Success with the value, or the failure that it is or tells of; Crashed, not yet read, with what it raised."""
         tool = call.tool
         try:
-            if tool.direct and call.marker is None:
+            if tool.direct and call.marker is None and self.executor is None:
                 value: object = await tool.fn(**call.params)
             else:
-                value = await _otherwise(call, self._workers)
+                place = self._place(tool)
+                if call.report is not None:
+                    call.report.executor = place.name
+                value = await place.run(call)
                 if tool.detect is not None:  # then a tool is not direct
                     value = _detected(tool.detect, value)
         except Exception as exc:  # noqa: BLE001  # a tool may raise anything, and that is what this stage is for
@@ -58,47 +76,21 @@ class Execute:
             return cast("Outcome", value)
         return _failure(value) if kind is Failure else Success(value)
 
+    def _place(self, tool: Tool[..., Any]) -> Executor:
+        if self.executor is not None and tool.anywhere:
+            return self.executor
+        place = self._places.get(tool.run_in)
+        if place is not None:
+            return place
+        if tool.run_in != "process":
+            known = ", ".join(sorted({*self._places, "process"}))
+            raise SetupError(
+                f"{tool.name}: nobody knows where {tool.run_in!r} is: there are {known}, and what "
+                "Execute(executors={…}) names"
+            )
+        from pipeline.executors import Process
 
-async def _otherwise(call: ValidCall, workers: Threads) -> object:
-    """With a context, with a marker, in a thread, or from a function that was not known to be async."""
-    tool = call.tool
-    args = (_context(call),) if tool.context else ()
-    marker: Marker | None = call.marker
-    if tool.run_in != "loop":
-        try:
-            (value,) = await workers.run(_in_thread, tool, args, call.params, marker)
-        except NoThreadError:
-            return Failure(Unavailable(tool.name, "busy"))
-        return await value if isawaitable(value) else value
-    if marker is None:
-        value = tool.fn(*args, **call.params)
-        return await value if isawaitable(value) else value
-    marker.begin(tool)
-    try:
-        value = tool.fn(*args, **call.params)
-        return await value if isawaitable(value) else value
-    finally:
-        marker.end()
-
-
-def _in_thread(
-    tool: Tool[..., Any], args: tuple[Any, ...], params: dict[str, Any], marker: Marker | None
-) -> tuple[Any]:
-    """The body, and word of its beginning and end, which a caller that has gone away still counts on.
-
-    Boxed, and what it raises as a value: trio takes no coroutine from a thread, asyncio no StopIteration, and in a
-    coroutine that waits for it a GeneratorExit would mean that somebody closed that.
-    """
-    try:
-        if marker is None:
-            return (tool.fn(*args, **params),)
-        marker.begin(tool)
-        try:
-            return (tool.fn(*args, **params),)
-        finally:
-            marker.end()
-    except (Exception, GeneratorExit) as exc:  # noqa: BLE001  # see Execute
-        return (Failure(Crashed(exc)),)
+        return self._places.setdefault("process", Process())
 
 
 def _failure(value: Any) -> Outcome:
@@ -124,9 +116,3 @@ def _detected(detect: Detector, value: object) -> object:
     if type(error) in KINDS:
         return Failure(error)
     raise TypeError(f"detect= gives a ToolError or None, and not {type(error).__name__}")
-
-
-def _context(call: ValidCall) -> ToolContext:
-    left = anyio.current_effective_deadline() - anyio.current_time()
-    deadline = None if left == float("inf") else time.monotonic() + left
-    return ToolContext(call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report)

@@ -214,7 +214,7 @@ def _attempt(inner: Handler[Any]) -> Handler[Any]:
             verdict = "internal"
             raise
         finally:
-            executor = tool.run_in if tool is not None else "loop"
+            executor = report.executor or (tool.run_in if tool is not None else "loop")
             report.attempt_ended(number, executor, began, verdict, _landed(outcome, report.landed))
             report.attempt = 0
             if recorder is not None:

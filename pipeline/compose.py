@@ -79,6 +79,10 @@ class Pipeline(Editable):
         found = (getattr(part.it, "registry", None) for part in parts)
         self._registries = [registry for registry in found if isinstance(registry, ToolRegistry)]
         self._run = self._alone if self._begin is _nobody else self._observed
+        refuses: Callable[[Tool[..., Any]], str | None] = getattr(parts[-1].it, "refuses", _nothing)
+        for why in (refuses(tool) for registry in self._registries for tool in registry):
+            if why is not None:
+                raise SetupError(why)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -257,6 +261,10 @@ async def _limited(call: Call, moving: Any, handler: Handler[Any]) -> Outcome:
 
 def _nobody(tool: Tool[..., Any] | None, started: int) -> None:
     """The observer of a stack without one."""
+
+
+def _nothing(tool: Tool[..., Any]) -> None:
+    """What an end has against a tool that runs all of them."""
 
 
 def _unchanged(call: Call) -> Call:

@@ -33,7 +33,7 @@ async def within(
     return Failure(
         TimedOut(
             seconds,
-            still_running=marker.tool is not None and marker.tool.run_in != "loop" and marker.running > 0,
+            still_running=marker.running > 0,
             landed="maybe" if marker.began else "no",
         )
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
-RunIn: TypeAlias = Literal["loop", "thread"]
+RunIn: TypeAlias = str  # "loop", "thread", "process", or a name that the pipeline's Execute has for a place
 # What becomes of arguments that the schema does not declare: refused, left out with an entry in the ledger, or taken.
 Undeclared: TypeAlias = Literal["reject", "drop_and_tell", "pass"]
 Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or the name by the arguments as sent
@@ -64,6 +64,7 @@ class Tool(Generic[P, T]):
     resource: Resource | None = None  # what it works on: calls of one reply that change the same keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for set-up errors
+    anywhere: bool = attrs.field(init=False, repr=False, default=False)  # nobody said where: a pipeline may choose
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     parse: Parse = attrs.field(init=False, repr=False)  # arguments -> params, or what is wrong with them
     # What repairs know of its parameters, once they had to know it: their names, and what each may be.
@@ -127,6 +128,7 @@ class Tool(Generic[P, T]):
             resource,
             hidden,
         )
+        made.anywhere = run_in is None
         from .params import of_schema
 
         made.parse = of_schema(schema, name, undeclared)
@@ -162,8 +164,8 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: undeclared is reject, drop_and_tell or pass, not {self.undeclared!r}")
         if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
             raise SetupError(f"{self.name}: detect is a function of what the tool returned, not {self.detect!r}")
-        if self.run_in not in ("loop", "thread"):
-            raise SetupError(f"{self.name}: run_in is loop or thread, not {self.run_in!r}")
+        if not _is_name(self.run_in):
+            raise SetupError(f"{self.name}: run_in is the name of a place, as loop, thread or process: {self.run_in!r}")
         if inspect.isgeneratorfunction(behind(self.fn)) or inspect.isasyncgenfunction(behind(self.fn)):
             raise SetupError(f"{self.name} is a generator: a tool returns one value, so collect what it yields")
         if self.run_in == "thread" and is_async(self.fn):

@@ -152,6 +152,7 @@ class CallReport:
     rows: list[Row] = attrs.field(factory=lambda: cast("list[Row]", []), repr=False)
     attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
     attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
+    executor: str = attrs.field(default="", repr=False)  # of that one, where Execute has chosen it; "": by the tool
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:

@@ -91,7 +91,8 @@ class ToolDecorator:
 
     Options: ``name`` (the function's), ``effect`` (``mutating``), ``expect`` (exceptions whose text the model may
     see), ``aliases``, ``run_in`` (``loop`` for async functions, ``thread`` for sync ones, which keeps the caller's
-    context variables), ``description`` (the docstring up to its sections), ``verify_with`` (the tool that tells
+    context variables; ``process``, or a name that the pipeline's Execute has), ``description`` (the docstring up to its
+    sections), ``verify_with`` (the tool that tells
     whether a lost call of this one landed), ``undeclared`` (what becomes of arguments that the function does not
     take: ``reject``, or ``drop_and_tell``), ``detect`` (finds a failure in what it returned, see `pipeline.detect`),
     ``polling`` (asked again and again on purpose: no loop guard counts it), ``resource`` (what it works on, see
@@ -212,4 +213,5 @@ def _made(
         resource,
         hidden,
     )
+    made.anywhere = run_in is None
     return made

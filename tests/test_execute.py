@@ -311,7 +311,7 @@ async def test_what_was_called_off_before_it_began_never_begins(monkeypatch: pyt
         scope.cancel()
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("pipeline.threads.run_sync", slow_to_begin)
+    monkeypatch.setattr("pipeline.executors.threads.run_sync", slow_to_begin)
     with anyio.CancelScope() as scope:
         await hanging.call()
     with pytest.raises(TooLateError):

@@ -276,7 +276,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("context without a parameter", lambda: unchecked(context=True)(no_parameters), "no_parameters.*first parameter"),
     ("positional-only", lambda: unchecked(positional_only), "positional_only: a is positional-only"),
     ("no such effect", lambda: unchecked(effect="write")(read), "read: effect is .*'write'"),
-    ("no such place", lambda: unchecked(run_in="ray")(read), "read: run_in is .*'ray'"),
+    ("no place", lambda: unchecked(run_in="")(read), "read: run_in is the name of a place"),
     ("async in a thread", lambda: unchecked(run_in="thread")(fetch), "fetch is async"),
     ("empty name", lambda: unchecked(name=" ")(read), "not ' '"),
     ("name that is no text", lambda: unchecked(name=3)(read), "not 3"),

@@ -116,6 +116,7 @@ class Batch:
             parameters=_object_with(calls),
             handler=self.run,
             description=self.description.format(most=self._most, name=self.name),
+            run_in="loop",  # here, where the pipeline is
             context=True,
         )
         # What a model is shown says how an entry looks; one that looks otherwise is that call's failure, not all's.

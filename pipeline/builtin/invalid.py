@@ -47,6 +47,7 @@ class Invalid:
             handler=self.run,
             description="Answers a call of a tool that does not exist, with the names of similar ones.",
             effect="read",
+            run_in="loop",  # here, where the pipeline is
             hidden=True,
         )
 

@@ -16,8 +16,8 @@ from anyio import CapacityLimiter, WouldBlock
 from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 
-from .errors import SetupError
-from .marker import TooLateError
+from ..errors import SetupError
+from ..marker import TooLateError
 
 T = TypeVar("T")
 

@@ -1,0 +1,159 @@
+"""Tools that run in another process: what they are called by has to be importable there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.sdk.trace import TracerProvider
+from returns.result import Failure
+
+from pipeline import Effect, Tool, ToolContext, ToolFailed, ToolRegistry
+
+tools = ToolRegistry()
+WHO = ContextVar("WHO", default="nobody")
+COUNT = {"calls": 0}
+
+
+class OddError(Exception):
+    """Cannot be made again from its own ``args``."""
+
+    def __init__(self, code: int, *, why: str) -> None:
+        super().__init__(f"{why} ({code})")
+        self.code = code
+        self.lock = threading.Lock()
+
+
+class Unreadable:
+    """Pickles, and cannot be read back."""
+
+    def __reduce__(self) -> Any:
+        return _refuse, ()
+
+
+def _refuse() -> None:
+    raise ValueError("no")
+
+
+def put(path: str, text: str) -> None:
+    """Write a file: into a pipe it waits for somebody who reads."""
+    Path(path).write_text(text)
+
+
+@tools.tool(effect="read")
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tools.tool(effect="read")
+async def where() -> tuple[int, str, int]:
+    """Which process, whose context variable, which event loop."""
+    await asyncio.sleep(0)
+    return os.getpid(), WHO.get(), id(asyncio.get_running_loop())
+
+
+@tools.tool(effect="read")
+def pid() -> int:
+    """Which process."""
+    return os.getpid()
+
+
+@tools.tool(effect="read", context=True)
+def told(context: ToolContext, n: int) -> Mapping[str, Any]:
+    """What a tool knows of its call."""
+    context.progress(n, 2 * n, "half")
+    left = context.deadline
+    return {
+        "id": context.call_id,
+        "attempt": context.attempt,
+        "principal": context.principal,
+        "deps": context.deps,
+        "timed": left is not None,
+    }
+
+
+@tools.tool(effect="read")
+def noisy() -> str:
+    """Write where the pipes to the parent are."""
+    sys.stdout.write("printed")
+    sys.stderr.write("x" * 200_000)
+    os.write(2, b"x" * 200_000)
+    subprocess.run([sys.executable, "-c", "print('of a child')"], check=True)
+    return "done"
+
+
+@tools.tool(effect="read", expect=OddError)
+def fails(how: str) -> Any:
+    """Fail in that way."""
+    if how == "lambda":
+        return lambda: None
+    if how == "unreadable":
+        return Unreadable()
+    if how == "failure":
+        return Failure(ToolFailed("as it was"))
+    raise {
+        "tool failed": ToolFailed("no such thing", kind="not_found", parameter="how"),
+        "connection": ConnectionResetError(104, "reset"),
+        "missing": FileNotFoundError(2, "no such file", "there.txt"),
+        "odd": OddError(7, why="odd"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "local": type("LocalError", (Exception,), {})("here only"),
+        "group": ExceptionGroup("one", [ConnectionResetError("reset")]),
+    }[how]
+
+
+@tools.tool(effect="read")
+def hangs(fifo: str) -> None:
+    """Say which process it is, then hang, deaf to everything short of SIGKILL."""
+    if threading.current_thread() is threading.main_thread():  # a process of its own, and no actor's thread
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+    Path(fifo).write_text(str(os.getpid()))
+    threading.Event().wait()
+
+
+@tools.tool(effect="read")
+def spans() -> tuple[int, int | None]:
+    """A span of its own, by a provider of this process: the trace that it is in, and its parent."""
+    with TracerProvider(shutdown_on_exit=False).get_tracer("remote").start_as_current_span("inside") as span:
+        parent: Any = getattr(span, "parent", None)
+        return span.get_span_context().trace_id, None if parent is None else parent.span_id
+
+
+def dies(name: str, effect: Effect, keyed: bool) -> Tool[..., Any]:
+    """A tool whose first run takes effect and then loses its process."""
+    fn = dies_keyed if keyed else dies_once
+    schema = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
+    return Tool.from_schema(name=name, parameters=schema, handler=fn, effect=effect, context=keyed)
+
+
+def dies_once(file: str) -> int:
+    return _run_of(file, "effect")
+
+
+def dies_keyed(context: ToolContext, file: str) -> int:
+    return _run_of(file, context.idempotency_key)
+
+
+def _run_of(file: str, what: str) -> int:
+    with Path(file).open("a") as effects:
+        effects.write(f"{what}\n")
+    runs = len(Path(file).read_text().splitlines())
+    if runs == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return runs
+
+
+FATAL = [dies(f"dies_{effect}", effect, effect == "keyed") for effect in ("read", "idempotent", "keyed", "mutating")]
+for each in FATAL:
+    tools.register(each)
