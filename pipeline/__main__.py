@@ -1,6 +1,6 @@
 """``python -m pipeline`` is the command ``toolcall``."""
 
-from .cli import main
+from pipeline.cli import main  # not relative: a worker process runs this file by itself
 
 if __name__ == "__main__":
     main()

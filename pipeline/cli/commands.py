@@ -57,12 +57,27 @@ def demo(otlp: str | None, log: Path | None) -> None:
     help="Where the results go, one JSON object a line.",
 )
 @click.option(
-    "--concurrency", metavar="N", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Calls at a time."
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    help="Calls at a time.  [default: 50, or as many as there are processes]",
 )
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For each attempt.  [default: none]"
 )
 @click.option("--attempts", metavar="N", type=click.IntRange(1), help="In all, the first one included.  [default: 3]")
+@click.option(
+    "--executor",
+    type=click.Choice(["thread", "process", "ray"]),
+    help="Where the tools run that do not say: sync ones in threads; all in processes of this machine, which --timeout "
+    "can end; all on the Ray cluster at RAY_ADDRESS, or one started here.  [default: thread]",
+)
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Threads, processes or actors.  [default: as many threads as calls at a time; one for each processor]",
+)
 @click.option(
     "--resume", is_flag=True, help="Go on with what RESULTS lacks; what was under way when it ended is run again."
 )
@@ -70,9 +85,11 @@ def run(
     target: str,
     calls: str,
     output: Path,
-    concurrency: int,
+    concurrency: int | None,
     timeout: float | None,
     attempts: int | None,
+    executor: str | None,
+    workers: int | None,
     resume: bool,  # noqa: FBT001  # click hands it by name
 ) -> None:
     """Run a file of calls, one a line: {"id": ..., "name": ..., "arguments": ...}.
@@ -98,7 +115,17 @@ def run(
     from .run import run
 
     try:
-        code = run(target, calls, output, concurrency=concurrency, timeout=timeout, attempts=attempts, resume=resume)
+        code = run(
+            target,
+            calls,
+            output,
+            concurrency=concurrency,
+            timeout=timeout,
+            attempts=attempts,
+            executor=executor,
+            workers=workers,
+            resume=resume,
+        )
     except Refused as exc:
         raise _Usage(str(exc)) from None
     sys.exit(code)

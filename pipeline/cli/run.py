@@ -15,15 +15,16 @@ from time import perf_counter
 from typing import Any
 
 import anyio
-from anyio.to_thread import current_default_thread_limiter
 
 from middlewares import standard
 
 from ..call import Call
 from ..compose import Pipeline
 from ..errors import Crashed, SetupError
+from ..executors import Executor, Thread
 from ..log import log_failure
 from ..messages import say
+from .elsewhere import calls_at_a_time, executor_of, opened
 from .lines import Line, Lines, parsed
 from .loading import Refused, compiled, load, registry_of
 from .progress import SHOW_CURSOR, Told, size_of
@@ -40,38 +41,46 @@ def run(
     calls: str,
     output: Path,
     *,
-    concurrency: int = 50,
+    concurrency: int | None = None,
     timeout: float | None = None,
     attempts: int | None = None,
+    executor: str | None = None,
+    workers: int | None = None,
     resume: bool = False,
 ) -> int:
     """0: each line has its result; 1: some of them are malformed; 130 or 143: interrupted. Raises Refused."""
     try:
         with printing_to_stderr():
-            pipeline = _pipeline(target, timeout, attempts)
+            concurrency = concurrency or calls_at_a_time(executor, workers)
+            place = executor_of(executor, workers, concurrency)
+            pipeline = _pipeline(target, timeout, attempts, place, executor)
             with _opened(calls) as fd, closing(Results.open(output, resume=resume)) as results:
                 told = Told()
                 if (registry := registry_of(pipeline)) is not None and not len(registry):
                     told.say(f"{target} is empty: it has no tools")
-                code = _run(_Run(pipeline, results, told, concurrency), fd, output)
+                code = _run(_Run(pipeline, results, told, concurrency, place), fd, output)
     except KeyboardInterrupt:  # before the first call: from then on it is a signal like the other
         return 128 + signal.SIGINT
     _leave_threads_behind(code)
     return code
 
 
-def _pipeline(target: str, timeout: float | None, attempts: int | None) -> Pipeline:
+def _pipeline(
+    target: str, timeout: float | None, attempts: int | None, place: Executor, executor: str | None
+) -> Pipeline:
     found = load(target)
     if (registry := registry_of(found)) is not None:
         compiled(registry, target)
     options: dict[str, Any] = {"timeout": timeout, "attempts": attempts}
     options = {key: value for key, value in options.items() if value is not None}
     if isinstance(found, Pipeline):
-        if options:
-            raise Refused(f"{target} is a Pipeline, with stages of its own: --{' and --'.join(options)} cannot be set")
+        if given := [*options, *(["executor"] if executor is not None else [])]:
+            raise Refused(f"{target} is a Pipeline, with stages of its own: --{' and --'.join(given)} cannot be set")
         return found
     try:
-        return standard(found, **options)
+        if isinstance(place, Thread):  # not for all tools, so that the async ones need nobody to find their place
+            return standard(found, executors={place.name: place}, **options)
+        return standard(found, executor=place, **options)
     except SetupError as exc:
         raise Refused(f"{target}: {exc}") from None
 
@@ -118,28 +127,28 @@ def _run(it: _Run, fd: int, output: Path) -> int:
 class _Run:
     """Workers that take the next line when they are done with one: what is in memory is what is under way."""
 
-    def __init__(self, pipeline: Pipeline, results: Results, told: Told, concurrency: int) -> None:
+    def __init__(self, pipeline: Pipeline, results: Results, told: Told, concurrency: int, place: Executor) -> None:
         self.pipeline = pipeline
         self.results = results
         self.told = told
         self.concurrency = concurrency
+        self.place = place
         self._working: anyio.CancelScope  # of the workers, while there are any
 
     async def all(self, fd: int, bar: Any) -> int | None:
         """Run every line that has no row yet; the signal that it was interrupted by, if it was."""
-        threads = current_default_thread_limiter()
-        threads.total_tokens = max(threads.total_tokens, self.concurrency)  # sync tools are calls under way too
         lines, interrupted = Lines(fd), anyio.Event()
         loop = asyncio.get_running_loop()
-        with _signals(lambda: loop.call_soon_threadsafe(interrupted.set)) as caught:
-            async with anyio.create_task_group() as around:
-                around.start_soon(self._stop, lines, interrupted)
-                around.start_soon(self.told.tick, bar, lines)
-                async with anyio.create_task_group() as workers:
-                    self._working = workers.cancel_scope
-                    for _ in range(self.concurrency):
-                        workers.start_soon(self._work, lines)
-                around.cancel_scope.cancel()
+        async with opened(self.place):  # until then a signal ends the process: nothing has begun
+            with _signals(lambda: loop.call_soon_threadsafe(interrupted.set)) as caught:
+                async with anyio.create_task_group() as around:
+                    around.start_soon(self._stop, lines, interrupted)
+                    around.start_soon(self.told.tick, bar, lines)
+                    async with anyio.create_task_group() as workers:
+                        self._working = workers.cancel_scope
+                        for _ in range(self.concurrency):
+                            workers.start_soon(self._work, lines)
+                    around.cancel_scope.cancel()
         return caught[0] if caught else None
 
     async def _stop(self, lines: Lines, interrupted: anyio.Event) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -11,7 +10,6 @@ from typing import Any, ClassVar, Self, TypeAlias
 
 import anyio
 from anyio.lowlevel import RunVar
-from anyio.to_thread import run_sync
 from returns.result import Failure
 
 from ..call import ValidCall
@@ -19,6 +17,7 @@ from ..definition import Tool, is_async
 from ..errors import Crashed, SetupError, Transient
 from . import shipping
 from .executor import Executor
+from .ray_connection import Connection
 from .ray_loop import this_loop
 from .ray_pool import NoWorkerError, Pool, Slot, Worker
 from .ray_worker import RayWorker, dumps
@@ -76,10 +75,7 @@ class Ray(Executor):
         self._pools: RunVar[dict[_Needs, Pool]] = RunVar("toolcall_ray")
         self._recent: dict[_Needs, Pool] = {}
         self._known: dict[Tool[..., Any], tuple[str, Any, _Needs]] = {}
-        # Ray's processes die with the thread that started them (PR_SET_PDEATHSIG), so it has to be one that stays.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="toolcall-ray")
-        self._connected: Future[int] | None = None
-        self._started = False  # by us
+        self._connection: Connection | None = None
 
     async def run(self, call: ValidCall) -> object:
         """What the tool gave, or that it was lost, or that there was no actor for it."""
@@ -126,10 +122,9 @@ class Ray(Executor):
             pool.close()
         self._pools.set({})
         self._recent.clear()
-        self._connected = None
-        if self._started:
-            self._started = False
-            await run_sync(self._thread.submit(self._ray.shutdown).result)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
 
     async def __aenter__(self) -> Self:
         """Ray is there, and an actor: what is wrong with the cluster is raised here, and no call waits for it."""
@@ -178,19 +173,13 @@ class Ray(Executor):
             pools = dict(_NO_POOLS)
             self._pools.set(pools)
         if needs not in pools:
-            if self._connected is None or (self._connected.done() and self._connected.exception() is not None):
-                self._connected = self._thread.submit(self._connect)
-            workers = await run_sync(self._connected.result, abandon_on_cancel=True)
+            if self._connection is None or self._connection.failed:
+                self._connection = Connection(self._ray, self._address, self._init)
+            await self._connection.made()
             if needs not in pools:
+                workers = self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
                 pools[needs] = Pool(self._ray, self._maker(needs), this_loop(), workers, self._in_flight, self._batch)
         return pools[needs]
-
-    def _connect(self) -> int:
-        """Connect, unless that was done; how many actors there are to be."""
-        if not self._ray.is_initialized():
-            self._ray.init(address=self._address, **self._init)
-            self._started = True
-        return self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
 
     def _maker(self, needs: _Needs) -> Any:
         wanted: dict[str, Any] = {"num_cpus": 0, **dict(needs)}

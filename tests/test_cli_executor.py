@@ -1,0 +1,182 @@
+"""``toolcall run --executor``: the same results, wherever the tools run."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Self
+
+import anyio
+import pytest
+
+from pipeline.cli.elsewhere import executor_of, opened
+from pipeline.cli.loading import Refused
+from pipeline.executors import Executor, Process, Thread
+from test_cli_run import until
+
+MODULE = """
+import os
+import time
+from middlewares import standard
+from pipeline import ToolRegistry
+
+tools = ToolRegistry()
+
+@tools.tool(effect="read")
+def who() -> int:
+    return os.getpid()
+
+@tools.tool(effect="read")
+async def echo(n: int) -> int:
+    return n
+
+@tools.tool(effect="read")
+def sleeps() -> None:
+    time.sleep(60)
+
+def hidden():
+    own = ToolRegistry()
+
+    @own.tool
+    def inner() -> int:
+        return 1
+
+    return own
+
+pipeline = standard(tools)
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    (tmp_path / "elsewhere_tools.py").write_text(MODULE, encoding="utf-8")
+    return tmp_path
+
+
+def command(desk: Path, *options: str, target: str = "tools") -> list[str]:
+    files = [str(desk / "calls.jsonl"), "-o", str(desk / "results.jsonl")]
+    return [sys.executable, "-m", "pipeline", "run", f"elsewhere_tools:{target}", *files, *options]
+
+
+def put(desk: Path, *calls: dict[str, Any]) -> None:
+    (desk / "calls.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls))
+
+
+def run(desk: Path, *options: str, target: str = "tools") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(desk, *options, target=target), cwd=desk, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def rows(desk: Path) -> dict[int, dict[str, Any]]:
+    found = [json.loads(line) for line in (desk / "results.jsonl").read_text().splitlines()]
+    by_line = {row["line"]: row for row in found}
+    assert len(by_line) == len(found)
+    return by_line
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--executor", "thread"), ("--executor", "process", "--workers", "2")], ids=str
+)
+def test_the_same_results_wherever_they_run(desk: Path, options: tuple[str, ...]) -> None:
+    """One result for each line, and the mistakes of the model are told alike; only the place is another one."""
+    put(desk, *({"id": n, "name": ("who", "echo", "ekko")[n % 3], "arguments": {"n": n}} for n in range(1, 61)))
+    done = run(desk, *options)
+    assert done.returncode == 0, done.stderr
+    found = rows(desk)
+    assert sorted(found) == list(range(1, 61))
+    assert {row["kind"] for n, row in found.items() if n % 3 == 2} == {"unknown_tool"}
+    assert all(found[n]["told"] == str(n) for n in found if n % 3 == 1)
+    undeclared = {row["kind"] for n, row in found.items() if n % 3 == 0}
+    assert undeclared == {"validation"}
+
+
+def test_other_processes_are_other_processes(desk: Path) -> None:
+    """With --executor process no tool runs in the command's own process, and at most so many others are there."""
+    put(desk, *({"name": "who"} for _ in range(40)))
+    with subprocess.Popen(command(desk, "--executor", "process", "--workers", "2"), cwd=desk) as process:
+        process.wait(120)
+    pids = {row["told"] for row in rows(desk).values()}
+    assert 1 <= len(pids) <= 2
+    assert not pids & {str(process.pid), str(os.getpid())}
+
+
+def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
+    """--timeout ends a tool for good, with nothing left behind, and does not run while a call waits for a process."""
+    put(desk, {"name": "sleeps"}, {"name": "echo", "arguments": {"n": 1}})
+    done = run(desk, "--executor", "process", "--workers", "1", "--timeout", "1", "--attempts", "1")
+    assert done.returncode == 0, done.stderr
+    assert [row["kind"] for _, row in sorted(rows(desk).items())] == ["timeout", None]
+    assert "left" not in done.stderr
+
+
+def test_killed_and_resumed(desk: Path) -> None:
+    """A run in processes that is killed goes on where it ended, with one result for each line."""
+    put(desk, *({"id": n, "name": "who"} for n in range(400)))
+    with subprocess.Popen(command(desk, "--executor", "process", "--concurrency", "4"), cwd=desk) as process:
+        results = desk / "results.jsonl"
+        until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 50)
+        process.kill()
+    assert run(desk, "--executor", "process", "--resume").returncode == 0
+    found = rows(desk)
+    assert sorted(found) == list(range(1, 401))
+    assert all(row["ok"] and row["id"] == n - 1 for n, row in found.items())
+
+
+REFUSED = [
+    pytest.param("hidden", ["--executor", "process"], "inner (elsewhere_tools.hidden.<locals>.inner", id="closure"),
+    pytest.param("pipeline", ["--executor", "thread"], "--executor cannot be set", id="a pipeline"),
+    pytest.param("tools", ["--executor", "cloud"], "'cloud' is not one of", id="no such place"),
+    pytest.param("tools", ["--workers", "0"], "0 is not in the range", id="no workers"),
+]
+
+
+@pytest.mark.parametrize(("target", "options", "told"), REFUSED)
+def test_what_cannot_run_there_is_refused(desk: Path, target: str, options: list[str], told: str) -> None:
+    """What cannot be run is told before anything runs, with exit code 2."""
+    put(desk, {"name": "echo", "arguments": {"n": 1}})
+    done = run(desk, *options, target=target)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (desk / "results.jsonl").exists()
+
+
+def test_which_executor_a_name_means() -> None:
+    """Threads unless told otherwise; Ray, where it is not installed, says how to install it."""
+    assert isinstance(executor_of(None, None, 50), Thread)
+    assert isinstance(executor_of("process", 2, 50), Process)
+    if importlib.util.find_spec("ray") is None:
+        with pytest.raises(Refused, match=r"--executor ray: Ray is not installed: pip install"):
+            executor_of("ray", None, 50)
+
+
+async def test_an_executor_that_does_not_open() -> None:
+    """What is wrong with the place is told in one line, and what was opened is closed in the end."""
+
+    class Odd(Executor):
+        name = "odd"
+        closed = 0
+
+        async def run(self, call: object) -> object:
+            return None
+
+        async def __aenter__(self) -> Self:
+            if self.closed:
+                raise ConnectionError("nobody\nthere")
+            return self
+
+        async def aclose(self) -> None:
+            await anyio.lowlevel.checkpoint()
+            self.closed += 1
+
+    odd = Odd()
+    async with opened(odd):
+        assert odd.closed == 0
+    assert odd.closed == 1
+    with pytest.raises(Refused, match=r"^--executor odd: ConnectionError: nobody there$"):
+        async with opened(odd):
+            pass
