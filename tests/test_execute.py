@@ -22,11 +22,14 @@ from pipeline import (
     ExecutionFailed,
     Progress,
     SetupError,
+    Tool,
     ToolContext,
     ToolError,
     ToolRegistry,
     Unavailable,
+    ValidCall,
 )
+from pipeline.executors import Executor, Local, Thread
 from pipeline.marker import TooLateError
 from pipeline.public import approved
 from support import a_call, a_tool
@@ -339,3 +342,112 @@ def test_senseless_numbers_of_threads_are_refused(options: Any) -> None:
     """Fewer than one thread, or half a one, is a set-up error."""
     with pytest.raises(SetupError, match="at least one thread"):
         Execute(**options)
+
+
+# where a tool runs
+
+
+class Noted(Executor):
+    """Runs tools here, and notes which."""
+
+    name = "noted"
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+
+    def refuses(self, tool: Tool[..., Any]) -> str | None:
+        return "odd: not here" if tool.name == "odd" else None
+
+    async def run(self, call: ValidCall) -> object:
+        self.ran.append(call.tool.name)
+        return await Local().run(call)
+
+
+def sync_one() -> int:
+    return threading.get_ident()
+
+
+async def async_one() -> int:
+    return threading.get_ident()
+
+
+def placed() -> ToolRegistry:
+    tools = ToolRegistry()
+    for name, fn, run_in in (
+        ("sync", sync_one, None),
+        ("async", async_one, None),
+        ("in the loop", sync_one, "loop"),
+        ("in a thread", sync_one, "thread"),
+    ):
+        tools.register(a_tool(name, fn=fn, run_in=run_in))
+    return tools
+
+
+async def test_all_tools_that_leave_it_open_run_in_the_pipelines_executor() -> None:
+    """An executor of the pipeline's has all tools that do not say where they run, and the report says who ran them."""
+    noted = Noted()
+    pipeline = standard(placed(), executor=noted)
+    said = {name: await pipeline.report(Call(name)) for name in ("sync", "async", "in the loop", "in a thread")}
+    assert noted.ran == ["sync", "async"]
+    executors = {name: [attempt.executor for attempt in report.attempts] for name, report in said.items()}
+    assert executors == {"sync": ["noted"], "async": ["noted"], "in the loop": ["loop"], "in a thread": ["thread"]}
+    here = threading.get_ident()
+    assert {name: report.outcome == Success(here) for name, report in said.items()} == {
+        "sync": True,
+        "async": True,
+        "in the loop": True,
+        "in a thread": False,
+    }
+
+
+async def test_a_name_for_a_place() -> None:
+    """A tool runs at the place that the pipeline has for its name; "thread" may mean another one too."""
+    noted, tools = Noted(), placed()
+    tools.register(a_tool("far", run_in="far away"))
+    pipeline = standard(tools, executors={"far away": noted, "thread": noted})
+    for name in ("far", "sync", "async"):
+        assert isinstance(await pipeline.call(name), Success)
+    assert noted.ran == ["far", "sync"]
+
+
+async def test_threads_run_async_tools_in_the_loop() -> None:
+    """Thread, as the executor of all, has async tools where they belong."""
+    executor = Thread(1)
+    pipeline = standard(placed(), executor=executor)
+    assert await pipeline.call("async") == Success(threading.get_ident())
+    assert await pipeline.call("sync") != Success(threading.get_ident())
+    assert (await executor.run(a_call(a_tool(fn=hands_on), {"a": 2})), executor.left_behind) == (2, 0)
+
+
+WRONG_PLACES: dict[str, tuple[Any, Any, str]] = {
+    "unknown": ({"run_in": "far away"}, {}, "probe: nobody knows where 'far away' is: there are loop, process, thread"),
+    "refused": ({"name": "odd", "run_in": "noted"}, {"noted": Noted()}, "odd: not here"),
+}
+
+
+@pytest.mark.parametrize(("options", "executors", "told"), WRONG_PLACES.values(), ids=WRONG_PLACES)
+async def test_a_place_that_is_none(options: Any, executors: Any, told: str) -> None:
+    """What cannot run where it says is refused when the pipeline is built; later, it crashes, and did not run."""
+    tools = ToolRegistry()
+    later = standard(tools, executors=executors)
+    tools.register(a_tool(**options))
+    with pytest.raises(SetupError, match=told):
+        standard(tools, executors=executors)
+    if "noted" not in executors:
+        outcome = await later.call("probe")
+        assert isinstance(outcome, Failure)
+        error: Any = outcome.failure()
+        assert isinstance(error, Crashed)
+        assert told in str(error.cause)
+
+
+def test_the_loop_is_where_it_is() -> None:
+    """No other place can be called the loop."""
+    with pytest.raises(SetupError, match="the loop is where it is"):
+        Execute(executors={"loop": Noted()})
+
+
+async def test_an_executor_is_closed_by_whoever_opened_it() -> None:
+    """`async with` closes it in the end; those without anything to close need say nothing of it."""
+    async with Local() as executor:
+        assert executor.refuses(a_tool()) is None

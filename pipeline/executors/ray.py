@@ -23,8 +23,7 @@ from .ray_pool import NoWorkerError, Pool, Slot, Worker
 from .ray_worker import RayWorker, dumps
 
 _GRACE = 1.0  # seconds: for a cancelled async tool to come to its end, which is a matter of milliseconds
-
-
+_LESSONS = 3  # actors that are lost over one function, before it is no use to try another one
 _Needs: TypeAlias = tuple[tuple[str, Any], ...]
 _NO_POOLS: dict[_Needs, Pool] = {}
 
@@ -138,6 +137,7 @@ class Ray(Executor):
 
     async def _taught(self, pool: Pool, key: str, function: Any) -> Worker | str:
         """A worker that knows the function; or why it cannot know it."""
+        lost = 0
         while True:
             worker = await pool.worker()
             if key in worker.known:
@@ -146,12 +146,14 @@ class Ray(Executor):
             await lesson.event.wait()
             if lesson.refused:
                 return lesson.refused
-            if lesson.lost is not None and not isinstance(lesson.lost, self._ray.exceptions.RayActorError):
-                return f"{key}: {lesson.lost}"  # else another one may have less to do by now, or this one is gone
+            if lesson.lost is not None:
+                lost += 1
+                if lost == _LESSONS or not isinstance(lesson.lost, self._ray.exceptions.RayActorError):
+                    return f"{key}: {lesson.lost}"  # its import ends the process, or it cannot be sent at all
 
     async def _call_off(self, pool: Pool, worker: Worker, slot: Slot, tool: Tool[..., Any]) -> None:
         """A coroutine ends over there, and then it has ended; a thread cannot be ended."""
-        if slot.ref is not None and is_async(tool.fn):
+        if slot.ref is not None and not slot.done and is_async(tool.fn):
             with anyio.CancelScope(shield=True), suppress(Exception):
                 self._ray.cancel(slot.ref)
                 slot.answered = pool.loop.bell()  # the other one went with the task that waited for it
