@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -38,6 +40,7 @@ from pipeline import (
 from pipeline.executors import Ray
 from remote_tools import OddError
 from support import Exported, a_tool
+from test_cli_run import until
 from test_process import HOW
 
 TOOLS = remote_tools.tools
@@ -297,6 +300,30 @@ async def test_what_is_under_way_when_it_is_closed_is_told_as_lost(fifo: str) ->
         await executor.aclose()
     assert isinstance(outcomes[0].failure(), Transient)
     assert not isinstance(outcomes[0].failure(), (ResourceNotFound, NotExecuted, OddError))
+
+
+def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
+    """``toolcall run --executor ray`` on the cluster at RAY_ADDRESS: killed and resumed, one result for each line."""
+    calls, results = tmp_path / "calls.jsonl", tmp_path / "results.jsonl"
+    names = ("add", "spans", "ad")
+    calls.write_text(
+        "".join(json.dumps({"id": n, "name": names[n % 3], "arguments": {"a": n, "b": 0}}) + "\n" for n in range(900))
+    )
+    command = [sys.executable, "-m", "pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
+    command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--resume"]
+    address = ray.get_runtime_context().gcs_address
+    options: dict[str, Any] = {"cwd": Path(__file__).parent, "env": {**os.environ, "RAY_ADDRESS": address}}
+    with subprocess.Popen(command, **options) as process:
+        until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 100, 60)
+        process.kill()
+    written = results.read_bytes().count(b"\n")
+    assert 100 <= written < 900
+    assert subprocess.run(command, check=False, timeout=120, **options).returncode == 0
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
+    assert sorted(row["line"] for row in rows) == list(range(1, 901))
+    assert all(row["id"] == row["line"] - 1 for row in rows)
+    assert {row["told"] == str(row["id"]) for row in rows if row["name"] == "add"} == {True}
+    assert {row["kind"] for row in rows if row["name"] == "ad"} == {"unknown_tool"}
 
 
 @pytest.mark.parametrize("options", [{"workers": 0}, {"in_flight": 0}, {"batch": 1.5}], ids=repr)
