@@ -37,6 +37,7 @@ from pipeline import (
     start,
     tool,
 )
+from pipeline.executors import Executor, Process, Thread
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
@@ -203,3 +204,26 @@ async def arguments_are_a_mapping_text_or_none(pipeline: Pipeline, arguments: Ma
     await pipeline.call("x", "{}")
     await pipeline.call("x")
     await pipeline.call("x", 3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+class Elsewhere(Executor):
+    """A place of somebody's own needs a name and a run."""
+
+    name = "elsewhere"
+
+    async def run(self, call: ValidCall) -> object:
+        return call.params
+
+
+class Nowhere:
+    """No executor: it says of nothing where it ran."""
+
+    async def run(self, call: ValidCall) -> object:
+        return call.params
+
+
+somewhere: Pipeline = standard(tools, executor=Elsewhere(), executors={"heavy": Process(2), "light": Thread(8)})
+standard(tools, executor="process")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+standard(tools, executor=Process)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+standard(tools, executor=Nowhere())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Execute(executors=[Process()])  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
