@@ -118,7 +118,7 @@ class Tool(Generic[P, T]):
             description,
             expected(expect),
             aliases,
-            run_in or default_run_in(handler),
+            default_run_in(handler) if run_in is None else run_in,
             context,
             verify_with,
             schema,

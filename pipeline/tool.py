@@ -203,7 +203,7 @@ def _made(
         description,
         expected(expect),
         aliases,
-        run_in or default_run_in(function),
+        default_run_in(function) if run_in is None else run_in,
         context,
         verify_with,
         None,
