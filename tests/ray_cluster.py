@@ -312,13 +312,13 @@ def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
     command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--resume"]
     address = ray.get_runtime_context().gcs_address
-    options: dict[str, Any] = {"cwd": Path(__file__).parent, "env": {**os.environ, "RAY_ADDRESS": address}}
-    with subprocess.Popen(command, **options) as process:
+    here, env = Path(__file__).parent, {**os.environ, "RAY_ADDRESS": str(address)}
+    with subprocess.Popen(command, cwd=here, env=env) as process:
         until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 100, 60)
         process.kill()
     written = results.read_bytes().count(b"\n")
     assert 100 <= written < 900
-    assert subprocess.run(command, check=False, timeout=120, **options).returncode == 0
+    assert subprocess.run(command, cwd=here, env=env, check=False, timeout=120).returncode == 0
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert sorted(row["line"] for row in rows) == list(range(1, 901))
     assert all(row["id"] == row["line"] - 1 for row in rows)
