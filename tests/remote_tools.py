@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+import anyio
 from opentelemetry.sdk.trace import TracerProvider
 from returns.result import Failure
 
@@ -20,7 +22,30 @@ from pipeline import Effect, Tool, ToolContext, ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 WHO = ContextVar("WHO", default="nobody")
-COUNT = {"calls": 0}
+COUNT = {"running": 0}
+
+
+class Began:
+    """A pipe that a tool writes its process into as it begins; whoever waits for that gives up after a minute."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "began")
+        os.mkfifo(self.path)
+        self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+
+    async def pid(self) -> int:
+        """Of a tool that has begun, or is about to."""
+        with anyio.fail_after(60):
+            await anyio.wait_readable(self._fd)
+        return self.read()
+
+    def read(self) -> int:
+        """Of a tool that has begun; a ValueError where none has."""
+        return int(os.read(self._fd, 20))
+
+    def close(self) -> None:
+        """Of no more use."""
+        os.close(self._fd)
 
 
 class OddError(Exception):
@@ -77,8 +102,19 @@ def told(context: ToolContext, n: int) -> Mapping[str, Any]:
         "attempt": context.attempt,
         "principal": context.principal,
         "deps": context.deps,
-        "timed": left is not None,
+        "left": None if left is None else left - time.monotonic(),
     }
+
+
+@tools.tool(effect="read")
+async def crowd() -> int:
+    """How many of these run in this process at once."""
+    COUNT["running"] += 1
+    try:
+        await asyncio.sleep(0.02)
+        return COUNT["running"]
+    finally:
+        COUNT["running"] -= 1
 
 
 @tools.tool(effect="read")

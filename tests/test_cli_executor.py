@@ -130,6 +130,7 @@ def test_killed_and_resumed(desk: Path) -> None:
 REFUSED = [
     pytest.param("hidden", ["--executor", "process"], "inner (elsewhere_tools.hidden.<locals>.inner", id="closure"),
     pytest.param("pipeline", ["--executor", "thread"], "--executor cannot be set", id="a pipeline"),
+    pytest.param("pipeline", ["--workers", "2"], "--workers cannot be set", id="workers of a pipeline"),
     pytest.param("tools", ["--executor", "cloud"], "'cloud' is not one of", id="no such place"),
     pytest.param("tools", ["--workers", "0"], "0 is not in the range", id="no workers"),
 ]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import anyio.to_thread
 import pytest
 
 import remote_tools
-from middlewares import Execute, Timeout, Trace, standard
+from middlewares import Execute, Trace, standard
 from pipeline import (
     Call,
     Crashed,
@@ -32,7 +31,8 @@ from pipeline import (
 )
 from pipeline.executors import Process
 from pipeline.executors.shipping import RemoteError, RemoteTraceback
-from remote_tools import WHO, OddError
+from pipeline.marker import Marker
+from remote_tools import WHO, Began, OddError
 from support import Exported, a_call, a_tool
 
 TOOLS = remote_tools.tools
@@ -76,8 +76,10 @@ async def test_what_a_tool_knows_of_its_call() -> None:
     pipeline = standard(TOOLS, executor=Process(workers=1), timeout=60)
     call = Call("told", {"n": 2}, id="c1", principal="p", deps={"a": 1})
     report = await pipeline.report(call)
-    told = {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}, "timed": True}
-    assert report.outcome == Success(told)
+    assert isinstance(report.outcome, Success)
+    told = cast("dict[str, Any]", report.outcome.unwrap())
+    assert 0 < told.pop("left") <= 60
+    assert told == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
     assert [(each.done, each.total, each.message) for each in report.progress] == [(2, 4, "half")]
     assert [attempt.executor for attempt in report.attempts] == ["process"]
     outcome = await pipeline(Call("told", {"n": 2}, deps=lambda: None))
@@ -106,10 +108,10 @@ async def test_pipes_belong_to_the_runtime() -> None:
 
 
 @pytest.fixture
-def fifo(tmp_path: Path) -> str:
-    path = tmp_path / "began"
-    os.mkfifo(path)
-    return str(path)
+def began(tmp_path: Path) -> Iterator[Began]:
+    made = Began(tmp_path)
+    yield made
+    made.close()
 
 
 def is_there(pid: int) -> bool:
@@ -120,7 +122,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
-async def test_the_end_of_its_time_is_the_end_of_the_tool(fifo: str) -> None:
+async def test_the_end_of_its_time_is_the_end_of_the_tool(began: Began) -> None:
     """Out of time, a tool that ignores every signal has ended; nothing is still running, and the next call is served.
 
     A pipe says that the body began, and only then its time is up.
@@ -132,33 +134,48 @@ async def test_the_end_of_its_time_is_the_end_of_the_tool(fifo: str) -> None:
     with anyio.CancelScope() as scope:
 
         async def end_it() -> None:
-            pids.append(int(await anyio.to_thread.run_sync(Path(fifo).read_text)))
+            pids.append(await began.pid())
             scope.cancel()
 
         async with anyio.create_task_group() as group:
             group.start_soon(end_it)
-            await pipeline.call("hangs", {"fifo": fifo})
+            await pipeline.call("hangs", {"fifo": began.path})
     assert scope.cancelled_caught
     assert not is_there(pids[0])
     assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
 
 
-async def test_a_limit_ends_a_process(fifo: str) -> None:
+async def test_a_limit_ends_a_process(began: Began) -> None:
     """A Timeout tells that the tool ran and was ended; a mutating one may have taken effect."""
     effects: tuple[tuple[Effect, type], ...] = ("read", TimedOut), ("mutating", OutcomeUnknown)
     for effect, expected in effects:
-        registry = ToolRegistry()
+        registry, executor = ToolRegistry(), Process(workers=1)
         registry.register(a_tool("hangs", effect, remote_tools.hangs.fn))
-        pipeline = standard(registry, executor=Process(workers=1), attempts=1).before("classify", Timeout(2.0))
-        with ThreadPoolExecutor(1) as pool:
-            pid = pool.submit(Path(fifo).read_text)
-            outcome = await pipeline.call("hangs", {"fifo": fifo})
-            assert is_failure(outcome)
-            error: Any = outcome.failure()
-            assert isinstance(error, expected)
-            timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
-            assert (timed.still_running, timed.landed) == (False, "maybe")
-            assert not is_there(int(pid.result(10)))
+        await standard(TOOLS, executor=executor).call("pid")  # so that the module has been imported
+        pipeline = standard(registry, executor=executor, attempts=1, timeout=1.0)
+        outcome = await pipeline.call("hangs", {"fifo": began.path})
+        assert is_failure(outcome)
+        error: Any = outcome.failure()
+        assert isinstance(error, expected)
+        timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+        assert (timed.still_running, timed.landed) == (False, "maybe")
+        assert not is_there(began.read())
+
+
+async def test_the_time_is_up_while_a_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose time was up before its worker was there did not begin, and is told so: even a mutating one."""
+    began: list[Any] = []
+
+    async def slow_to_start(function: Any, *_args: Any, **_options: Any) -> None:
+        began.append(function.__name__)
+        scope.cancel()
+
+    monkeypatch.setattr("pipeline.executors.process.run_sync", slow_to_start)
+    marker = Marker()
+    with anyio.CancelScope() as scope:
+        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, marker=marker))
+    assert scope.cancelled_caught
+    assert (began, marker.began) == (["_begin"], False)
 
 
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))

@@ -53,7 +53,7 @@ def run(
         with printing_to_stderr():
             concurrency = concurrency or calls_at_a_time(executor, workers)
             place = executor_of(executor, workers, concurrency)
-            pipeline = _pipeline(target, timeout, attempts, place, executor)
+            pipeline = _pipeline(target, place, timeout=timeout, attempts=attempts, executor=executor, workers=workers)
             with _opened(calls) as fd, closing(Results.open(output, resume=resume)) as results:
                 told = Told()
                 if (registry := registry_of(pipeline)) is not None and not len(registry):
@@ -65,18 +65,16 @@ def run(
     return code
 
 
-def _pipeline(
-    target: str, timeout: float | None, attempts: int | None, place: Executor, executor: str | None
-) -> Pipeline:
+def _pipeline(target: str, place: Executor, **given: float | str | None) -> Pipeline:
     found = load(target)
     if (registry := registry_of(found)) is not None:
         compiled(registry, target)
-    options: dict[str, Any] = {"timeout": timeout, "attempts": attempts}
-    options = {key: value for key, value in options.items() if value is not None}
+    asked = {key: value for key, value in given.items() if value is not None}
     if isinstance(found, Pipeline):
-        if given := [*options, *(["executor"] if executor is not None else [])]:
-            raise Refused(f"{target} is a Pipeline, with stages of its own: --{' and --'.join(given)} cannot be set")
+        if asked:
+            raise Refused(f"{target} is a Pipeline, with stages of its own: --{' and --'.join(asked)} cannot be set")
         return found
+    options: dict[str, Any] = {key: asked[key] for key in ("timeout", "attempts") if key in asked}
     try:
         if isinstance(place, Thread):  # not for all tools, so that the async ones need nobody to find their place
             return standard(found, executors={place.name: place}, **options)

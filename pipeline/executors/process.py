@@ -9,13 +9,12 @@ import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from inspect import isawaitable
 from math import inf
 from typing import Any, ClassVar, cast
 
 import anyio
 from anyio import BrokenWorkerProcess, CapacityLimiter
-from anyio.lowlevel import RunVar
+from anyio.lowlevel import RunVar, checkpoint_if_cancelled
 from anyio.to_process import run_sync
 from returns.result import Failure
 
@@ -73,6 +72,7 @@ class Process(Executor):
         async with here.places:
             if (lost := await self._ready(here)) is not None:
                 return lost
+            await checkpoint_if_cancelled()  # its time may have been up while the worker started
             marker: Marker | None = call.marker
             if marker is not None:
                 marker.begin(call.tool)
@@ -137,13 +137,10 @@ def _in_worker(packed: bytes) -> bytes:
     try:
         job = cast("shipping.Job", pickle.loads(packed))  # noqa: S301  # from the process that started this one
         function = _function(job[0])
-    except SetupError as exc:
-        return shipping.answered(("not_begun", str(exc), []))
-    except Exception as exc:  # noqa: BLE001  # arguments of a class that cannot be imported here
-        why = f"its arguments cannot be read where it is to run: {type(exc).__name__}: {exc}"
-        return shipping.answered(("not_begun", why, []))
+    except Exception as exc:  # noqa: BLE001  # told to whoever sent it
+        return shipping.not_begun(exc)
     with _stdout_kept():
-        reply = shipping.run(function, job, lambda value: _runner().run(_awaited(value)))
+        reply = shipping.run(function, job, lambda value: _runner().run(shipping.awaited(value)))
     return shipping.answered(reply)
 
 
@@ -158,11 +155,6 @@ def _function(sent: str | bytes) -> shipping.Function:
 def _runner() -> asyncio.Runner:
     """One event loop for all tools of this process, so that their clients live on from call to call."""
     return asyncio.Runner()
-
-
-async def _awaited(value: Any) -> Any:
-    assert isawaitable(value)
-    return await value
 
 
 @contextmanager

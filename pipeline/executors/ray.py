@@ -73,6 +73,7 @@ class Ray(Executor):
         self._needs = {tool: tuple(sorted(wanted.items())) for tool, wanted in (needs or {}).items()}
         self._pools: RunVar[dict[_Needs, Pool]] = RunVar("toolcall_ray")
         self._recent: dict[_Needs, Pool] = {}
+        # Held for good: by value they are known by their id, which must not become another one's.
         self._known: dict[Tool[..., Any], tuple[str, Any, _Needs]] = {}
         self._connection: Connection | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import Any, TypeAlias, cast
@@ -40,7 +40,7 @@ class RayWorker:
         try:
             job, function = self._read(packed)
         except Exception as exc:  # noqa: BLE001  # told to whoever sent it
-            return _not_begun(exc)
+            return shipping.not_begun(exc)
         if is_async(function):
             return shipping.answered(await shipping.arun(function, job), dumps)
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._sync, function, job)
@@ -57,7 +57,7 @@ class RayWorker:
             try:
                 job, function = self._read(each)
             except Exception as exc:  # noqa: BLE001  # as above
-                replies[place] = _not_begun(exc)
+                replies[place] = shipping.not_begun(exc)
                 continue
             (coroutines if is_async(function) else sync).append((place, function, job))
         if not sync:
@@ -96,17 +96,12 @@ async def _beside_each_other(jobs: deque[_Placed], replies: dict[int, _Sent]) ->
 
 
 def _run(function: shipping.Function, job: shipping.Job) -> shipping.Reply:
-    return shipping.run(function, job, lambda value: asyncio.run(_awaited(value)))
+    return shipping.run(function, job, lambda value: asyncio.run(shipping.awaited(value)))
 
 
 def _together(reply: shipping.Reply) -> _Sent:
     how, value, progress = reply
     return reply if how == "gave" and not progress and shipping.is_plain(value) else shipping.answered(reply, dumps)
-
-
-def _not_begun(exc: Exception) -> bytes:
-    why = f"its arguments cannot be read where it is to run: {type(exc).__name__}: {exc}"
-    return shipping.answered(("not_begun", why, []))
 
 
 def dumps(value: Any) -> bytes:
@@ -115,7 +110,3 @@ def dumps(value: Any) -> bytes:
         return pickle.dumps(value)
     except Exception:  # noqa: BLE001  # whatever it was, the other one may know how
         return cast("bytes", import_module("ray.cloudpickle").dumps(value))
-
-
-async def _awaited(value: Awaitable[Any]) -> Any:
-    return await value

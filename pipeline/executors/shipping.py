@@ -151,6 +151,11 @@ async def arun(function: Function, job: Job) -> Reply:
         return "raised", exc, progress
 
 
+async def awaited(value: Awaitable[Any]) -> Any:
+    """Its value, as the coroutine that a runner wants."""
+    return await value
+
+
 def _context(facts: Facts | None, progress: list[Progress]) -> tuple[ToolContext] | tuple[()]:
     if facts is None:
         return ()
@@ -178,6 +183,12 @@ def answered(reply: Reply, dumps: Dumps = pickle.dumps) -> bytes:
         return dumps(reply)
     except Exception as exc:  # noqa: BLE001  # a foreign __reduce__ may raise anything
         return dumps(("stuck", f"what it returned cannot travel back: {type(exc).__name__}: {exc}", progress))
+
+
+def not_begun(exc: Exception) -> bytes:
+    """The reply to a job that cannot be read where it is to run, or whose function is not there."""
+    read = f"its arguments cannot be read where it is to run: {type(exc).__name__}: {exc}"
+    return answered(("not_begun", str(exc) if isinstance(exc, SetupError) else read, []))
 
 
 def _sendable(exc: BaseException, dumps: Dumps) -> object:
