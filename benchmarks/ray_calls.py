@@ -9,9 +9,10 @@ import os
 import statistics
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # or Ray leaves the loopback interface
 
@@ -22,8 +23,9 @@ from pipeline.executors import Ray
 LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 IN_FLIGHT = 100  # on each of two actors
 BATCH = 100
-_NOISE = 0.6  # of that, before --check complains: on a machine with two processors and neighbours it is that wide
 MUST = {"singly": 0.85, "in batches": 0.40}  # of the calls a second that plain Ray does
+Way: TypeAlias = Callable[[int], Awaitable[None]]
+TRIES = 3  # measured so often before a share is called short: what a call costs is there each time
 
 tools = ToolRegistry()
 
@@ -52,6 +54,10 @@ class Plain:
         """Wait as for a backend."""
         await asyncio.sleep(0.01)
         return n
+
+    async def numbers(self, numbers: list[int]) -> list[int]:
+        """Give them all back: with neither names nor arguments, and so no tool calls."""
+        return [await self.echo(n) for n in numbers]
 
     async def all(self, calls: list[tuple[str, dict[str, Any]]]) -> list[Any]:
         """What many calls give, each by the name and the arguments that a model writes."""
@@ -84,7 +90,6 @@ async def through(pipeline: Pipeline, name: str, times: int) -> None:
 async def compare(times: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
     """Calls a second by plain Ray and by the pipeline, for each kind and round."""
     ray: Any = import_module("ray")
-    found: dict[str, list[tuple[float, float]]] = {"singly": [], "of 10 ms": [], "in batches": []}
     init = {**LOOPBACK, "num_cpus": 2, "logging_level": "ERROR"}
     async with (
         Ray(workers=2, in_flight=IN_FLIGHT, init=init) as single,
@@ -100,20 +105,31 @@ async def compare(times: int, rounds: int) -> dict[str, list[tuple[float, float]
         async def in_batches(n: int) -> None:
             await actors[n % 2].all.remote([("echo", {"n": n}) for n in range(BATCH)])
 
-        for warm in (True, *[False] * rounds):
+        async def in_bare_batches(n: int) -> None:
+            await actors[n % 2].numbers.remote(list(range(BATCH)))
+
+        ways: dict[str, tuple[int, Way, Way]] = {  # one of so many calls, by plain Ray, and by the pipeline
+            "singly": (1, lambda n: at_once(2 * IN_FLIGHT, n, partial(plainly, "echo")), partial(through, one, "echo")),
+            "of 10 ms": (
+                10,
+                lambda n: at_once(2 * IN_FLIGHT, n, partial(plainly, "ten_ms")),
+                partial(through, one, "ten_ms"),
+            ),
+            "in batches": (1, lambda n: at_once(4, n // BATCH, in_batches), partial(many_through, many)),
+            "by bare numbers": (1, lambda n: at_once(4, n // BATCH, in_bare_batches), partial(many_through, many)),
+        }
+        found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ways}
+        for number in range(rounds + 1):
             gc.collect()
             gc.freeze()  # as in benchmarks.timing
-            n = times // 10 if warm else times
-            plain = await rate(n, at_once(2 * IN_FLIGHT, n, lambda n: plainly("echo", n)))
-            ours = await rate(n, through(one, "echo", n))
-            plain_waits = await rate(n // 10, at_once(2 * IN_FLIGHT, n // 10, lambda n: plainly("ten_ms", n)))
-            our_waits = await rate(n // 10, through(one, "ten_ms", n // 10))
-            plain_many = await rate(n, at_once(4, n // BATCH, in_batches))
-            our_many = await rate(n, many_through(many, n))
-            if not warm:
-                found["singly"].append((plain, ours))
-                found["of 10 ms"].append((plain_waits, our_waits))
-                found["in batches"].append((plain_many, our_many))
+            for kind, (share, plain, ours) in ways.items():
+                n = (times if number else times // 10) // share  # the first round is for warming up
+                if number % 2:  # each goes first by turns
+                    of_plain, of_ours = await rate(n, plain(n)), await rate(n, ours(n))
+                else:
+                    of_ours, of_plain = await rate(n, ours(n)), await rate(n, plain(n))
+                if number:
+                    found[kind].append((of_plain, of_ours))
     return found
 
 
@@ -128,17 +144,27 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--check", action="store_true", help="exit code 1 where a share falls short")
     options = parser.parse_args()
-    found = asyncio.run(compare(options.calls, options.rounds))
-    print(f"{'':<12}{'plain Ray':>16}{'pipeline':>16}{'share':>10}")
-    short = False
+    short = set(MUST)
+    for _ in range(TRIES if options.check else 1):
+        short &= told(asyncio.run(compare(options.calls, options.rounds)))
+        if not short:
+            break
+    return int(options.check and bool(short))
+
+
+def told(found: dict[str, list[tuple[float, float]]]) -> set[str]:
+    """Print the medians of the rounds; what falls short."""
+    short: set[str] = set()
+    print(f"{'':<16}{'plain Ray':>16}{'pipeline':>16}{'share':>10}")
     for what, rates in found.items():
         plain, ours = (statistics.median(each) for each in zip(*rates, strict=True))
         share = statistics.median(ours / plain for plain, ours in rates)
         must = MUST.get(what)
-        verdict = "" if must is None else f"  at least {must:.0%}: {'ok' if share >= must else 'short'}"
-        short = short or (must is not None and share < must * _NOISE)
-        print(f"{what:<12}{plain:>14,.0f}/s{ours:>14,.0f}/s{share:>10.1%}{verdict}")
-    return int(options.check and short)
+        if must is not None and share < must:
+            short.add(what)
+        verdict = "" if must is None else f"  at least {must:.0%}: {'short' if what in short else 'ok'}"
+        print(f"{what:<16}{plain:>14,.0f}/s{ours:>14,.0f}/s{share:>10.1%}{verdict}")
+    return short
 
 
 if __name__ == "__main__":
