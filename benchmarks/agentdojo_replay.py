@@ -40,7 +40,7 @@ from benchmarks.comparison import (
 from benchmarks.dojo import BENCHMARK, Dojo, tools_of
 from benchmarks.recorded import default_data
 from middlewares import standard
-from pipeline import Call, Outcome, tell
+from pipeline import Call, Outcome, render
 
 CALLS = "calls_agentdojo.jsonl"
 SHOWN = 5  # ids of a group
@@ -61,7 +61,7 @@ async def replay(dojo: Dojo, record: dict[str, Any]) -> Replayed:
     report = await standard(tools_of(suite, here)).report(Call(tool, record["arguments"], record["id"]))
     ours, reason = of_report(report)
     outcome: Outcome | None = report.outcome
-    same = same_end(report, "" if outcome is None else tell(outcome), value, error, since)
+    same = same_end(report, "" if outcome is None else render(outcome), value, error, since)
     if same and timeless(here, since) != timeless(theirs, since):
         same = False
     return Replayed(

@@ -18,7 +18,7 @@ def tools_of(suite: Any, environment: Any) -> ToolRegistry:
     tools = ToolRegistry()
     for function in suite.tools:
         taken = {name: wanted.extract_dep_from_env(environment) for name, wanted in function.dependencies.items()}
-        tools.tool(name=function.name, expect=ValueError)(partial(function.run, **taken))
+        tools.tool(name=function.name, reveal=ValueError)(partial(function.run, **taken))
     return tools
 
 

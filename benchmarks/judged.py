@@ -10,7 +10,7 @@ import attrs
 
 from benchmarks.recorded import REPORTS, Recorded
 from benchmarks.repairable import text_of
-from pipeline import Crashed, is_failure, say
+from pipeline import Crashed, is_failure, render
 
 Verdict: TypeAlias = Literal["accepted", "repaired", "refused"]
 VERDICTS: tuple[Verdict, ...] = ("accepted", "repaired", "refused")
@@ -70,7 +70,7 @@ async def judge(recorded: Recorded) -> Judged:
     if is_failure(outcome):
         error: Any = outcome.failure()
         crashed = type(error.cause).__name__ if type(error) is Crashed else None
-        return Judged(recorded, "refused", error.kind, raised=crashed, told=say(error))
+        return Judged(recorded, "refused", error.kind, raised=crashed, told=render(error))
     received: object = outcome.unwrap()
     if report.repairs:
         return Judged(recorded, "repaired", received=received)

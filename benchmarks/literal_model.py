@@ -16,8 +16,8 @@ import attrs
 
 from pipeline import Call
 from pipeline.dialogue import Hints
-from pipeline.schemas import located
-from pipeline.turns import Answered
+from pipeline.dialogue.records import Answered
+from pipeline.parameters.schema import located
 
 _NOTHING: Any = object()
 _TYPES: Mapping[str, Any] = {

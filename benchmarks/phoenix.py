@@ -204,9 +204,9 @@ def _all(spans: Sequence[Read], number: int) -> Sequence[Read]:
 
 def verdict(spans: Sequence[Read], sent: int, calls: int) -> int:
     """Print what was read, and whether it is what was sent."""
-    from pipeline.cli.conversation import TURNS
+    from pipeline.cli.demo.script import TURNS
+    from pipeline.telemetry.span_tree import tree
     from pipeline.testing import assert_trace
-    from pipeline.trees import tree
 
     print(tree(spans))
     roots = sorted((each for each in spans if each.parent is None), key=lambda each: each.start_time or 0)
@@ -239,7 +239,7 @@ def main() -> None:
     if given.command == "serve":
         serve(given.port, given.grpc_port, given.data)
     elif given.command == "read":
-        from pipeline.trees import tree
+        from pipeline.telemetry.span_tree import tree
 
         print(tree(read(given.url.rstrip("/"))))
     else:

@@ -22,7 +22,7 @@ from benchmarks.literal_model import LiteralModel
 from benchmarks.recorded import Recorded, default_data, is_data, read
 from pipeline import SetupError
 from pipeline.dialogue import run_turn
-from pipeline.turns import Turn, success_rates
+from pipeline.dialogue.records import Turn, success_rates
 
 # Percent recovered at attempt 2, by kind of error. Most names that no tool has fit none of the tools, and of what is no
 # JSON most is prose: there is nothing to send again.

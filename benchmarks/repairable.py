@@ -1,4 +1,4 @@
-"""Which wrong arguments still say what was meant: a second opinion, which knows nothing of ``pipeline.repair``.
+"""Which wrong arguments still say what was meant: a second opinion that uses no code of ``pipeline.parameters``.
 
 A mistake is repairable where the wanted value is in what was sent: somebody who has the schema only could write it
 down, and need not choose, compute or complete anything. So every plain reading is tried, and those that fit have to

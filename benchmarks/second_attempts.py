@@ -15,7 +15,7 @@ import attrs
 from benchmarks.recorded import Offered, pipeline_of, rows_of
 from benchmarks.repairable import text_of
 from benchmarks.repairs import names
-from pipeline import Call, is_failure, say
+from pipeline import Call, is_failure, render
 
 PAIRS = "repair_pairs"
 REACHED: Mapping[str, float] = {  # percent
@@ -122,7 +122,7 @@ async def attempt(data: Path) -> SecondAttempts:
             continue
         report = await pipeline_of({row["tool"]: offered}).report(Call(row["tool"], sent, row["id"]))
         outcome: Any = report.outcome
-        told = say(outcome.failure()) if is_failure(outcome) else None
+        told = render(outcome.failure()) if is_failure(outcome) else None
         received: object = None if told is not None else outcome.unwrap()
         attempts.append(Attempt(row["id"], told, sent, row["repaired_arguments"], received))
     return SecondAttempts(len(pairs), attempts)

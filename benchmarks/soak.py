@@ -36,7 +36,7 @@ from middlewares import (
     Trace,
     Validate,
 )
-from pipeline import Call, CallReport, Pipeline, ToolContext, ToolFailed, ToolRegistry, gather, is_failure, start
+from pipeline import Call, CallReport, Pipeline, Stack, ToolContext, ToolFailed, ToolRegistry, gather, is_failure
 
 FAULTS = 0.2  # of the calls
 IN_FLIGHT = 200
@@ -112,8 +112,8 @@ def tools_of(soak: Soak) -> ToolRegistry:
 def pipeline_of(soak: Soak, tools: ToolRegistry) -> Pipeline:
     """Every stage there is."""
     return (
-        start()
-        .wrap(Trace(sinks=[soak.told]))
+        Stack()
+        .observe(Trace(sinks=[soak.told]))
         .check(Resolve(tools))
         .check(Available(tools))
         .check(Validate())
@@ -169,7 +169,7 @@ async def run(calls: int, seed: int) -> list[str]:
         "every kind of end was seen": len(soak.outcomes) >= 6,  # noqa: PLR2004
         "bodies are attempts": sum(soak.bodies.values()) <= soak.attempts,
         "no side effect twice": max(soak.effects.values(), default=0) <= 1,
-        "no thread left": left == 0 and pipeline.parts[-1].it.left_behind == 0,
+        "no thread left": left == 0 and pipeline.parts[-1].it.abandoned == 0,
         f"memory grew by less than {_MOST_GROWTH} MB": grown < _MOST_GROWTH,
     }
     return [what for what, holds in held.items() if not holds]

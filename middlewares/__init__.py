@@ -8,7 +8,7 @@ from .classify import Classify
 from .execute import Execute
 from .resolve import Resolve
 from .retry import Retry
-from .standard import standard
+from .standard_stack import standard
 from .timeout import Timeout
 from .trace import Trace
 from .validate import Validate

@@ -16,7 +16,7 @@ from anyio.lowlevel import RunVar
 from returns.result import Success
 
 from pipeline import Handler, Outcome, SetupError, ValidCall
-from pipeline.definition import is_async
+from pipeline.tools.definition import is_async
 
 # What a call that may have changed something makes forget: all, what its own principal asked for, nothing.
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]

@@ -66,7 +66,7 @@ class Classify:
             exc = first  # a task group wraps even a single failure
         if isinstance(exc, ToolFailed):
             return _as_its_author_says(exc, tool)
-        words = _text(exc) if tool.expect and isinstance(exc, tool.expect) else approved("")
+        words = _text(exc) if tool.reveal and isinstance(exc, tool.reveal) else approved("")
         if isinstance(exc, OSError):
             if isinstance(exc, (ConnectionError, socket.gaierror)):
                 return Transient(exc)
@@ -79,7 +79,7 @@ class Classify:
         status, headers = _status(exc)
         if status is not None and (read := self._by_status(status, headers, exc, tool, words)) is not None:
             return read
-        return ExecutionFailed(words, cause=exc) if tool.expect and isinstance(exc, tool.expect) else None
+        return ExecutionFailed(words, cause=exc) if tool.reveal and isinstance(exc, tool.reveal) else None
 
     def _by_status(
         self, status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], words: PublicText

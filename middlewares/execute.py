@@ -9,10 +9,10 @@ import attrs
 from returns.result import Failure, Success
 
 from pipeline import Crashed, ExecutionFailed, Outcome, SetupError, Tool, ValidCall
-from pipeline.definition import Detector
 from pipeline.errors import KINDS
-from pipeline.executors import Executor, Local, Thread
-from pipeline.public import approved
+from pipeline.executors import Executor, Loop, Thread
+from pipeline.privacy import approved
+from pipeline.tools.definition import Detector
 
 
 @attrs.frozen
@@ -34,20 +34,20 @@ class Execute:
     executor: Executor | None = None
     executors: Mapping[str, Executor] = attrs.field(factory=dict[str, Executor], kw_only=True)
     threads: int = attrs.field(default=40, kw_only=True)  # at a time, in each event loop
-    may_leave: int = attrs.field(default=40, kw_only=True)  # in all
+    max_abandoned: int = attrs.field(default=40, kw_only=True)  # in all
     _places: dict[str, Executor] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         if "loop" in self.executors:
             raise SetupError("the loop is where it is: give what should run elsewhere another run_in")
-        own = {"loop": Local(), "thread": Thread(self.threads, self.may_leave)}
+        own = {"loop": Loop(), "thread": Thread(self.threads, self.max_abandoned)}
         object.__setattr__(self, "_places", {**own, **self.executors})
 
     @property
-    def left_behind(self) -> int:
+    def abandoned(self) -> int:
         """How many threads run on though nobody waits for them."""
         threads = {place for place in (self.executor, *self._places.values()) if isinstance(place, Thread)}
-        return sum(place.left_behind for place in threads)
+        return sum(place.abandoned for place in threads)
 
     def refuses(self, tool: Tool[..., Any]) -> str | None:
         """Why the tool cannot run where it would have to; None where it can."""

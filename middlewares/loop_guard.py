@@ -24,8 +24,8 @@ from pipeline import (
     ValidCall,
     approved,
 )
-from pipeline.definition import is_async
 from pipeline.semconv import SCOPE
+from pipeline.tools.definition import is_async
 
 _NUMBERS = frozenset((type(None), bool, int, float))
 _SHOWN = 200  # characters of the arguments that a refusal shows
@@ -200,8 +200,8 @@ class LoopGuard:
 
 
 def _refused(call: ValidCall, times: int) -> Outcome:
+    from pipeline.messages.text import short
     from pipeline.messages.values import as_text
-    from pipeline.messages.words import short
 
     _note(call, f"not run: the same arguments came to the same result {times} times")
     sent = call.arguments
@@ -237,9 +237,9 @@ def _hash(outcome: Outcome[Any]) -> int:
             return hash(marshal.dumps(outcome.unwrap(), 2))  # the last version that is the same for a shared object
         except ValueError:
             pass
-    from pipeline.messages import tell
+    from pipeline.messages import render
 
-    return hash(tell(outcome))
+    return hash(render(outcome))
 
 
 def _is_count(number: object, least: int) -> bool:

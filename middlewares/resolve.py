@@ -9,8 +9,8 @@ from typing import Any, ClassVar, cast
 from returns.result import Failure
 
 from pipeline import Call, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.names import Index, canonical, closest, without_noise
 from pipeline.report import Pending
+from pipeline.tools.matching import Index, canonical, closest, without_noise
 
 _MANY = 10_000  # tools; among more a name is looked for in a thread
 _FEW = 20  # tools that an error may list
@@ -92,7 +92,7 @@ class Resolve:
         if name[-9:-8] != "_":
             return None
         if self._wire is None or self._wire[0] != self.registry.version:
-            from pipeline.adapters.names import ANTHROPIC, OPENAI, own_names
+            from pipeline.adapters.provider_names import ANTHROPIC, OPENAI, own_names
 
             sent = own_names(self.registry, ANTHROPIC) | own_names(self.registry, OPENAI)
             self._wire = (self.registry.version, sent)

@@ -13,9 +13,8 @@ import attrs
 from returns.result import Failure
 
 from pipeline import Handler, Outcome, TimedOut, ToolError, Transient, ValidCall
-from pipeline.budget import Budget
-from pipeline.chain import unless_landed
-from pipeline.planner import KINDS, Kind, Plan, Policy, Rules, plan
+from pipeline.compose.chain import unless_landed
+from pipeline.retries import KINDS, Kind, Plan, RetryBudget, RetryPolicy, Rules, plan
 
 
 class _Owner:
@@ -35,7 +34,7 @@ _OWNER: ContextVar[_Owner | None] = ContextVar("toolcall_retry_owner", default=N
 class Retry:
     """Repeats ``timeout`` and ``transient`` only, and of a mutating tool only what cannot have landed.
 
-    What is decided, and why, is told at `pipeline.planner`. ``tools`` says by a tool's name what is other for it:
+    What is decided, and why, is told at `pipeline.retries`. ``tools`` says by a tool's name what is other for it:
     ``Retry(3, tools={"search": Policy(attempts=5), "pay": Policy(kinds={"transient"})})``. ``budget`` limits the
     retries of all calls together; None: no limit. While a repeated attempt runs, the pipelines that it calls repeat
     nothing: three attempts in each of three layers would be 27.
@@ -55,8 +54,8 @@ class Retry:
     first_delay: float = 0.1  # seconds; doubles after each failure
     max_delay: float = attrs.field(default=30.0, kw_only=True)  # seconds; where more is asked for, none
     kinds: Collection[Kind] = attrs.field(default=KINDS, kw_only=True, hash=False)
-    tools: Mapping[str, Policy] = attrs.field(factory=dict[str, Policy], kw_only=True, hash=False)
-    budget: Budget | None = attrs.field(factory=Budget, kw_only=True, eq=False)
+    tools: Mapping[str, RetryPolicy] = attrs.field(factory=dict[str, RetryPolicy], kw_only=True, hash=False)
+    budget: RetryBudget | None = attrs.field(factory=RetryBudget, kw_only=True, eq=False)
     dice: Callable[[], float] = attrs.field(default=random.random, kw_only=True, repr=False)  # 0 <= dice() < 1
     sleep: Callable[[float], Awaitable[None]] = attrs.field(default=anyio.sleep, kw_only=True, repr=False)
     _rules: Rules = attrs.field(init=False, repr=False, eq=False)

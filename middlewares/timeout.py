@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 
 from pipeline import Handler, Outcome, ResolvedCall, SetupError
-from pipeline.deadline import within
+from pipeline.compose.deadline import within
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -33,6 +33,6 @@ class Timeout:
                 raise SetupError(f"a time limit is more than zero seconds, or None, and not {seconds!r}")
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
-        """The inside's outcome, or TimedOut; see `pipeline.deadline.within`."""
+        """The inside's outcome, or TimedOut; see `pipeline.compose.deadline.within`."""
         seconds = self.tools.get(call.tool.name, self.seconds)
         return call_next(call) if seconds is None else within(seconds, call, call_next)

@@ -13,13 +13,13 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
 from pipeline import Tool
-from pipeline.later import Later
-from pipeline.listening import Listening, Sink, debugging
-from pipeline.metrics import Instruments, instruments
-from pipeline.openinference import Chained
 from pipeline.report import Recorder
 from pipeline.semconv import CAPTURE, SCHEMA_URL, SCOPE, SUPPRESS
-from pipeline.telemetry import INTERNAL, UNKNOWN, UNKNOWN_NAME, USUAL, Detail, SampledOut, SpanRecorder
+from pipeline.telemetry.deferred import Later
+from pipeline.telemetry.listeners import Listening, Sink, debugging
+from pipeline.telemetry.metrics import Instruments, instruments
+from pipeline.telemetry.openinference import Chained
+from pipeline.telemetry.spans import INTERNAL, UNKNOWN, UNKNOWN_NAME, USUAL, Detail, SampledOut, SpanRecorder
 
 _A_SECOND = 10**9  # ns
 _CAPTURING = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))
@@ -30,7 +30,7 @@ class Trace:
 
     Spans go to ``tracer_provider`` and metrics to ``meter_provider``, or to the global ones, also if those are set
     later; metrics begin within a second of that. Each of ``sinks`` is called with the `CallReport` of every call, in
-    the caller's thread; see `pipeline.events` for one to iterate over.
+    the caller's thread; see `pipeline.telemetry.events` for one to iterate over.
 
     ``defer=True`` leaves the stage spans and the ends of attempts to a thread of its own (`flush` before a provider is
     shut down by hand). ``stages=False`` makes no spans of stages, but attributes of how long each took.

@@ -8,8 +8,8 @@ import attrs
 from returns.result import Failure
 
 from pipeline import InvalidParams, MalformedCall, ResolvedCall, SetupError, ValidCall
-from pipeline.hints import hinted
-from pipeline.repair import RULES, Rule, is_plain, repaired
+from pipeline.parameters.repair import RULES, Rule, is_plain, repaired
+from pipeline.parameters.suggestions import hinted
 
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons that say that a call may not be whole; all else ended as it should

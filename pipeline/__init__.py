@@ -3,16 +3,13 @@
 from returns.result import Failure, Success
 
 from .batch import gather
-from .budget import Budget
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
-from .compose import Pipeline, Stack, start
-from .context import Progress
-from .detect import command_result, foreign_error
+from .compose import Check, Handler, Middleware, Pipeline, Stack
 from .errors import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     MalformedCall,
     NeedsSetup,
@@ -29,28 +26,25 @@ from .errors import (
     Unavailable,
     UnknownTool,
 )
-from .messages import ToolCallError, raise_for_error, say, tell
-from .planner import Policy
-from .private import RemoteCause
-from .public import PublicText, approved
-from .registry import ToolRegistry
-from .report import Attempt, CallReport, Decision, StageRecord
-from .stage import Check, Handler, Middleware
-from .tool import Effect, Tool, ToolContext, ToolFailed, tool
+from .messages import ToolCallError, raise_for_error, render
+from .privacy import PublicText, RemoteCause, approved
+from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
+from .retries import RetryBudget, RetryPolicy
+from .tools import Effect, Tool, ToolContext, ToolFailed, ToolRegistry, exit_status, returned_error, tool
+
+__version__ = "0.1.0"  # as in pyproject.toml; tests/test_packaging.py compares them
 
 __all__ = [
     "Attempt",
-    "Budget",
     "Call",
     "CallReport",
     "Check",
     "Crashed",
-    "Decision",
     "Denied",
-    "Details",
     "Effect",
     "ExecutionFailed",
     "Failure",
+    "FailureDetails",
     "Handler",
     "InvalidParams",
     "MalformedCall",
@@ -61,7 +55,6 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Pipeline",
-    "Policy",
     "Problem",
     "Progress",
     "PublicText",
@@ -69,6 +62,9 @@ __all__ = [
     "Repair",
     "ResolvedCall",
     "ResourceNotFound",
+    "RetryBudget",
+    "RetryDecision",
+    "RetryPolicy",
     "SetupError",
     "Stack",
     "StageRecord",
@@ -85,14 +81,12 @@ __all__ = [
     "UnknownTool",
     "ValidCall",
     "approved",
-    "command_result",
-    "foreign_error",
+    "exit_status",
     "gather",
     "is_failure",
     "is_success",
     "raise_for_error",
-    "say",
-    "start",
-    "tell",
+    "render",
+    "returned_error",
     "tool",
 ]

@@ -12,11 +12,11 @@ import attrs
 from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall
-from .coerce import literal
-from .compose import Pipeline
-from .definition import Tool
+from .compose.pipeline import Pipeline
 from .errors import Crashed, NotExecuted, OutcomeUnknown, TimedOut
+from .parameters.coercions import literal
 from .report import error_of
+from .tools.definition import Tool
 
 
 async def gather(

@@ -14,9 +14,9 @@ from .errors import Repair, ToolError
 if TYPE_CHECKING:  # frozen for whoever reads the types; attrs.frozen at run time costs 230 ns a phase more
     from attrs import frozen as phase
 
-    from .definition import Tool
-    from .marker import Marker
     from .report import CallReport
+    from .time_limit import Marker
+    from .tools.definition import Tool
 else:
     phase = attrs.define
 

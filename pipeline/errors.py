@@ -30,13 +30,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
 
-from .private import private
-from .public import Public
+from .privacy import Public, private
 
 if TYPE_CHECKING:  # the checkers know what attrs makes, and need no more
     from attrs import frozen as error
 else:
-    from .private import error
+    from .privacy import error
 
 FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
 Category: TypeAlias = Literal["availability", "parameter", "execution", "internal"]
@@ -77,7 +76,7 @@ class Repair:
 
 
 @error
-class Details:
+class FailureDetails:
     """What a tool's author adds to a failure, for the model."""
 
     parameter: str | None = None
@@ -182,7 +181,7 @@ class ResourceNotFound:
     error_type: ClassVar[ErrorType] = "not_found"
     log: ClassVar[LogLevel] = "error"
     message: Public = ""  # approved by the tool's author; "" has a fixed text
-    details: Details = Details()
+    details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
 
@@ -253,7 +252,7 @@ class ExecutionFailed:
     error_type: ClassVar[ErrorType] = "execution"
     log: ClassVar[LogLevel] = "error"
     message: Public = ""  # approved by the tool's author; "" has a fixed text
-    details: Details = Details()
+    details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
 

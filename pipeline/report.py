@@ -10,14 +10,13 @@ import attrs
 from anyio.to_thread import run_sync
 from returns.result import Failure, Success
 
-from .coerce import literal
 from .errors import Landed, Repair, ToolError, Unavailable
-from .schemas import names_at
+from .parameters.coercions import literal
+from .parameters.schema import names_at
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
-    from .context import Progress
-    from .definition import Tool
+    from .tools.definition import Tool
 
 CANCELLED = "cancelled"  # the verdict of what was cancelled: no kind of error, since no Outcome came of it
 # A StageRecord and an Attempt not yet named: several are made per call, and a bare tuple costs an eighth.
@@ -53,7 +52,16 @@ class Attempt(NamedTuple):
     landed: Landed  # whether its side effect happened
 
 
-class Decision(NamedTuple):
+@attrs.frozen
+class Progress:
+    """How far a tool says it has come."""
+
+    done: float  # in the tool's own unit
+    total: float | None = None  # in the same unit; None: not known
+    message: str = ""
+
+
+class RetryDecision(NamedTuple):
     """What was decided after a failed attempt, and why."""
 
     attempt: int  # the one that failed
@@ -147,7 +155,7 @@ class CallReport:
     outcome: Outcome | None = None
     repairs: tuple[Repair, ...] = ()
     # list[X]() would take ten times as long as a list
-    decisions: list[Decision] = attrs.field(factory=lambda: cast("list[Decision]", []))
+    decisions: list[RetryDecision] = attrs.field(factory=lambda: cast("list[RetryDecision]", []))
     progress: list[Progress] = attrs.field(factory=lambda: cast("list[Progress]", []))
     rows: list[Row] = attrs.field(factory=lambda: cast("list[Row]", []), repr=False)
     attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
@@ -206,7 +214,7 @@ class CallReport:
 
     def decided(self, attempt: int, wait: float | None, reason: str) -> None:
         """A retry was decided for or against."""
-        self.decisions.append(Decision(attempt, wait, reason))
+        self.decisions.append(RetryDecision(attempt, wait, reason))
 
     def attempt_ended(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
         """An attempt is over."""

@@ -127,7 +127,7 @@ def noisy() -> str:
     return "done"
 
 
-@tools.tool(effect="read", expect=OddError)
+@tools.tool(effect="read", reveal=OddError)
 def fails(how: str) -> Any:
     """Fail in that way."""
     if how == "lambda":

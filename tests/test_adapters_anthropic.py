@@ -42,8 +42,7 @@ from pipeline import (
     Unavailable,
     UnknownTool,
     gather,
-    say,
-    tell,
+    render,
 )
 from pipeline.adapters import anthropic
 
@@ -245,7 +244,7 @@ def test_every_kind_of_error_is_here() -> None:
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
 def test_a_failure_of_any_kind_is_an_error(error: ToolError) -> None:
     """`is_error` is true for every kind of failure, and the content is what the model is told of it."""
-    expected = {"type": "tool_result", "tool_use_id": "toolu_1", "content": say(error), "is_error": True}
+    expected = {"type": "tool_result", "tool_use_id": "toolu_1", "content": render(error), "is_error": True}
     assert anthropic.result(Call("x", id="toolu_1"), Failure(error)) == expected
 
 
@@ -256,7 +255,7 @@ def test_a_failure_of_any_kind_is_an_error(error: ToolError) -> None:
         ({"a": 1}, '{"a": 1}'),
         ("Error: not one of ours", "Error: not one of ours"),
         (b"\xff", "(1 bytes of binary data)"),
-        *((value, tell(Success(None))) for value in (None, "", "\n", b"")),
+        *((value, render(Success(None))) for value in (None, "", "\n", b"")),
     ],
     ids=repr,
 )

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import ToolRegistry
-from pipeline.adapters import names as names_module
-from pipeline.adapters.names import ANTHROPIC, OPENAI, own_name, own_names, sent_names
+from pipeline.adapters import provider_names as names_module
+from pipeline.adapters.provider_names import ANTHROPIC, OPENAI, own_name, own_names, sent_names
 from support import a_tool
 
 LIMITS = st.sampled_from([OPENAI, ANTHROPIC])

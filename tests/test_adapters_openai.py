@@ -17,17 +17,7 @@ from pydantic import TypeAdapter
 
 import fake_providers as fake
 from middlewares import standard
-from pipeline import (
-    Call,
-    Failure,
-    Outcome,
-    SetupError,
-    Success,
-    Tool,
-    ToolRegistry,
-    UnknownTool,
-    tell,
-)
+from pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool, render
 from pipeline.adapters import openai
 
 Api = Literal["chat", "responses"]
@@ -425,8 +415,8 @@ VALUES: list[Any] = [
     pytest.param(Success(b"plain"), "plain", id="bytes-of-text"),
     pytest.param(Success(b"\x00\xff\xfe"), "(3 bytes of binary data)", id="bytes"),
     pytest.param(Success(["a", b"\x00", {"b": 1}]), 'a\n(1 bytes of binary data)\n{"b": 1}', id="parts"),
-    *(pytest.param(Success(value), tell(Success(None)), id=f"blank-{value!r}") for value in (None, "", " \n", b"")),
-    pytest.param(FAILURE, tell(FAILURE), id="failure"),
+    *(pytest.param(Success(value), render(Success(None)), id=f"blank-{value!r}") for value in (None, "", " \n", b"")),
+    pytest.param(FAILURE, render(FAILURE), id="failure"),
 ]
 
 

@@ -15,7 +15,7 @@ from benchmarks import agentdojo_replay
 from benchmarks.comparison import Replayed, of_report, same_end
 from benchmarks.dojo import Dojo, tools_of
 from middlewares import standard
-from pipeline import Call, CallReport, Outcome, Success, tell
+from pipeline import Call, CallReport, Outcome, Success, render
 
 A_DAY = datetime(2024, 5, 1)  # noqa: DTZ001  # AgentDojo's are naive
 
@@ -91,7 +91,7 @@ async def test_ends_are_compared_where_both_ran_the_tool(
     """Two successes agree in their value, two failures of the tool in the text that the model is told."""
     report = await report_of(arguments)
     outcome: Outcome = report.outcome or Success(None)
-    assert expected is same_end(report, tell(outcome), value, error, A_DAY)
+    assert expected is same_end(report, render(outcome), value, error, A_DAY)
 
 
 def test_the_table_and_the_groups_are_printed() -> None:

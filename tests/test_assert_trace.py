@@ -31,6 +31,7 @@ from pipeline import (
     ResolvedCall,
     ResourceNotFound,
     SetupError,
+    Stack,
     TimedOut,
     ToolError,
     ToolRegistry,
@@ -38,12 +39,11 @@ from pipeline import (
     Unavailable,
     UnknownTool,
     gather,
-    start,
 )
 from pipeline.errors import KINDS
 from pipeline.semconv import SCOPE, STAGE_DURATION
+from pipeline.telemetry.span_tree import Finished
 from pipeline.testing import RecordedSpans, assert_trace, recorded_spans, script
-from pipeline.trees import Finished
 from support import a_tool
 
 ERRORS: tuple[ToolError, ...] = (
@@ -228,7 +228,7 @@ async def test_a_pipeline_in_a_tool(recorded: RecordedSpans) -> None:
 async def test_a_stack_without_the_usual_stages(recorded: RecordedSpans) -> None:
     """Any stack's trace is whole, however short; its attempt has no tool to be named after."""
     observer = Trace(tracer_provider=recorded.tracer_provider)
-    report = await start().wrap(observer).end(script(Failure(Transient()))).report(Call("x"))
+    report = await Stack().observe(observer).end(script(Failure(Transient()))).report(Call("x"))
     assert_trace(recorded.spans, reports=[report])
 
 

@@ -6,7 +6,7 @@ import pytest
 from returns.result import Failure
 
 from middlewares import Available
-from pipeline import Call, ResolvedCall, ToolRegistry, Unavailable, say
+from pipeline import Call, ResolvedCall, ToolRegistry, Unavailable, render
 from support import a_tool
 
 
@@ -55,7 +55,7 @@ def test_a_closed_tool_is_refused_with_the_reason(why: Unavailable, told: float 
     assert isinstance(found, Failure)
     assert found.failure() is why
     assert found.failure().retry_after == told
-    assert say(found.failure()) == "This tool is not available"
+    assert render(found.failure()) == "This tool is not available"
 
 
 def test_it_asks_at_every_call() -> None:

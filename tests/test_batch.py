@@ -22,11 +22,11 @@ from pipeline import (
     OutcomeUnknown,
     Pipeline,
     ResolvedCall,
+    Stack,
     TimedOut,
     ToolRegistry,
     UnknownTool,
     gather,
-    start,
 )
 from support import a_tool
 
@@ -265,7 +265,7 @@ async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
     async def answer(call: Call) -> Success[str]:
         return Success(call.name)
 
-    assert await gather(start().end(answer), [Call("a"), Call("b")]) == [Success("a"), Success("b")]
+    assert await gather(Stack().end(answer), [Call("a"), Call("b")]) == [Success("a"), Success("b")]
 
 
 async def test_what_runs_on_holds_back_those_behind_it() -> None:

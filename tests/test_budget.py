@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import SetupError
-from pipeline.budget import Budget
+from pipeline.retries import RetryBudget
 
 
 class Clock:
@@ -25,7 +25,7 @@ class Clock:
 def test_it_begins_full_and_refills_with_time() -> None:
     """There are `burst` at first, each retry takes one, and `per_second` come back, to no more than `burst`."""
     clock = Clock()
-    budget = Budget(3, 2, clock=clock)
+    budget = RetryBudget(3, 2, clock=clock)
     assert budget.left == 3
     for _ in range(3):
         budget.take()
@@ -38,7 +38,7 @@ def test_it_begins_full_and_refills_with_time() -> None:
 
 def test_what_was_answered_is_given_back() -> None:
     """A retry that helped costs nothing, and a full budget does not run over."""
-    budget = Budget(2, 0, clock=Clock())
+    budget = RetryBudget(2, 0, clock=Clock())
     budget.take()
     budget.give_back()
     assert budget.left == 2
@@ -49,7 +49,7 @@ def test_what_was_answered_is_given_back() -> None:
 def test_a_clock_that_goes_back_takes_nothing() -> None:
     """Time that runs backwards neither takes tokens nor counts twice."""
     clock = Clock()
-    budget = Budget(5, 1, clock=clock)
+    budget = RetryBudget(5, 1, clock=clock)
     budget.take()
     clock.now -= 50
     assert budget.left == 4
@@ -65,7 +65,7 @@ def test_a_clock_that_goes_back_takes_nothing() -> None:
 def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[float, bool, bool]]) -> None:
     """In any stretch of time no more retries go unanswered than `burst` and what has come back since."""
     clock = Clock()
-    budget = Budget(burst, per_second, clock=clock)
+    budget = RetryBudget(burst, per_second, clock=clock)
     began, unanswered = clock.now, 0
     for pause, wanted, answered in turns:
         clock.now += pause
@@ -82,4 +82,4 @@ def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[
 def test_senseless_budgets_are_refused(given: tuple[Any, Any]) -> None:
     """Fewer than no tokens, and endlessly many, are set-up errors: no limit at all is `budget=None`."""
     with pytest.raises(SetupError):
-        Budget(*given)
+        RetryBudget(*given)

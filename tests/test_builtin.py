@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 from middlewares import Timeout, Trace, standard
 from pipeline import Call, NotExecuted, Pipeline, SetupError, Tool, ToolContext, ToolFailed, ToolRegistry, Transient
 from pipeline.builtin import Batch, Invalid, install
-from pipeline.messages import tell
+from pipeline.messages import render
 from support import Exported, a_tool
 
 SOON = 0.02  # seconds: for what never ends by itself
@@ -110,7 +110,7 @@ async def test_the_availability_matrix(
         outcome = await pipeline.call(name, arguments)
         unknown = type(outcome) is Failure and getattr(outcome.failure(), "requested", None) == name
         assert unknown is (name not in present)
-    assert "Did you mean: invalid" not in tell(await pipeline.call("invalidd"))
+    assert "Did you mean: invalid" not in render(await pipeline.call("invalidd"))
 
 
 def test_installing_twice(tools: ToolRegistry, pipeline: Pipeline) -> None:
@@ -311,7 +311,7 @@ async def test_a_batch_by_way_of_another_tool_is_refused_too() -> None:
     async def roundabout() -> object:
         return await pipeline.call("batch", {"calls": [FINE]})
 
-    refused = tell(Failure(NotExecuted("cannot call batch from within batch")))
+    refused = render(Failure(NotExecuted("cannot call batch from within batch")))
     assert await outputs(pipeline, entry("roundabout")) == [refused]
     assert await outputs(pipeline, FINE) == ["text of a"]
     assert type(await pipeline.call("roundabout")) is Success
@@ -371,7 +371,7 @@ async def test_long_results_leave_room_for_each_other() -> None:
 
     pipeline = standard(tools)
     install(tools, pipeline)
-    told = json.loads(tell(await pipeline.call("batch", {"calls": [entry("long")] * 4})))
+    told = json.loads(render(await pipeline.call("batch", {"calls": [entry("long")] * 4})))
     assert [each["id"] for each in told["results"]] == ["1", "2", "3", "4"]
     assert all("characters left out" in each["output"] for each in told["results"])
 
@@ -390,9 +390,9 @@ async def test_a_registry_that_is_not_there_yet(tool: type[Batch | Invalid], arg
     one = tool()
     tools.register(one.tool())
     pipeline = standard(tools)
-    assert tell(await pipeline.call(one.name, arguments)) == "Error: Registry not initialized"
+    assert render(await pipeline.call(one.name, arguments)) == "Error: Registry not initialized"
     one.attach(pipeline)
-    assert "Registry" not in tell(await pipeline.call(one.name, arguments))
+    assert "Registry" not in render(await pipeline.call(one.name, arguments))
 
 
 @BOTH
@@ -402,7 +402,7 @@ async def test_a_registry_that_is_gone(tool: type[Batch | Invalid], arguments: d
     made: Tool[..., Any] = tool(standard(tools)).tool()
     gc.collect()
     tools.register(made)
-    assert tell(await standard(tools).call(made.name, arguments)) == "Error: Registry no longer available"
+    assert render(await standard(tools).call(made.name, arguments)) == "Error: Registry no longer available"
 
 
 UNKNOWN = "Unknown tool: {}. Error: there is no such tool"
@@ -421,14 +421,14 @@ async def test_what_invalid_says(pipeline: Pipeline, requested: str, text: str) 
     """The pipeline's own answer to an unknown name, told in document 004's words where they are asked for."""
     outcome = await pipeline.call("invalid", {"requested_tool": requested, "args": {"secret": 1}})
     assert outcome == await pipeline.call(requested)
-    assert tell(outcome, profile="invalid_tool") == text.format(requested)
+    assert render(outcome, profile="invalid_tool") == text.format(requested)
 
 
 @pytest.mark.parametrize("requested", ["read_file", "invalid", "hang"])
 async def test_invalid_of_a_tool_that_there_is(tools: ToolRegistry, pipeline: Pipeline, requested: str) -> None:
     """Of a tool that exists it does not say that there is none; nor whether it is open or hidden."""
     tools.disable("hang")
-    told = tell(await pipeline.call("invalid", {"requested_tool": requested}))
+    told = render(await pipeline.call("invalid", {"requested_tool": requested}))
     assert told == "Error: There is a tool of that name. Call it by its name, and not through this one."
 
 
@@ -438,8 +438,8 @@ async def test_invalid_in_an_empty_registry() -> None:
     pipeline = standard(tools)
     install(tools, pipeline, batch=False)
     outcome = await pipeline.call("invalid", {"requested_tool": "read"})
-    assert tell(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and none has a similar name."
-    assert tell(outcome) == "Error: Tool 'read' not found.\nPlease try again with one of the available tools."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and none has a similar name."
+    assert render(outcome) == "Error: Tool 'read' not found.\nPlease try again with one of the available tools."
 
 
 async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None:
@@ -457,9 +457,9 @@ async def test_invalid_without_a_check_that_finds_tools() -> None:
     async def answer(call: Call) -> Success[str]:
         return Success(call.name)
 
-    from pipeline import start
+    from pipeline import Stack
 
-    tools, mine = ToolRegistry(), start().end(answer)
+    tools, mine = ToolRegistry(), Stack().end(answer)
     tools.register(Invalid(mine).tool())
     outcome = await standard(tools).call("invalid", {"requested_tool": "x"})
-    assert tell(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and none has a similar name."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and none has a similar name."

@@ -33,13 +33,13 @@ from pipeline import (
     ExecutionFailed,
     Outcome,
     SetupError,
+    Stack,
     TimedOut,
     Tool,
     ToolContext,
     ToolRegistry,
     Transient,
     ValidCall,
-    start,
 )
 from pipeline.testing import script
 from support import a_call, a_tool
@@ -663,7 +663,7 @@ async def test_it_needs_none_of_the_other_stages() -> None:
     inside = script(Failure(Transient()), Success(1))
     tools = ToolRegistry()
     tools.register(PROBE)
-    checked = start().check(Resolve(tools)).check(Available(tools)).check(Validate())
+    checked = Stack().check(Resolve(tools)).check(Available(tools)).check(Validate())
     run = checked.wrap(Cache(60)).wrap(Retry(2, 0)).end(inside)
     assert [await run.call("probe") for _ in range(3)] == [Success(1)] * 3
     assert len(inside.calls) == 2

@@ -39,7 +39,7 @@ from pipeline import (
     Transient,
     Unavailable,
     UnknownTool,
-    say,
+    render,
 )
 from pipeline.errors import KINDS
 from pipeline.testing import script
@@ -743,7 +743,7 @@ async def test_in_a_pipeline() -> None:
     report = await pipeline.report(Call("probe"))
     assert report.outcome == Failure(Unavailable("probe", "breaker_open", 20.0))
     assert [stage.name for stage in report.stages] == ["resolve", "available"]
-    assert say(Unavailable("probe", "breaker_open", 20.0)) == "This tool is not available"
+    assert render(Unavailable("probe", "breaker_open", 20.0)) == "This tool is not available"
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:

@@ -15,8 +15,8 @@ from middlewares.classify import retry_after
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     NeedsSetup,
     NeedsUserInput,
@@ -28,7 +28,7 @@ from pipeline import (
     ToolFailed,
     Transient,
     Unavailable,
-    say,
+    render,
 )
 from pipeline.testing import script
 from support import a_call, a_tool
@@ -96,7 +96,7 @@ async def test_an_exception_is_read_by_its_type(exc: Exception, expected: ToolEr
     """Built-in exceptions have a kind by their type; what has no word in the table stays a crash."""
     error = await classified(exc)
     assert error == expected
-    assert "secret" not in say(error)
+    assert "secret" not in render(error)
 
 
 @pytest.mark.parametrize("direct", [True, False])
@@ -105,8 +105,8 @@ async def test_an_exception_is_read_by_its_http_status(status: Any, expected: To
     """A status on the exception or on its response decides, and neither it nor the text is told to the model."""
     error = await classified(HTTPError(status, direct=direct))
     assert error == expected
-    assert "secret" not in say(error)
-    assert str(status) not in say(error)
+    assert "secret" not in render(error)
+    assert str(status) not in render(error)
 
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
@@ -134,8 +134,8 @@ async def test_retry_after_is_seconds_or_a_date(headers: Any, seconds: float | N
 
 AS_TOLD: list[tuple[ToolFailed, ToolError]] = [
     (ToolFailed("no"), ExecutionFailed("no")),
-    (ToolFailed("no", suggestion="try b"), ExecutionFailed("no", Details(suggestion="try b"))),
-    (ToolFailed("no", kind="not_found", parameter="a"), ResourceNotFound("no", Details("a"))),
+    (ToolFailed("no", suggestion="try b"), ExecutionFailed("no", FailureDetails(suggestion="try b"))),
+    (ToolFailed("no", kind="not_found", parameter="a"), ResourceNotFound("no", FailureDetails("a"))),
     (ToolFailed("no", kind="permission"), Denied("probe", "no")),
     (ToolFailed("no", kind="configuration"), NeedsSetup("probe", "no")),
     (ToolFailed("who?", kind="needs_input", parameter="to"), NeedsUserInput("who?", "to")),
@@ -164,8 +164,8 @@ EXPECTED: list[tuple[Exception, ToolError]] = [
 @pytest.mark.parametrize(("exc", "expected"), EXPECTED, ids=[type(row[0]).__name__ for row in EXPECTED])
 async def test_expect_approves_the_text(exc: Exception, expected: ToolError) -> None:
     """An exception that the tool declares keeps its kind, and its text may be shown."""
-    assert await classified(exc, expect=(type(exc),)) == expected
-    assert await classified(exc, expect=Exception) == expected
+    assert await classified(exc, reveal=(type(exc),)) == expected
+    assert await classified(exc, reveal=Exception) == expected
 
 
 class Mail(BaseModel):
@@ -176,10 +176,10 @@ async def test_a_validation_librarys_own_text_is_not_told() -> None:
     """Of a pydantic error in the tool's body the places and messages are told, no class and no link."""
     with pytest.raises(ValidationError) as raised:
         Mail.model_validate({"to": ["x"]})
-    error = await classified(raised.value, expect=ValueError)
-    assert say(error).startswith("Error: to.0: Input should be a valid integer")
-    assert "Mail" not in say(error)
-    assert "http" not in say(error)
+    error = await classified(raised.value, reveal=ValueError)
+    assert render(error).startswith("Error: to.0: Input should be a valid integer")
+    assert "Mail" not in render(error)
+    assert "http" not in render(error)
 
 
 async def test_a_private_cause_stays_with_its_error() -> None:

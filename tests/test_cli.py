@@ -21,12 +21,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from pipeline import cli
-from pipeline.cli import demo
 from pipeline.cli.commands import toolcall
-from pipeline.cli.conversation import TURNS, Turn
-from pipeline.cli.show import sent
-from pipeline.cli.tracing import endpoint
-from pipeline.cli.workspace import PLANTED
+from pipeline.cli.demo import demo_command
+from pipeline.cli.demo.display import sent
+from pipeline.cli.demo.script import TURNS, Turn
+from pipeline.cli.demo.tracing import endpoint
+from pipeline.cli.demo.workspace import PLANTED
 
 A_MISS = Turn("list_file", {}, "a typo in the name", "unknown_tool", 0)
 A_HIT = Turn("list_files", {})
@@ -90,7 +90,7 @@ def played(log: Path) -> Result:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversation of two calls."""
-    monkeypatch.setattr(demo, "TURNS", (A_MISS, A_HIT))
+    monkeypatch.setattr(demo_command, "TURNS", (A_MISS, A_HIT))
 
 
 def test_every_call_comes_out_as_it_should(played: Result) -> None:
@@ -163,7 +163,7 @@ def test_without_log_it_makes_a_file_and_says_where(short: None) -> None:
 
 def test_a_call_that_comes_out_otherwise_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The self-check can fail: what was expected stands in the table, and the exit code is 1."""
-    monkeypatch.setattr(demo, "TURNS", (A_HIT._replace(kind="timeout"), A_MISS._replace(runs=2)))
+    monkeypatch.setattr(demo_command, "TURNS", (A_HIT._replace(kind="timeout"), A_MISS._replace(runs=2)))
     result = run("--log", str(tmp_path / "log"))
     assert result.exit_code == 1
     assert "0 of 2 calls" in result.output
@@ -173,8 +173,8 @@ def test_a_call_that_comes_out_otherwise_is_told_and_ends_in_1(monkeypatch: pyte
 
 def test_a_leak_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If the planted key were in an answer, the demo would say so and end in 1."""
-    monkeypatch.setattr(demo, "TURNS", (A_HIT,))
-    monkeypatch.setattr(demo, "PLANTED", "catalogue.md")
+    monkeypatch.setattr(demo_command, "TURNS", (A_HIT,))
+    monkeypatch.setattr(demo_command, "PLANTED", "catalogue.md")
     result = run("--log", str(tmp_path / "log"))
     assert (result.exit_code, "LEAKED into 1 " in result.output) == (1, True)
 
@@ -183,7 +183,11 @@ def test_as_a_module_into_a_file(tmp_path: Path) -> None:
     """`python -m pipeline demo` does the same, and a file that takes ASCII only gets all of it."""
     command = [sys.executable, "-m", "pipeline", "demo", "--log", str(tmp_path / "log")]
     done = subprocess.run(
-        command, capture_output=True, check=False, cwd=Path(demo.__file__).parents[2], env={"PYTHONIOENCODING": "ascii"}
+        command,
+        capture_output=True,
+        check=False,
+        cwd=Path(demo_command.__file__).parents[2],
+        env={"PYTHONIOENCODING": "ascii"},
     )
     assert (done.returncode, done.stderr) == (0, b"")
     assert f"{len(TURNS)} of {len(TURNS)} calls".encode() in done.stdout
@@ -283,7 +287,7 @@ def test_a_collector_that_refuses_the_spans(collector: Collector, tmp_path: Path
 def test_a_collector_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where nobody listens it is one line on stderr and exit code 1; the why is in the developer's log."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("pipeline.cli.tracing._PATIENCE", 0.5)  # seconds: less than the exporter's first pause
+    monkeypatch.setattr("pipeline.cli.demo.tracing._PATIENCE", 0.5)  # seconds: less than the exporter's first pause
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     result = run("--otlp", url, "--log", str(tmp_path / "log"))

@@ -13,8 +13,8 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from pipeline.cli.elsewhere import executor_of, opened
 from pipeline.cli.loading import Refused
+from pipeline.cli.run.executor_choice import executor_of, opened
 from pipeline.executors import Executor, Process, Thread
 from test_cli_run import until
 

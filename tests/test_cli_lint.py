@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline import Tool, ToolRegistry, say
+from pipeline import Tool, ToolRegistry, render
 from pipeline.adapters import anthropic, openai
-from pipeline.cli import lint_errors
 from pipeline.cli.commands import toolcall
-from pipeline.cli.lint import look
-from pipeline.cli.lint_texts import read
-from pipeline.cli.lint_tools import Cost, costs
-from pipeline.cli.workspace import tools_over
+from pipeline.cli.demo.workspace import tools_over
+from pipeline.cli.lint import error_texts
+from pipeline.cli.lint.lint_command import look
+from pipeline.cli.lint.text_findings import read
+from pipeline.cli.lint.tool_findings import Cost, costs
 from pipeline.errors import KINDS
 from support import a_tool
 
@@ -28,8 +28,8 @@ from typing import Annotated, Any
 import pipeline
 from pydantic import AfterValidator, BaseModel, field_validator
 from pipeline import (
-    Denied, Details, ExecutionFailed, Failure, NeedsSetup, NeedsUserInput, Problem, ResourceNotFound, Success, Tool,
-    ToolFailed, ToolRegistry, approved, start,
+    Denied, ExecutionFailed, Failure, FailureDetails, NeedsSetup, NeedsUserInput, Problem, ResourceNotFound,
+    Stack, Success, Tool, ToolFailed, ToolRegistry, approved,
 )
 from middlewares import standard
 
@@ -234,11 +234,11 @@ def forecast(city: Odd) -> None: ...
     ),
     "an exception that a model may read": (
         """
-@tools.tool(effect="read", expect=(KeyError, FileNotFoundError))
+@tools.tool(effect="read", reveal=(KeyError, FileNotFoundError))
 def weather() -> None:
     "Tell it."
 """,
-        [("note", "expect", "weather", "expect= lets a model read what KeyError, FileNotFoundError says")],
+        [("note", "expect", "weather", "reveal= lets a model read what KeyError, FileNotFoundError says")],
     ),
     "a status code in a description": (
         """
@@ -297,7 +297,7 @@ TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "Failure": ('return Failure("HTTP 500")', [("status code",)]),
     "Failure of an error": ("try: y()\n    except OSError as e: return Failure(e)", []),
     "ExecutionFailed": (
-        'return Failure(ExecutionFailed("HTTP 500", Details("x", "HTTP 501")))',
+        'return Failure(ExecutionFailed("HTTP 500", FailureDetails("x", "HTTP 501")))',
         [("status code",)] * 2,
     ),
     "ResourceNotFound": ('return Failure(ResourceNotFound(message="HTTP 500"))', [("status code",)]),
@@ -321,7 +321,7 @@ def test_texts(shelf: Any, statement: str, flaws: list[tuple[str, ...]]) -> None
     source = f'''
 TEXT = "HTTP 500"
 class Own(ToolFailed): ...
-@tools.tool(effect="read", expect=KeyError)
+@tools.tool(effect="read", reveal=KeyError)
 async def probe(x: Any, y: Any, other: Any) -> Any:
     """Look.
 
@@ -391,7 +391,7 @@ def send_mail(to, text: str) -> None:
 
 tools.disable("send_mail")
 pipeline_of_it = standard(tools)
-without = start().end(weather)
+without = Stack().end(weather)
 empty = ToolRegistry()
 '''
 )
@@ -451,7 +451,7 @@ def test_it_keeps_to_the_width(shelf: Any) -> None:
         (BAD, (), 1),
         ('@tools.tool\ndef send() -> None:\n    """Send."""\n', (), 0),
         ('@tools.tool\ndef send() -> None:\n    """Send."""\n', ("--strict",), 1),
-        ('@tools.tool(effect="read", expect=KeyError)\ndef look() -> None:\n    """Look."""\n', ("--strict",), 0),
+        ('@tools.tool(effect="read", reveal=KeyError)\ndef look() -> None:\n    """Look."""\n', ("--strict",), 0),
     ],
     ids=["good", "errors", "warnings", "warnings, strict", "notes, strict"],
 )
@@ -519,9 +519,9 @@ def test_every_kind_is_told(shelf: Any) -> None:
     module = shelf(GOOD)
     run(f"{module}:tools")
     tool: Tool[..., Any] = sys.modules[module].tools.tools["weather"]
-    errors = list(lint_errors.errors_of(tool, ["weather"]))
+    errors = list(error_texts.errors_of(tool, ["weather"]))
     assert {type(error) for error in errors} | {
-        type(e) for e in lint_errors.errors_of(a_tool(effect="mutating"), [])
+        type(e) for e in error_texts.errors_of(a_tool(effect="mutating"), [])
     } == KINDS
     assert [(p.path, p.rule) for error in errors for p in getattr(error, "problems", ())] == [
         ("city", "required"),
@@ -529,8 +529,8 @@ def test_every_kind_is_told(shelf: Any) -> None:
         ("days", "type"),
         ("no_such_parameter", "additionalProperties"),
     ]
-    told = lint_errors.rendered(tool, ["weather"])
-    questions = [say(error, profile="agentopia", tool="weather").startswith("Question:") for error in errors]
+    told = error_texts.rendered(tool, ["weather"])
+    questions = [render(error, profile="agentopia", tool="weather").startswith("Question:") for error in errors]
     assert (told.errors, told.questions, told.flawed) == (len(errors), sum(questions), ())
     assert told.questions / told.errors > 0.8
 
@@ -539,7 +539,7 @@ def test_a_validator_with_a_bug() -> None:
     """A user's validator that raises what it should not is no reason to see nothing."""
     tool = a_tool("odd")
     tool.parse = _raises
-    assert lint_errors.rendered(tool, []).errors > 10
+    assert error_texts.rendered(tool, []).errors > 10
 
 
 def _raises(_: object) -> Any:

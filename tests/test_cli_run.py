@@ -22,10 +22,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli.commands import toolcall
-from pipeline.cli.lines import Line
 from pipeline.cli.loading import Refused
-from pipeline.cli.results import Results, row_without_report
-from pipeline.cli.run import run as run_calls
+from pipeline.cli.run.calls_file import Line
+from pipeline.cli.run.results_file import Results, row_without_report
+from pipeline.cli.run.run_command import run as run_calls
 
 MODULE = """
 import asyncio

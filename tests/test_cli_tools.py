@@ -15,14 +15,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli.commands import toolcall
-from pipeline.cli.tools import parameters, type_of
+from pipeline.cli.list_tools import parameters, type_of
 
 MODULE = '''
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 from middlewares import Execute, standard
-from pipeline import Call, Failure, Success, Tool, ToolRegistry, start
+from pipeline import Call, Failure, Success, Tool, ToolRegistry, Stack
 from pipeline.errors import Unavailable
 
 class Unit(Enum):
@@ -63,7 +63,7 @@ pipeline = standard(tools)
 async def answer(call: Call) -> Success[object]:
     return Success(1)
 
-without = start().end(answer)
+without = Stack().end(answer)
 '''
 NUMBERS = count()
 

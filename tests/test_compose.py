@@ -22,6 +22,7 @@ from pipeline import (
     Pipeline,
     ResolvedCall,
     SetupError,
+    Stack,
     TimedOut,
     ToolContext,
     ToolError,
@@ -29,7 +30,6 @@ from pipeline import (
     Transient,
     UnknownTool,
     ValidCall,
-    start,
     tool,
 )
 from pipeline.testing import script
@@ -81,15 +81,15 @@ STRANGE: dict[str, Any] = {"number": 3, "class": Validate, "three": takes_three,
 any_count: Any = count
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "validate before resolve": (
-        lambda: start().check(validate).end(execute),
+        lambda: Stack().check(validate).end(execute),
         "validate needs a ResolvedCall and stands where there is a Call",
     ),
     "retry before validate": (
-        lambda: start().check(Resolve(TOOLS)).wrap(retry).end(execute),
+        lambda: Stack().check(Resolve(TOOLS)).wrap(retry).end(execute),
         "retry needs a ValidCall and stands where there is a ResolvedCall",
     ),
     "no validate": (
-        lambda: start().check(Resolve(TOOLS)).end(execute),
+        lambda: Stack().check(Resolve(TOOLS)).end(execute),
         "execute needs a ValidCall and stands where there is a ResolvedCall",
     ),
     "log before validate": (lambda: standard(TOOLS).before("validate", log), "log needs a ValidCall"),
@@ -97,9 +97,9 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "without the end": (lambda: standard(TOOLS).without("execute"), "one end, and it stands last"),
     "trace inside": (lambda: standard(TOOLS).without("trace").after("resolve", Trace()), "must stand outermost"),
     "two of one name": (lambda: standard(TOOLS).before("retry", Retry()), "two stages named 'retry'"),
-    "async check": (lambda: start().check(STRANGE["async"]), "asks is async, and a check does no I/O"),
-    "check as a middleware": (lambda: start().wrap(any_count), "a middleware takes call_next too"),
-    "middleware as a check": (lambda: start().check(STRANGE["two"]), "put it in with wrap"),
+    "async check": (lambda: Stack().check(STRANGE["async"]), "asks is async, and a check does no I/O"),
+    "check as a middleware": (lambda: Stack().wrap(any_count), "a middleware takes call_next too"),
+    "middleware as a check": (lambda: Stack().check(STRANGE["two"]), "put it in with wrap"),
     "no stage at all": (lambda: standard(TOOLS).before("retry", STRANGE["number"]), "3 is no stage"),
     "a class": (lambda: standard(TOOLS).before("retry", STRANGE["class"]), "Validate is a class"),
     "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is no stage: a check takes"),
@@ -134,7 +134,7 @@ def test_the_standard_order() -> None:
 def test_stages_are_placed_by_name() -> None:
     """before, after, replace and without work alike on a pipeline and on a stack, and change neither."""
     pipeline = standard(TOOLS)
-    stack = start().check(Resolve(TOOLS)).check(Available(TOOLS)).check(Validate())
+    stack = Stack().check(Resolve(TOOLS)).check(Available(TOOLS)).check(Validate())
     assert pipeline.before("retry", log).after("retry", untyped).stages[4:7] == ("log", "retry", "untyped")
     assert pipeline.before("retry", Retry(2), name="outer").stages[4:6] == ("outer", "retry")
     assert pipeline.replace("execute", script(Success(1))).stages == pipeline.stages
@@ -258,7 +258,7 @@ async def test_a_middleware_may_find_the_tool() -> None:
     async def ask(call: Call, call_next: Handler[ResolvedCall]) -> Outcome:
         return await call_next(call.resolved(TOOLS.tools["probe"]))
 
-    pipeline = start().wrap(Trace()).wrap(ask).check(Validate()).end(Execute())
+    pipeline = Stack().observe(Trace()).wrap(ask).check(Validate()).end(Execute())
     assert await pipeline.call("anything") == Success("done")
     assert (await pipeline.report(Call("anything"))).tool is TOOLS.tools["probe"]
 
@@ -494,5 +494,5 @@ def test_a_pipeline_tells_its_stages() -> None:
 
 async def test_classify_alone_needs_no_validated_call() -> None:
     """A stage may be used with fewer others around it than the standard ones."""
-    pipeline = start().check(Resolve(TOOLS)).check(Validate()).wrap(Classify()).end(Execute())
+    pipeline = Stack().check(Resolve(TOOLS)).check(Validate()).wrap(Classify()).end(Execute())
     assert await pipeline.call("probe") == Success("done")

@@ -17,7 +17,7 @@ from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, standard
 from middlewares.concurrency import Concurrency
-from pipeline import Call, Outcome, ResolvedCall, SetupError, TimedOut, ToolRegistry, Transient, Unavailable, say
+from pipeline import Call, Outcome, ResolvedCall, SetupError, TimedOut, ToolRegistry, Transient, Unavailable, render
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -409,7 +409,7 @@ async def test_in_a_pipeline() -> None:
         assert refused.attempts == ()
         assert passed.outcome == Success("done")
         assert [stage.verdict for stage in passed.stages if stage.name == "concurrency"] == [None]
-    assert say(Unavailable("probe", "busy")) == "This tool is not available"
+    assert render(Unavailable("probe", "busy")) == "This tool is not available"
 
 
 @pytest.mark.parametrize(("place", "meanwhile"), [("before", BUSY), ("after", Success("done"))])

@@ -21,8 +21,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from middlewares import Trace, standard
 from pipeline import SetupError, ToolRegistry
-from pipeline.configure import Telemetry
 from pipeline.telemetry import configure
+from pipeline.telemetry.setup import Telemetry
 from support import HttpCollector, Received, a_tool
 
 grpc: Any = import_module("grpc")  # it has no types, here and below
@@ -372,7 +372,9 @@ def test_without_the_sdk() -> None:
 
 def test_the_library_does_not_load_the_sdk() -> None:
     """Neither configure's module nor the test kit loads the SDK before it is asked for."""
-    loaded = "import sys, pipeline.telemetry, pipeline.configure, pipeline.testing, middlewares; print(*sys.modules)"
+    loaded = (
+        "import sys, pipeline.telemetry, pipeline.telemetry.setup, pipeline.testing, middlewares; print(*sys.modules)"
+    )
     assert not [name for name in run(loaded).stdout.split() if name.startswith("opentelemetry.sdk")]
 
 
@@ -457,7 +459,7 @@ def test_a_trace_on_the_console_begins_with_what_was_made_here(trees: tuple[Tele
 
 def test_what_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """A trace whose top never ends does not fill the memory: the oldest is forgotten."""
-    monkeypatch.setattr("pipeline.providers._MOST_TRACES", 2)
+    monkeypatch.setattr("pipeline.telemetry.sdk._MOST_TRACES", 2)
     telemetry, written = trees
     tracer = telemetry.tracer_provider.get_tracer("test")
     tops = [tracer.start_span(f"top {number}") for number in range(3)]

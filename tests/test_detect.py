@@ -19,8 +19,8 @@ from middlewares import standard
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     Problem,
     ResourceNotFound,
@@ -28,20 +28,23 @@ from pipeline import (
     TimedOut,
     ToolError,
     ToolRegistry,
-    say,
-    tell,
+    render,
 )
-from pipeline.detect import command_result, error_text, foreign_error, is_error
 from pipeline.errors import KINDS
-from pipeline.public import approved
+from pipeline.privacy import approved
+from pipeline.tools.detectors import error_text, exit_status, is_error, returned_error
 
 
 def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:
-    return ExecutionFailed(approved(text), Details(parameter, None if suggestion is None else approved(suggestion)))
+    return ExecutionFailed(
+        approved(text), FailureDetails(parameter, None if suggestion is None else approved(suggestion))
+    )
 
 
 def found(text: str, parameter: str | None = None, suggestion: str | None = None) -> ResourceNotFound:
-    return ResourceNotFound(approved(text), Details(parameter, None if suggestion is None else approved(suggestion)))
+    return ResourceNotFound(
+        approved(text), FailureDetails(parameter, None if suggestion is None else approved(suggestion))
+    )
 
 
 def invalid(parameter: str, text: str) -> InvalidParams:
@@ -168,7 +171,7 @@ FAILURES: dict[str, tuple[Any, ToolError]] = {
 @pytest.mark.parametrize(("value", "error"), FAILURES.values(), ids=FAILURES)
 def test_failures(value: Any, error: ToolError) -> None:
     """Each foreign shape is the error of its kind, with the text that its author gave it."""
-    assert foreign_error(value) == error
+    assert returned_error(value) == error
     assert is_error(value)
 
 
@@ -207,7 +210,7 @@ SUCCESSES: dict[str, Any] = {
 @pytest.mark.parametrize("value", SUCCESSES.values(), ids=SUCCESSES)
 def test_successes(value: Any) -> None:
     """What does not clearly tell of a failure is none: only False is False, and null is no error."""
-    assert foreign_error(value) is None
+    assert returned_error(value) is None
     assert not is_error(value)
 
 
@@ -243,14 +246,14 @@ def test_texts(value: Any, top_level: str | None, text: str) -> None:
 )
 def test_commands(value: Any, strict: ToolError | None, lenient: ToolError | None) -> None:
     """Of a command the exit code alone decides, or, where it is an answer, nothing that has one is a failure."""
-    assert command_result()(value) == strict
-    assert command_result(allow_nonzero_exit=True)(value) == lenient
+    assert exit_status()(value) == strict
+    assert exit_status(allow_nonzero_exit=True)(value) == lenient
 
 
 def test_an_exception_is_as_if_raised() -> None:
     """An exception under ``error`` is a cause whose own text nobody approved; a text beside it was approved."""
     boom = ValueError("/home/ann")
-    bare, told = foreign_error({"error": boom}), foreign_error({"error": boom, "message": "No printer"})
+    bare, told = returned_error({"error": boom}), returned_error({"error": boom, "message": "No printer"})
     assert isinstance(bare, Crashed)
     assert bare.cause is boom
     assert isinstance(told, ExecutionFailed)
@@ -259,7 +262,7 @@ def test_an_exception_is_as_if_raised() -> None:
 
 def test_a_time_out_is_told_to_the_log() -> None:
     """The text of a time-out, for which the model has a fixed one, is its cause; whether it landed is not known."""
-    error = foreign_error({"ok": False, "errorType": "timeout", "error": "The printer slept"})
+    error = returned_error({"ok": False, "errorType": "timeout", "error": "The printer slept"})
     assert isinstance(error, TimedOut)
     assert (str(error.cause), error.landed) == ("The printer slept", "maybe")
 
@@ -281,10 +284,10 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 @given(JSON)
 def test_any_json(value: Any) -> None:
     """Whatever a tool returns is a success or an error that can be told, and the three ways to ask agree."""
-    error = foreign_error(value)
+    error = returned_error(value)
     assert is_error(value) is (error is not None)
     assert error is None or type(error) in KINDS
-    assert error is None or say(error)
+    assert error is None or render(error)
     assert error_text(value).strip() == error_text(value) != ""
 
 
@@ -292,7 +295,7 @@ def test_any_json(value: Any) -> None:
 def test_error_null(value: dict[str, Any]) -> None:
     """``{error: null, …}`` is a success, whatever else is there that is no sign of its own."""
     signs = {"isError", "is_error", "exitCode", "exit_code", "returncode", "code"}
-    assert foreign_error({**{key: inner for key, inner in value.items() if key not in signs}, "error": None}) is None
+    assert returned_error({**{key: inner for key, inner in value.items() if key not in signs}, "error": None}) is None
 
 
 class Hostile:
@@ -365,7 +368,7 @@ ODD: dict[str, tuple[Any, str | None]] = {
 @pytest.mark.parametrize(("value", "text"), ODD.values(), ids=ODD)
 def test_odd_values(value: Any, text: str | None) -> None:
     """Nothing raises: what cannot be read is not there, and errors within errors end somewhere."""
-    error = foreign_error(value)
+    error = returned_error(value)
     assert (None if text is None else failed(text)) == error
 
 
@@ -373,17 +376,17 @@ async def test_in_a_pipeline() -> None:
     """A tool that declares a detector fails by what it returns; one that declares none returned a value."""
     tools = ToolRegistry()
 
-    @tools.tool(effect="read", detect=foreign_error)
+    @tools.tool(effect="read", detect=returned_error)
     async def read(path: str) -> dict[str, Any]:
         if path == "a.txt":
             return {"ok": True, "data": {"path": path, "error": "not the tool's"}}
         return {"ok": False, "error": f"File not found: {path}", "errorType": "not_found", "details": READ}
 
-    @tools.tool(effect="read", detect=command_result())
+    @tools.tool(effect="read", detect=exit_status())
     def bash(cmd: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([PYTHON, "-c", cmd], capture_output=True, text=True, check=False)
 
-    @tools.tool(effect="read", detect=foreign_error, expect=KeyError)
+    @tools.tool(effect="read", detect=returned_error, reveal=KeyError)
     async def returns_exceptions(error: str) -> dict[str, Any]:
         return {"error": {"key": KeyError("who"), "value": ValueError("secret")}[error]}
 
@@ -393,14 +396,16 @@ async def test_in_a_pipeline() -> None:
 
     pipeline = standard(tools)
     missing = await pipeline.call("read", {"path": "b.txt"})
-    assert tell(missing) == "Error: File not found: b.txt. Use ls or tree to find available files"
+    assert render(missing) == "Error: File not found: b.txt. Use ls or tree to find available files"
     assert "/home/ann" not in repr(missing)
     assert await pipeline.call("read", {"path": "a.txt"}) == Success(
         {"ok": True, "data": {"path": "a.txt", "error": "not the tool's"}}
     )
-    assert tell(await pipeline.call("bash", {"cmd": "print('out'); raise SystemExit(3)"})) == "Error: out"
-    assert tell(await pipeline.call("bash", {"cmd": "raise SystemExit(3)"})) == "Error: Command failed with exit code 3"
+    assert render(await pipeline.call("bash", {"cmd": "print('out'); raise SystemExit(3)"})) == "Error: out"
+    assert (
+        render(await pipeline.call("bash", {"cmd": "raise SystemExit(3)"})) == "Error: Command failed with exit code 3"
+    )
     assert (await pipeline.run(bash, cmd="print('out')")).unwrap().stdout == "out\n"
-    assert tell(await pipeline.call("returns_exceptions", {"error": "key"})) == "Error: 'who'"
-    assert "secret" not in tell(await pipeline.call("returns_exceptions", {"error": "value"}))
+    assert render(await pipeline.call("returns_exceptions", {"error": "key"})) == "Error: 'who'"
+    assert "secret" not in render(await pipeline.call("returns_exceptions", {"error": "value"}))
     assert await pipeline.call("undeclared") == Success({"ok": False})

@@ -43,10 +43,11 @@ from pipeline import (
     UnknownTool,
 )
 from pipeline.adapters import anthropic, openai
-from pipeline.dialogue import FOR_DOCUMENTS, GUIDANCE, Hints, run_turn
+from pipeline.dialogue import Hints, run_turn
+from pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
+from pipeline.dialogue.requests import Asked, matched
+from pipeline.dialogue.turn import FOR_DOCUMENTS, GUIDANCE
 from pipeline.errors import KINDS
-from pipeline.retried import Asked, matched
-from pipeline.turns import Answered, Rate, Record, Turn, success_rates
 
 GOOD, BAD = {"n": 1}, {"n": "one"}
 

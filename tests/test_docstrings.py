@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import tool
-from pipeline.docstrings import description, parameters
+from pipeline.parameters.docstrings import description, parameters
 
 
 @pytest.fixture

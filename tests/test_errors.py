@@ -13,8 +13,8 @@ from returns.result import Failure, Success
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     MalformedCall,
     NeedsSetup,
@@ -55,12 +55,26 @@ TABLE: list[tuple[str, ToolError, str, str, str, str]] = [
         "warning",
     ),
     ("needs_input", NeedsUserInput("To whom?", "to"), "human", "parameter", "validation", "info"),
-    ("not_found", ResourceNotFound("gone", Details("path"), cause=CAUSE), "model", "execution", "not_found", "error"),
+    (
+        "not_found",
+        ResourceNotFound("gone", FailureDetails("path"), cause=CAUSE),
+        "model",
+        "execution",
+        "not_found",
+        "error",
+    ),
     ("permission", Denied("policy", "no", cause=CAUSE), "human", "execution", "permission", "warning"),
     ("configuration", NeedsSetup("mail", "no", cause=CAUSE), "operator", "execution", "permission", "error"),
     ("timeout", TimedOut(3.0, cause=CAUSE), "runtime", "execution", "timeout", "error"),
     ("transient", Transient(CAUSE, 3.0, "no"), "runtime", "execution", "execution", "error"),
-    ("execution", ExecutionFailed("no", Details("a", "b"), cause=CAUSE), "model", "execution", "execution", "error"),
+    (
+        "execution",
+        ExecutionFailed("no", FailureDetails("a", "b"), cause=CAUSE),
+        "model",
+        "execution",
+        "execution",
+        "error",
+    ),
     ("outcome_unknown", OutcomeUnknown(Transient(CAUSE), "look"), "model", "execution", "execution", "error"),
     ("internal", Crashed(CAUSE), "nobody", "internal", "execution", "error"),
 ]
@@ -100,7 +114,7 @@ def test_the_drawn_table_tells_the_truth() -> None:
     assert drawn == [(cls.kind, cls.__name__, cls.fixable_by, cls.category, cls.error_type, cls.log) for cls in classes]
 
 
-@pytest.mark.parametrize("error", [*ERRORS, Problem("a", "type", "b"), Repair("a", "b", 1, 2), Details()])
+@pytest.mark.parametrize("error", [*ERRORS, Problem("a", "type", "b"), Repair("a", "b", 1, 2), FailureDetails()])
 def test_errors_are_frozen(error: ToolError) -> None:
     """No field can be set, and none be added."""
     for name in [field.name for field in attrs.fields(type(error))] + ["other"]:

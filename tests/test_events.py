@@ -13,7 +13,7 @@ from returns.result import Failure
 
 from middlewares import Retry, Trace, standard
 from pipeline import CallReport, Pipeline, ToolContext, ToolRegistry, Transient
-from pipeline.events import Event, Events, events_of
+from pipeline.telemetry.events import Event, Events, events_of
 from support import Exported, a_tool
 
 

@@ -29,9 +29,9 @@ from pipeline import (
     Unavailable,
     ValidCall,
 )
-from pipeline.executors import Executor, Local, Thread
-from pipeline.marker import TooLateError
-from pipeline.public import approved
+from pipeline.executors import Executor, Loop, Thread
+from pipeline.privacy import approved
+from pipeline.time_limit import TooLateError
 from support import a_call, a_tool
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
@@ -210,7 +210,7 @@ class Hanging:
     async def all_ended(self) -> None:
         self.release.set()
         with anyio.fail_after(10):
-            while self.execute.left_behind:
+            while self.execute.abandoned:
                 await anyio.lowlevel.checkpoint()
 
 
@@ -221,18 +221,18 @@ async def test_threads_left_behind_are_counted() -> None:
     """A thread that runs on though nobody waits is counted until it ends, and no other one is."""
     hanging = Hanging()
     try:
-        assert hanging.execute.left_behind == 0
+        assert hanging.execute.abandoned == 0
         await hanging.leave(3)
-        assert hanging.execute.left_behind == 3
+        assert hanging.execute.abandoned == 3
     finally:
         await hanging.all_ended()
     assert await hanging.call("later") == Success("later")
-    assert hanging.execute.left_behind == 0
+    assert hanging.execute.abandoned == 0
 
 
 async def test_threads_left_behind_are_bounded() -> None:
     """With as many as may be, a tool that wants a thread is refused before it begins, until one of them ends."""
-    hanging, loop = Hanging(may_leave=2), a_tool()
+    hanging, loop = Hanging(max_abandoned=2), a_tool()
     try:
         await hanging.leave(2)
         assert await hanging.call("one more") == BUSY
@@ -272,12 +272,12 @@ async def test_so_many_threads_at_a_time() -> None:
         assert scope.cancelled_caught
         hanging.release.set()
     assert await hanging.call("d") == Success("d")
-    assert (sorted(hanging.runs), hanging.execute.left_behind) == (["a", "b", "d"], 0)
+    assert (sorted(hanging.runs), hanging.execute.abandoned) == (["a", "b", "d"], 0)
 
 
 async def test_too_many_were_left_while_it_waited_for_a_thread() -> None:
     """A call that got its place only because a hanging one was given up is refused too."""
-    hanging = Hanging(threads=1, may_leave=1)
+    hanging = Hanging(threads=1, max_abandoned=1)
     outcomes: list[Any] = []
 
     async def run() -> None:
@@ -314,12 +314,12 @@ async def test_what_was_called_off_before_it_began_never_begins(monkeypatch: pyt
         scope.cancel()
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("pipeline.executors.threads.run_sync", slow_to_begin)
+    monkeypatch.setattr("pipeline.executors.thread_pool.run_sync", slow_to_begin)
     with anyio.CancelScope() as scope:
         await hanging.call()
     with pytest.raises(TooLateError):
         dispatched[0]()
-    assert (hanging.runs, hanging.execute.left_behind) == ([], 0)
+    assert (hanging.runs, hanging.execute.abandoned) == ([], 0)
 
 
 def test_one_execute_for_several_event_loops() -> None:
@@ -337,7 +337,7 @@ def test_one_execute_for_several_event_loops() -> None:
             done.result(10)
 
 
-@pytest.mark.parametrize("options", [{"threads": 0}, {"may_leave": 0}, {"threads": 1.5}], ids=repr)
+@pytest.mark.parametrize("options", [{"threads": 0}, {"max_abandoned": 0}, {"threads": 1.5}], ids=repr)
 def test_senseless_numbers_of_threads_are_refused(options: Any) -> None:
     """Fewer than one thread, or half a one, is a set-up error."""
     with pytest.raises(SetupError, match="at least one thread"):
@@ -360,7 +360,7 @@ class Noted(Executor):
 
     async def run(self, call: ValidCall) -> object:
         self.ran.append(call.tool.name)
-        return await Local().run(call)
+        return await Loop().run(call)
 
 
 def sync_one() -> int:
@@ -416,7 +416,7 @@ async def test_threads_run_async_tools_in_the_loop() -> None:
     pipeline = standard(placed(), executor=executor)
     assert await pipeline.call("async") == Success(threading.get_ident())
     assert await pipeline.call("sync") != Success(threading.get_ident())
-    assert (await executor.run(a_call(a_tool(fn=hands_on), {"a": 2})), executor.left_behind) == (2, 0)
+    assert (await executor.run(a_call(a_tool(fn=hands_on), {"a": 2})), executor.abandoned) == (2, 0)
 
 
 WRONG_PLACES: dict[str, tuple[Any, Any, str]] = {
@@ -449,5 +449,5 @@ def test_the_loop_is_where_it_is() -> None:
 
 async def test_an_executor_is_closed_by_whoever_opened_it() -> None:
     """`async with` closes it in the end; those without anything to close need say nothing of it."""
-    async with Local() as executor:
+    async with Loop() as executor:
         assert executor.refuses(a_tool()) is None

@@ -216,7 +216,7 @@ async def test_the_fault_matrix(row: Row, seen: dict[Row, None], monkeypatch: py
                 else:
                     outcome = await pipeline(call)
         finally:
-            left = world.execute.left_behind
+            left = world.execute.abandoned
             world.release.set()
         kind = "cancelled" if outcome is None else "success" if type(outcome) is Success else outcome.failure().kind
         waited = "-".join(f"{wait:.2f}" for wait in world.waits) or "-"

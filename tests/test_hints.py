@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middlewares import Validate
-from pipeline import Call, Tool, say
-from pipeline.hints import nearest
+from pipeline import Call, Tool, render
+from pipeline.parameters.suggestions import nearest
 
 SCHEMA = {
     "type": "object",
@@ -59,9 +59,9 @@ def test_null_for_what_is_required_is_that_missing(sent: Any) -> None:
     """The model is told that the parameter is missing, and what it should hold; null elsewhere is of a wrong type."""
     needed = Tool.from_schema(name="probe", parameters={**SCHEMA, "required": ["path"]}, handler=taken)
     verdict: Any = Validate()(Call("probe", sent).resolved(needed))
-    assert "Missing required parameter: path" in say(verdict.failure())
+    assert "Missing required parameter: path" in render(verdict.failure())
     inside: Any = Validate()(Call("probe", {"path": "a", "filter": {"label": [None]}}).resolved(needed))
-    assert "must be a string" in say(inside.failure())
+    assert "must be a string" in render(inside.failure())
 
 
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))

@@ -16,9 +16,9 @@ import pytest
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import SpanProcessor
 
-from pipeline.draining import drain_all
-from pipeline.later import Later
 from pipeline.report import Row
+from pipeline.telemetry.deferred import Later
+from pipeline.telemetry.queues import drain_all
 from support import Exported
 
 ROW: Row = ("stage", 1, 2, None, 0, "")
@@ -61,8 +61,8 @@ class Looking:
 @pytest.fixture
 def looking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looking]:
     made = Looking()
-    monkeypatch.setattr("pipeline.later.sleep", made)
-    monkeypatch.setattr("pipeline.later._IDLE", 2)
+    monkeypatch.setattr("pipeline.telemetry.deferred.sleep", made)
+    monkeypatch.setattr("pipeline.telemetry.deferred._IDLE", 2)
     yield made
     made.finish()
 
@@ -228,8 +228,8 @@ IN_A_FLUSH = """
 import os
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from pipeline.draining import drain_all
-from pipeline.later import Later
+from pipeline.telemetry.queues import drain_all
+from pipeline.telemetry.deferred import Later
 later, provider, made = Later(), TracerProvider(), []
 class Forks(SpanProcessor):
     def on_end(self, span):
@@ -258,8 +258,8 @@ AT_EXIT = """
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
-from pipeline import later as module
-from pipeline.later import Later
+from pipeline.telemetry import deferred as module
+from pipeline.telemetry.deferred import Later
 later, module._IDLE = Later(), 1
 def hand(name):
     provider = TracerProvider()

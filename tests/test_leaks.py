@@ -20,19 +20,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from test_messages_cases import PROFILES, VERBOSITIES
 
 from middlewares import Retry, Trace, standard
-from pipeline import (
-    Call,
-    Outcome,
-    Pipeline,
-    Tool,
-    ToolCallError,
-    ToolFailed,
-    ToolRegistry,
-    is_failure,
-    raise_for_error,
-)
+from pipeline import Call, Outcome, Pipeline, Tool, ToolCallError, ToolFailed, ToolRegistry, is_failure, raise_for_error
 from pipeline.adapters import anthropic, openai
-from pipeline.messages import Conversation, say, tell
+from pipeline.messages import Conversation, render
 from support import Exported
 
 RAISED, SENT, DEPS, WHO, ENVIRONMENT = (f"canary-{name}-7f3a" for name in ("raised", "sent", "deps", "who", "env"))
@@ -212,7 +202,7 @@ class Records(logging.Handler):
 
 def renders(call: Call, outcome: Outcome[Any]) -> Iterator[str]:
     """All that is shown of an outcome to anybody but its developer's log."""
-    yield from (repr(outcome), str(outcome), tell(outcome))
+    yield from (repr(outcome), str(outcome), render(outcome))
     yield from (str(openai.message(call, outcome)), str(openai.message(call, outcome, api="responses")))
     yield str(anthropic.message(call, outcome))
     if not is_failure(outcome):
@@ -221,14 +211,14 @@ def renders(call: Call, outcome: Outcome[Any]) -> Iterator[str]:
     yield from (repr(error), str(error), repr(pickle.loads(pickle.dumps(error))))
     for profile in PROFILES:
         for verbosity in VERBOSITIES:
-            yield say(error, profile=profile, verbosity=verbosity)
-            yield say(error, profile=profile, verbosity=verbosity, tool="gmail_send", previous=error)
-            yield tell(outcome, profile=profile, verbosity=verbosity, tool=call.name)
+            yield render(error, profile=profile, verbosity=verbosity)
+            yield render(error, profile=profile, verbosity=verbosity, tool="gmail_send", previous=error)
+            yield render(outcome, profile=profile, verbosity=verbosity, tool=call.name)
         conversation = Conversation(profile=profile)
-        yield from (conversation.tell(call, outcome), conversation.tell(call, outcome))
+        yield from (conversation.render(call, outcome), conversation.render(call, outcome))
         yield repr(conversation)
     templates = {f"{error.kind}": "{tool} {parameter} {service} {expected} {got} {question} {message} {text} {reason}"}
-    yield say(error, templates=templates)
+    yield render(error, templates=templates)
     try:
         raise_for_error(outcome)
     except ToolCallError as raised:

@@ -25,6 +25,7 @@ from pipeline import (
     Outcome,
     ResourceNotFound,
     SetupError,
+    Stack,
     TimedOut,
     Tool,
     ToolRegistry,
@@ -32,10 +33,9 @@ from pipeline import (
     ValidCall,
     approved,
     is_failure,
-    start,
 )
-from pipeline.errors import Details
-from pipeline.messages import say, tell
+from pipeline.errors import FailureDetails
+from pipeline.messages import render
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -358,21 +358,21 @@ async def test_polling_is_exempt(tool: Tool[..., Any], exempt: Any) -> None:
 async def test_a_repeated_failure_says_so_to_the_model(error: Any) -> None:
     """A failure without a suggestion gets one when it is repeated; all else in it stays."""
     cause = ValueError()
-    outcome: Outcome = Failure(error("no", Details("path"), cause=cause))
+    outcome: Outcome = Failure(error("no", FailureDetails("path"), cause=cause))
     guard = LoopGuard(2, 3)
     first, second, third = await played(guard, *[(asked(), outcome)] * 3)
     assert first is outcome
     assert [each.failure().details for each in (second, third)] == [
-        Details("path", approved(ADVICE.format(times))) for times in (2, 3)
+        FailureDetails("path", approved(ADVICE.format(times))) for times in (2, 3)
     ]
     assert second.failure().cause is cause
-    assert say(second.failure()).endswith(ADVICE.format(2))
+    assert render(second.failure()).endswith(ADVICE.format(2))
     assert await played(guard, (asked(), outcome)) == ["refused"]
 
 
 UNTOUCHED: list[Outcome] = [
     Success({"a": 1}),
-    Failure(ExecutionFailed("no", Details(suggestion="Look at the log."))),
+    Failure(ExecutionFailed("no", FailureDetails(suggestion="Look at the log."))),
     Failure(Denied("backend")),
     Failure(Transient()),
     Failure(Crashed()),
@@ -406,7 +406,7 @@ async def test_a_refusal_tells_what_was_tried(sent: Any, shown: str) -> None:
     error = outcomes[2].failure()
     text = f"The same call came to the same result 2 times, so it was not run again: {shown}. "
     assert error == Denied("loop_guard", approved(text + "Change the arguments, or try something else."))
-    assert tell(outcomes[2]) == f"Error: {text}Change the arguments, or try something else."
+    assert render(outcomes[2]) == f"Error: {text}Change the arguments, or try something else."
 
 
 async def test_the_log_tells_of_it_and_not_what_was_sent(caplog: pytest.LogCaptureFixture) -> None:
@@ -481,6 +481,6 @@ async def test_it_needs_none_of_the_other_stages() -> None:
     """In a stack of its own it does what it does."""
     tools = ToolRegistry()
     tools.register(PROBE)
-    checked = start().check(Resolve(tools)).check(Available(tools)).check(Validate())
+    checked = Stack().check(Resolve(tools)).check(Available(tools)).check(Validate())
     run = checked.wrap(LoopGuard(2, 2)).end(script(Success(1), Success(1)))
     assert [is_failure(await run.call("probe")) for _ in range(3)] == [False, False, True]

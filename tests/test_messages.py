@@ -25,8 +25,8 @@ from test_messages_cases import ERRORS, SECRET
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     MalformedCall,
     NeedsSetup,
@@ -42,10 +42,9 @@ from pipeline import (
     Unavailable,
     UnknownTool,
     raise_for_error,
-    say,
-    tell,
+    render,
 )
-from pipeline.public import approved
+from pipeline.privacy import approved
 
 TEXTS: dict[str, tuple[ToolError, str]] = {
     "unknown tool": (
@@ -192,11 +191,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     "not found": (ResourceNotFound(), "Error: Not found."),
     "not found, approved": (ResourceNotFound("No such file: a.txt"), "Error: No such file: a.txt"),
     "not found, suggestion": (
-        ResourceNotFound("No such file: a.txt", Details(suggestion="Use ls to find it.")),
+        ResourceNotFound("No such file: a.txt", FailureDetails(suggestion="Use ls to find it.")),
         "Error: No such file: a.txt. Use ls to find it.",
     ),
     "not found, suggestion only": (
-        ResourceNotFound(details=Details(suggestion="Use ls to find it.")),
+        ResourceNotFound(details=FailureDetails(suggestion="Use ls to find it.")),
         "Error: Not found. Use ls to find it.",
     ),
     "denied": (Denied("policy"), "Error: Permission denied."),
@@ -232,7 +231,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "execution, approved": (ExecutionFailed("Branch exists"), "Error: Branch exists"),
     "execution, suggestion": (
-        ExecutionFailed("Branch exists!", Details("name", "Choose another name.")),
+        ExecutionFailed("Branch exists!", FailureDetails("name", "Choose another name.")),
         "Error: Branch exists! Choose another name.",
     ),
     "outcome unknown": (
@@ -250,8 +249,8 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
 @pytest.mark.parametrize(("error", "text"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
 def test_each_error_has_its_text(error: ToolError, text: str) -> None:
     """What a model reads of a failure is fixed to the byte; `tell` says the same as `say`."""
-    assert say(error) == text
-    assert tell(Failure(error)) == text
+    assert render(error) == text
+    assert render(Failure(error)) == text
 
 
 def test_every_kind_has_a_text() -> None:
@@ -262,11 +261,11 @@ def test_every_kind_has_a_text() -> None:
 @given(ERRORS)
 def test_there_is_a_text_for_every_error(error: ToolError) -> None:
     """It is never empty, holds nothing of a cause, and can be sent; the error can be sent as well."""
-    text = say(error)
+    text = render(error)
     assert text.strip()
     assert "hunter2" not in text
     assert text.encode().decode() == text
-    assert say(pickle.loads(pickle.dumps(error))) == text
+    assert render(pickle.loads(pickle.dumps(error))) == text
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -392,7 +391,7 @@ VALUES: dict[str, tuple[object, str]] = {
 @pytest.mark.parametrize(("value", "text"), [pytest.param(*row, id=name) for name, row in VALUES.items()])
 def test_each_value_has_its_text(value: object, text: str) -> None:
     """Text is told as it is and all else as JSON; what cannot be shown is no reason to raise, or to say nothing."""
-    assert tell(Success(value)) == text
+    assert render(Success(value)) == text
 
 
 JSON: Any = st.recursive(
@@ -405,7 +404,7 @@ JSON: Any = st.recursive(
 @given(st.lists(JSON))
 def test_json_is_told_as_json(value: list[Any]) -> None:
     """What a tool returns as plain values, a model can read back."""
-    assert json.loads(tell(Success(value))) == value
+    assert json.loads(render(Success(value))) == value
 
 
 ODD: Any = st.recursive(
@@ -432,11 +431,11 @@ ODD: Any = st.recursive(
 @given(ODD)
 def test_there_is_a_text_for_every_value(value: object) -> None:
     """Whatever a tool returns: a text that can be sent, and that is not empty."""
-    text = tell(Success(value))
+    text = render(Success(value))
     assert text
     assert len(text) <= 100_000
     assert text.encode().decode() == text
-    assert json.loads(tell(Success(value), profile="structured")).keys() == {"ok", "data"}
+    assert json.loads(render(Success(value), profile="structured")).keys() == {"ok", "data"}
 
 
 # --- for whoever wants exceptions -------------------------------------------------------------------------------------
@@ -508,11 +507,11 @@ class Page:
 )
 def test_bytes_inside_of_a_value_lose_nothing_else(value: object, text: str) -> None:
     """Bytes that are no text are counted where they stand, and all around them is told."""
-    assert tell(Success(value)) == text
+    assert render(Success(value)) == text
 
 
 def test_an_iterator_is_not_run_by_looking_at_it() -> None:
     """What would run, perhaps for ever, on being looked at is not looked at."""
     endless = itertools.count()
-    assert tell(Success(endless)) == "(the result cannot be shown as text)"
+    assert render(Success(endless)) == "(the result cannot be shown as text)"
     assert next(endless) == 0

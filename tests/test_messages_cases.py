@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     MalformedCall,
     NeedsSetup,
@@ -40,7 +40,7 @@ SECONDS = st.none() | st.floats() | st.integers(-(10**6), 10**400)
 LANDED: Any = st.sampled_from(["no", "maybe", "yes"])
 NAMES: Any = st.lists(TEXT, max_size=4).map(tuple)
 CAUSES = st.sampled_from([None, SECRET, KeyError("hunter2"), ConnectionError("hunter2")])
-DETAILS = st.builds(Details, st.none() | TEXT, st.none() | TEXT)
+DETAILS = st.builds(FailureDetails, st.none() | TEXT, st.none() | TEXT)
 RULES = TEXT | st.sampled_from(["required", "type", "additionalProperties", "validator", "enum", "minItems"])
 PATHS = TEXT | st.sampled_from(["", "a", "a.b[1]", "to", "date"])
 PROBLEMS: Any = st.lists(st.builds(Problem, PATHS, RULES, TEXT, TEXT, TEXT), max_size=4).map(tuple)

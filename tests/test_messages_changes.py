@@ -25,7 +25,7 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import Conversation, say
+from pipeline.messages import Conversation, render
 from support import a_call, a_tool
 
 
@@ -110,22 +110,22 @@ CHANGES: dict[str, tuple[ToolError, ToolError, str]] = {  # before, now
 @pytest.mark.parametrize(("before", "now", "text"), [pytest.param(*row, id=name) for name, row in CHANGES.items()])
 def test_what_changed_is_told(before: ToolError, now: ToolError, text: str) -> None:
     """What is fixed, what is still wrong, and what is the same as before, behind the text of the error itself."""
-    said = say(now)
-    assert say(now, previous=before) == (f"{said}\n{text}" if text else said)
+    said = render(now)
+    assert render(now, previous=before) == (f"{said}\n{text}" if text else said)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_profile_says_what_changed(profile: str) -> None:
     """In the words that are looked for, whatever else it says."""
     now = wrong("date")
-    assert "`to` is fixed, `date` is still wrong" in say(now, previous=wrong("to", "date"), profile=profile)
-    assert "same arguments as before" in say(now, previous=now, profile=profile, verbosity="terse")
+    assert "`to` is fixed, `date` is still wrong" in render(now, previous=wrong("to", "date"), profile=profile)
+    assert "same arguments as before" in render(now, previous=now, profile=profile, verbosity="terse")
 
 
 def test_what_changed_is_told_of_many_problems_too() -> None:
     """The sentence has its place in the budget."""
     now = wrong(*(f"p{place}" for place in range(500)))
-    lines = say(now, previous=wrong("to", *(f"p{place}" for place in range(500))), verbosity="terse").splitlines()
+    lines = render(now, previous=wrong("to", *(f"p{place}" for place in range(500))), verbosity="terse").splitlines()
     assert lines[-1] == "`to` is fixed, `p0`, `p1`, `p2` and 497 more are still wrong."
     assert lines[-2].endswith("more of these.")
 
@@ -136,7 +136,7 @@ def test_a_conversation_is_total(errors: list[ToolError | None], profile: str) -
     conversation = Conversation(profile=profile, tools=2)
     for place, error in enumerate(errors):
         call = Call(f"tool{place % 3}")
-        text = conversation.tell(call, Success(1) if error is None else Failure(error))
+        text = conversation.render(call, Success(1) if error is None else Failure(error))
         assert text.strip()
         assert "hunter2" not in text
 
@@ -145,59 +145,59 @@ def test_a_conversation_remembers_each_tools_last_failure() -> None:
     """Another tool's failure between is none of its business."""
     conversation = Conversation()
     first = wrong("to", "date")
-    assert conversation.tell(Call("send"), Failure(first)) == say(first)
-    assert conversation.tell(Call("read"), Failure(wrong("path"))) == say(wrong("path"))
-    assert conversation.tell(Call("send"), Failure(wrong("date"))) == say(wrong("date"), previous=first)
+    assert conversation.render(Call("send"), Failure(first)) == render(first)
+    assert conversation.render(Call("read"), Failure(wrong("path"))) == render(wrong("path"))
+    assert conversation.render(Call("send"), Failure(wrong("date"))) == render(wrong("date"), previous=first)
 
 
 def test_a_success_is_forgotten_with_all_before_it() -> None:
     """What was wrong before a success says nothing of what is wrong now."""
     conversation = Conversation()
-    conversation.tell(Call("send"), Failure(wrong("to")))
-    assert conversation.tell(Call("send"), Success("sent")) == "sent"
-    assert conversation.tell(Call("send"), Failure(wrong("to"))) == say(wrong("to"))
+    conversation.render(Call("send"), Failure(wrong("to")))
+    assert conversation.render(Call("send"), Success("sent")) == "sent"
+    assert conversation.render(Call("send"), Failure(wrong("to"))) == render(wrong("to"))
     conversation.forget()
-    assert conversation.tell(Call("send"), Failure(wrong("to"))) == say(wrong("to"))
+    assert conversation.render(Call("send"), Failure(wrong("to"))) == render(wrong("to"))
 
 
 def test_a_conversation_remembers_so_many_tools_and_no_more() -> None:
     """The tool whose failure is the oldest is forgotten first."""
     conversation = Conversation(tools=2)
     for name in ("a", "b", "a", "c"):
-        conversation.tell(Call(name), Failure(wrong("to")))
-    told = {name: conversation.tell(Call(name), Failure(wrong("to"))) for name in ("a", "c")}
+        conversation.render(Call(name), Failure(wrong("to")))
+    told = {name: conversation.render(Call(name), Failure(wrong("to"))) for name in ("a", "c")}
     assert all("same arguments" in text for text in told.values())
-    assert "same arguments" not in conversation.tell(Call("b"), Failure(wrong("to")))
+    assert "same arguments" not in conversation.render(Call("b"), Failure(wrong("to")))
 
 
 def test_a_conversation_knows_the_tools_own_name() -> None:
     """Of a call that was resolved it takes the name of the tool, so that every spelling of it is the same."""
     conversation = Conversation(profile="rfc015")
     tool = a_tool("read")
-    assert conversation.tell(a_call(tool), Failure(Crashed())).startswith("Error executing tool 'read'")
+    assert conversation.render(a_call(tool), Failure(Crashed())).startswith("Error executing tool 'read'")
     resolved = Call("READ").resolved(tool)
-    conversation.tell(resolved, Failure(wrong("to")))
-    assert "same arguments" in conversation.tell(Call("read"), Failure(wrong("to")))
+    conversation.render(resolved, Failure(wrong("to")))
+    assert "same arguments" in conversation.render(Call("read"), Failure(wrong("to")))
 
 
 @pytest.mark.parametrize("name", [None, 5, "", b"x", ["a"]], ids=repr)
 def test_a_name_may_be_anything(name: Any) -> None:
     """As with a call itself."""
     conversation = Conversation()
-    assert conversation.tell(Call(name), Failure(UnknownTool(""))) == say(UnknownTool(""))
-    assert "same name" in conversation.tell(Call(name), Failure(UnknownTool("")))
+    assert conversation.render(Call(name), Failure(UnknownTool(""))) == render(UnknownTool(""))
+    assert "same name" in conversation.render(Call(name), Failure(UnknownTool("")))
 
 
 def test_a_conversation_tells_as_it_was_told_to() -> None:
     """Its profile, its verbosity, its templates, its limit, and what was put right."""
     conversation = Conversation("agentopia", "terse", {"internal": "{tool} broke"}, limit=60)
-    assert conversation.tell(Call("gmail_send"), Failure(wrong("subject"))) == (
+    assert conversation.render(Call("gmail_send"), Failure(wrong("subject"))) == (
         "Question: What should be the subject line of this email?"
     )
-    assert conversation.tell(Call("read"), Failure(Crashed())) == "read broke"
-    assert "left out" in conversation.tell(Call("read"), Success("x" * 99))
+    assert conversation.render(Call("read"), Failure(Crashed())) == "read broke"
+    assert "left out" in conversation.render(Call("read"), Success("x" * 99))
     repairs = (Repair("n", "number_text", "5", 5),)
-    assert conversation.tell(Call("read"), Success("x"), repairs).endswith("Send it as a number.")
+    assert conversation.render(Call("read"), Success("x"), repairs).endswith("Send it as a number.")
 
 
 @pytest.mark.parametrize(

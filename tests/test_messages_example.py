@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from pipeline import InvalidParams, Problem, ToolRegistry
-from pipeline.messages import say
-from pipeline.messages.example import example_of
+from pipeline.messages import render
+from pipeline.parameters.example import example_of
 
 
 def an_object(**properties: Any) -> dict[str, Any]:
@@ -198,4 +198,4 @@ def test_no_schema_is_too_odd(schema: Any) -> None:
     told = example_of(schema)
     if told:
         assert jsonschema_rs.validator_for(schema, offline=True).is_valid(json.loads(told))
-    assert say(InvalidParams((Problem("a", "type", "a string"),), schema=schema), verbosity="full")
+    assert render(InvalidParams((Problem("a", "type", "a string"),), schema=schema), verbosity="full")

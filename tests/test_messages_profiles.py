@@ -13,8 +13,8 @@ from test_messages_cases import PROFILES
 from pipeline import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     MalformedCall,
     NeedsSetup,
@@ -30,8 +30,8 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import Profile, say, tell
-from pipeline.public import Public, approved
+from pipeline.messages import Profile, render
+from pipeline.privacy import Public, approved
 
 NAMES = ("read", "write", "sequential-thinking__sequentialthinking")
 
@@ -373,7 +373,7 @@ ALL = {
 @pytest.mark.parametrize(("text", "profile", "error", "tool"), [pytest.param(*row, id=key) for key, row in ALL.items()])
 def test_the_documents_strings_are_told(text: str, profile: str, error: ToolError, tool: str | None) -> None:
     """Each string of a source document is what its profile tells of the error that it is about."""
-    assert say(error, profile=profile, tool=tool) == text
+    assert render(error, profile=profile, tool=tool) == text
 
 
 def test_a_deviation_says_why() -> None:
@@ -407,7 +407,7 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
     "not found": (
         ResourceNotFound(
             "File not found: nonexistent.txt",
-            Details("path", "Use the ls or tree tool to find available files"),
+            FailureDetails("path", "Use the ls or tree tool to find available files"),
         ),
         {
             "ok": False,
@@ -512,14 +512,14 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
 @pytest.mark.parametrize(("error", "told"), [pytest.param(*row, id=name) for name, row in STRUCTURED.items()])
 def test_the_structured_response(error: ToolError, told: dict[str, Any]) -> None:
     """Document 002's ToolErrorResponse, key by key in its order, without the value that was sent."""
-    assert say(error, profile="structured") == json.dumps(told)
+    assert render(error, profile="structured") == json.dumps(told)
 
 
 def test_structured_says_what_changed_and_shows_an_example() -> None:
     """What other profiles tell in a sentence is a field of the details."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     error = InvalidParams((Problem("a", "required", "an integer"),), sent={}, schema=schema)
-    told = json.loads(say(error, profile="structured", previous=error, verbosity="full"))
+    told = json.loads(render(error, profile="structured", previous=error, verbosity="full"))
     assert told["details"]["changed"] == "These are the same arguments as before."
     assert told["details"]["example"] == {"a": 1}
 
@@ -527,9 +527,9 @@ def test_structured_says_what_changed_and_shows_an_example() -> None:
 def test_structured_drops_problems_before_it_breaks() -> None:
     """However much there is to say, it is one JSON object within the budget."""
     problems = tuple(Problem(f"p{place}", "enum", approved('"' * 2_000), "null") for place in range(30))
-    told = json.loads(say(InvalidParams(problems), profile="structured"))
+    told = json.loads(render(InvalidParams(problems), profile="structured"))
     assert told["error"].endswith(" more of these.")
-    one = json.loads(say(ExecutionFailed(approved("\0" * 9_000)), profile="structured"))
+    one = json.loads(render(ExecutionFailed(approved("\0" * 9_000)), profile="structured"))
     assert one["ok"] is False
     assert one["error"].endswith("…")
 
@@ -554,7 +554,7 @@ EACH_KIND: tuple[ToolError, ...] = (
 
 def test_most_of_agentopias_errors_are_questions() -> None:
     """The document's target: more than 80 % of errors use question format."""
-    questions = [error.kind for error in EACH_KIND if say(error, profile="agentopia").startswith("Question: ")]
+    questions = [error.kind for error in EACH_KIND if render(error, profile="agentopia").startswith("Question: ")]
     assert len({error.kind for error in EACH_KIND}) == 14
     assert len(questions) / len(EACH_KIND) > 0.8
 
@@ -563,7 +563,7 @@ def test_most_of_agentopias_errors_are_questions() -> None:
 def test_set_up_is_asked_for(tool: str | None) -> None:
     """What only an operator can mend is told as set-up guidance, in the profile for that."""
     for service in ("Gmail", "search", "CRM", tool or "x"):
-        text = say(NeedsSetup(approved(service)), profile="agentopia", tool=tool)
+        text = render(NeedsSetup(approved(service)), profile="agentopia", tool=tool)
         assert text.startswith("Question: ")
         assert "Please " in text
 
@@ -574,8 +574,8 @@ UNAFFECTED = [error for error in EACH_KIND if error.kind not in ("unknown_tool",
 @pytest.mark.parametrize("error", UNAFFECTED, ids=lambda error: error.kind)
 def test_what_a_profile_does_not_word_has_the_default_text(error: ToolError) -> None:
     """A profile is a difference to the default texts, and no more."""
-    assert say(error, profile="invalid_tool") == say(error)
-    assert say(error, profile="default", tool="read") == say(error)
+    assert render(error, profile="invalid_tool") == render(error)
+    assert render(error, profile="default", tool="read") == render(error)
 
 
 VALUES = {
@@ -594,12 +594,12 @@ VALUES = {
 @pytest.mark.parametrize(("value", "told"), [pytest.param(*row, id=name) for name, row in VALUES.items()])
 def test_a_structured_success(value: object, told: str) -> None:
     """Document 002's ToolSuccessResponse."""
-    assert tell(Success(value), profile="structured") == told
+    assert render(Success(value), profile="structured") == told
 
 
 def test_a_structured_success_that_is_too_long_is_still_json() -> None:
     """Half of an object would be no JSON: it is cut as text."""
-    told = json.loads(tell(Success({"a": "x" * 1_000}), profile="structured", limit=200))
+    told = json.loads(render(Success({"a": "x" * 1_000}), profile="structured", limit=200))
     assert "characters left out" in told["data"]
     assert len(told["data"]) <= 200
 
@@ -607,15 +607,15 @@ def test_a_structured_success_that_is_too_long_is_still_json() -> None:
 def test_a_profile_of_ones_own() -> None:
     """A profile is data: a name, templates and flags; what it words is told so, all else by default."""
     mine = Profile("mine", {"internal": "Oops."})
-    assert say(Crashed(), profile=mine) == "Oops."
-    assert say(TimedOut(), profile=mine) == say(TimedOut())
-    assert say(Crashed(), profile=attrs.evolve(mine, json=True)) == (
+    assert render(Crashed(), profile=mine) == "Oops."
+    assert render(TimedOut(), profile=mine) == render(TimedOut())
+    assert render(Crashed(), profile=attrs.evolve(mine, json=True)) == (
         '{"ok": false, "error": "Oops.", "errorType": "execution"}'
     )
     assert hash(mine) == hash(Profile("mine"))
     bare = Profile("bare", {"validation": "{parameter}!"}, hints=False)
-    assert say(missing("a"), profile=bare) == "a!"
-    assert say(missing("a"), profile=attrs.evolve(bare, hints=True)) == "a!\nPlease send a: a string."
+    assert render(missing("a"), profile=bare) == "a!"
+    assert render(missing("a"), profile=attrs.evolve(bare, hints=True)) == "a!\nPlease send a: a string."
 
 
 @pytest.mark.parametrize("templates", [{"internal": ""}, {"nonsense": "x"}, {"internal": "{cause}"}, 5])

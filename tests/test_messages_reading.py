@@ -13,8 +13,8 @@ import pytest
 
 from middlewares import standard
 from pipeline import Pipeline, ToolFailed, ToolRegistry
-from pipeline.messages import tell
-from pipeline.public import approved
+from pipeline.messages import render
+from pipeline.privacy import approved
 
 FILES: dict[str, str | Exception] = {
     "a.txt": "hello",
@@ -76,7 +76,7 @@ READS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("arguments", "text"), [pytest.param(*row, id=name) for name, row in READS.items()])
 async def test_a_failed_read_says_what_failed(arguments: Mapping[str, Any] | str | None, text: str) -> None:
     """A missing parameter, a missing file and a refused permission are told apart, and none is "undefined"."""
-    told = tell(await reader().call("read", arguments))
+    told = render(await reader().call("read", arguments))
     assert told == text
     assert "undefined" not in told
     assert "/srv" not in told
@@ -88,7 +88,7 @@ APART: tuple[dict[str, str], ...] = ({}, {"path": "b.txt"}, {"path": "secret.txt
 @pytest.mark.parametrize("profile", ["default", "rfc015", "structured", "agentopia", "invalid_tool", "llmproc"])
 async def test_they_are_told_apart_in_every_profile(profile: str) -> None:
     """Four ways to fail are four texts, and in JSON three types of error besides."""
-    told = [tell(await reader().call("read", arguments), profile=profile, tool="read") for arguments in APART]
+    told = [render(await reader().call("read", arguments), profile=profile, tool="read") for arguments in APART]
     assert len(set(told)) == 4
     if profile == "structured":
         types = [json.loads(text)["errorType"] for text in told]

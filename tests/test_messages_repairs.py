@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from pipeline import Crashed, Repair, UnknownTool
-from pipeline.messages import say, tell
+from pipeline.messages import render
 
 SENTENCES: dict[str, tuple[Repair, str]] = {
     "json_text": (
@@ -94,26 +94,26 @@ SENTENCES: dict[str, tuple[Repair, str]] = {
 @pytest.mark.parametrize(("repair", "sentence"), [pytest.param(*row, id=name) for name, row in SENTENCES.items()])
 def test_each_rule_has_its_sentence(repair: Repair, sentence: str) -> None:
     """The model reads what it did, and what to do next time; of its values a number or a choice at most."""
-    assert tell(Success("done"), repairs=[repair]) == f"done\nNote: {sentence}"
-    assert tell(Failure(Crashed()), repairs=[repair]) == f"{say(Crashed())}\nNote: {sentence}"
+    assert render(Success("done"), repairs=[repair]) == f"done\nNote: {sentence}"
+    assert render(Failure(Crashed()), repairs=[repair]) == f"{render(Crashed())}\nNote: {sentence}"
 
 
 def test_a_providers_name_is_no_mistake() -> None:
     """The model wrote the name that an adapter gave it: there is nothing to learn."""
     repair = Repair("name", "provider_name", "read_file_0a1b2c3d", "read.file")
-    assert tell(Success("done"), repairs=[repair]) == "done"
-    assert tell(Failure(Crashed()), repairs=[repair]) == say(Crashed())
+    assert render(Success("done"), repairs=[repair]) == "done"
+    assert render(Failure(Crashed()), repairs=[repair]) == render(Crashed())
 
 
 def test_nothing_is_told_unasked() -> None:
     """Repairs that an error holds are told where they are handed in, and nowhere else."""
-    assert "Note" not in tell(Failure(UnknownTool("a")))
+    assert "Note" not in render(Failure(UnknownTool("a")))
 
 
 def test_several_repairs_are_one_line() -> None:
     """The first five, each once, and how many more there were."""
     repairs = [Repair(f"p{place}", "number_text", "1", 1) for place in range(8)] * 2
-    note = tell(Success("done"), repairs=repairs).removeprefix("done\n")
+    note = render(Success("done"), repairs=repairs).removeprefix("done\n")
     assert "\n" not in note
     assert note.count("Send it as a number.") == 5
     assert note.endswith("And 3 more.")
@@ -123,13 +123,13 @@ def test_a_note_in_json() -> None:
     """In the structured profile the note is a field of its own."""
     repairs = [Repair("count", "number_text", "5", 5)]
     note = "Note: count was sent as text and taken as the number 5. Send it as a number."
-    assert json.loads(tell(Success([1]), profile="structured", repairs=repairs)) == {
+    assert json.loads(render(Success([1]), profile="structured", repairs=repairs)) == {
         "ok": True,
         "data": [1],
         "note": note,
     }
-    told = json.loads(tell(Failure(Crashed()), profile="structured", repairs=repairs))
-    assert told == {**json.loads(say(Crashed(), profile="structured")), "note": note}
+    told = json.loads(render(Failure(Crashed()), profile="structured", repairs=repairs))
+    assert told == {**json.loads(render(Crashed(), profile="structured")), "note": note}
 
 
 ODD: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.builds(object) | st.lists(st.text())
@@ -138,7 +138,7 @@ ODD: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text() |
 @given(st.lists(st.builds(Repair, st.text(), st.sampled_from([r.rule for r, _ in SENTENCES.values()]), ODD, ODD)))
 def test_a_note_is_one_bounded_line(repairs: list[Repair]) -> None:
     """Whatever was put right, and whatever it holds."""
-    told = tell(Success("done"), repairs=repairs)
+    told = render(Success("done"), repairs=repairs)
     assert len(told.splitlines()) <= 2
     assert len(told) < 2_000
     assert told.encode().decode() == told
@@ -147,7 +147,7 @@ def test_a_note_is_one_bounded_line(repairs: list[Repair]) -> None:
 def test_a_huge_value_is_cut_in_its_middle() -> None:
     """Head and tail are told, and how many characters are missing; never more than the limit."""
     text = "".join(map(str, range(50_000)))
-    told = tell(Success(text))
+    told = render(Success(text))
     assert len(told) == 100_000
     head, missing, tail = told.partition(" characters left out) …\n")
     assert text.endswith(tail)
@@ -160,14 +160,14 @@ def test_a_huge_value_is_cut_in_its_middle() -> None:
 def test_without_a_limit_all_is_told() -> None:
     """As the caller says."""
     text = "x" * 200_000
-    assert tell(Success(text), limit=None) == text
-    assert tell(Success("x" * 100_000)) == "x" * 100_000
+    assert render(Success(text), limit=None) == text
+    assert render(Success("x" * 100_000)) == "x" * 100_000
 
 
 @given(st.text(max_size=300) | st.lists(st.integers()), st.integers(-5, 400))
 def test_a_limit_is_kept(value: Any, limit: int) -> None:
     """As far as there is room for saying that something is missing; what is told is never empty."""
-    whole, told = tell(Success(value), limit=None), tell(Success(value), limit=limit)
+    whole, told = render(Success(value), limit=None), render(Success(value), limit=limit)
     assert told
     if len(whole) <= limit:
         assert told == whole
@@ -177,6 +177,6 @@ def test_a_limit_is_kept(value: Any, limit: int) -> None:
 
 def test_the_note_stands_below_a_cut() -> None:
     """The limit is for the value alone."""
-    told = tell(Success("x" * 500), limit=100, repairs=[Repair("count", "number_text", "5", 5)])
+    told = render(Success("x" * 500), limit=100, repairs=[Repair("count", "number_text", "5", 5)])
     assert told.splitlines()[-1].startswith("Note: count")
     assert "left out" in told

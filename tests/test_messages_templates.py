@@ -27,8 +27,8 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import say
-from pipeline.public import approved
+from pipeline.messages import render
+from pipeline.privacy import approved
 
 MISSING = InvalidParams((Problem("to", "required", "a string"),))
 NESTED = InvalidParams((Problem("to[1].name", "type", "a string", "null"),))
@@ -67,7 +67,7 @@ def test_the_most_specific_template_wins(keys: tuple[str, ...], error: ToolError
     """Tool, then service, then family, then parameter, then rule; in whatever order they are given."""
     for number in range(1, len(keys) + 1):
         given_ = {key: f"by {key}" for key in reversed(keys[:number])}
-        assert say(error, templates=given_, tool="gmail_send").splitlines()[0] == f"by {keys[number - 1]}"
+        assert render(error, templates=given_, tool="gmail_send").splitlines()[0] == f"by {keys[number - 1]}"
 
 
 NOT_ABOUT_IT = (
@@ -84,19 +84,19 @@ NOT_ABOUT_IT = (
 @pytest.mark.parametrize("key", NOT_ABOUT_IT)
 def test_a_template_for_something_else_is_not_told(key: str) -> None:
     """Another rule, parameter, tool, family, service or kind."""
-    assert say(MISSING, templates={key: "no"}, tool="gmail_send") == say(MISSING)
+    assert render(MISSING, templates={key: "no"}, tool="gmail_send") == render(MISSING)
 
 
 def test_a_parameter_is_meant_with_all_that_is_in_it() -> None:
     """``to`` is also what an item of it is about."""
-    assert say(NESTED, templates={"validation:to": "{parameter}!"}) == "to[1].name!"
+    assert render(NESTED, templates={"validation:to": "{parameter}!"}) == "to[1].name!"
 
 
 def test_a_callers_templates_go_before_the_profiles() -> None:
     """Even a general one before the profile's most specific one; what it has none for is the profile's."""
     templates = {"validation": "Send {parameter}."}
-    assert say(MISSING, profile="agentopia", tool="gmail_send", templates=templates) == "Send to."
-    assert say(Crashed(), profile="rfc015", tool="a", templates=templates).startswith("Error executing tool 'a'")
+    assert render(MISSING, profile="agentopia", tool="gmail_send", templates=templates) == "Send to."
+    assert render(Crashed(), profile="rfc015", tool="a", templates=templates).startswith("Error executing tool 'a'")
 
 
 FILLED: dict[str, tuple[ToolError, str, str]] = {
@@ -122,14 +122,14 @@ FILLED: dict[str, tuple[ToolError, str, str]] = {
 @pytest.mark.parametrize(("error", "template", "text"), [pytest.param(*row, id=name) for name, row in FILLED.items()])
 def test_places_are_filled(error: ToolError, template: str, text: str) -> None:
     """Each kind fills the places that it knows something for."""
-    assert say(error, templates={error.kind: template}, tool="calc") == text
+    assert render(error, templates={error.kind: template}, tool="calc") == text
 
 
 def test_the_places_of_a_problem() -> None:
     """Each problem is a line of its own, filled with what is known of it; the line that helps follows."""
     error = InvalidParams((Problem("a", "type", "an integer", "null"), Problem("b", "enum", "'x'", "a string", "x")))
     template = {"validation": "{tool}/{parameter}: {expected}, {got}, {suggestions}, {text}, {hint}"}
-    assert say(error, templates=template, tool="calc") == (
+    assert render(error, templates=template, tool="calc") == (
         "calc/a: an integer, null, none, Invalid parameter value for a: must be an integer, not null, \n"
         "calc/b: 'x', a string, x, Invalid parameter value for b: must be 'x', Did you mean: x?\n"
         "Did you mean: x?"
@@ -151,13 +151,13 @@ ALTERNATIVES = ("{service} for {tool}", "{service}", "set up")
 )
 def test_of_several_texts_the_first_of_which_all_is_known(error: ToolError, tool: str | None, text: str) -> None:
     """So that a text reads well without a name, too."""
-    assert say(error, templates={"configuration": ALTERNATIVES}, tool=tool) == text
-    assert say(error, templates={"configuration": list(ALTERNATIVES)}, tool=tool) == text
+    assert render(error, templates={"configuration": ALTERNATIVES}, tool=tool) == text
+    assert render(error, templates={"configuration": list(ALTERNATIVES)}, tool=tool) == text
 
 
 def test_what_is_not_known_has_a_word() -> None:
     """The only text there is is told, with a word in place of what is missing."""
-    assert say(Crashed(), templates={"internal": "{tool} failed: {message}"}) == (
+    assert render(Crashed(), templates={"internal": "{tool} failed: {message}"}) == (
         "this tool failed: An unexpected error occurred while executing this tool"
     )
 
@@ -165,7 +165,7 @@ def test_what_is_not_known_has_a_word() -> None:
 def test_the_same_text_of_several_problems_is_told_once() -> None:
     """A template that names nothing is as good for all of them."""
     error = InvalidParams((Problem("a", "required", "x"), Problem("b", "required", "x")))
-    assert say(error, profile="agentopia", tool="gmail_send").count("What email details are missing?") == 1
+    assert render(error, profile="agentopia", tool="gmail_send").count("What email details are missing?") == 1
 
 
 HOSTILE = ("{text}", "{tool.__class__}", "{0}", "{", "%s", "\\1", "{{tool}}")
@@ -174,8 +174,8 @@ HOSTILE = ("{text}", "{tool.__class__}", "{0}", "{", "%s", "\\1", "{{tool}}")
 @pytest.mark.parametrize("value", HOSTILE)
 def test_what_fills_a_place_is_no_template(value: str) -> None:
     """Neither the name that a model wrote nor an author's message is read again."""
-    assert say(UnknownTool(value), templates={"unknown_tool": "<{tool}>"}) == f"<{value}>"
-    assert say(ExecutionFailed(approved(value)), templates={"execution": "<{message}>"}) == f"<{value}>"
+    assert render(UnknownTool(value), templates={"unknown_tool": "<{tool}>"}) == f"<{value}>"
+    assert render(ExecutionFailed(approved(value)), templates={"execution": "<{message}>"}) == f"<{value}>"
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
@@ -209,12 +209,12 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_a_template_that_makes_no_sense_is_refused_at_once(templates: Any, text: str) -> None:
     """Also where this error would not be told by it."""
     with pytest.raises(SetupError, match=text.replace("{", r"\{")):
-        say(TimedOut(), templates=templates)
+        render(TimedOut(), templates=templates)
 
 
 def test_a_tools_name_may_hold_colons() -> None:
     """All before the kind is the tool's name."""
-    assert say(Crashed(), templates={"server:tool:internal": "x"}, tool="server:tool") == "x"
+    assert render(Crashed(), templates={"server:tool:internal": "x"}, tool="server:tool") == "x"
 
 
 @given(
@@ -224,7 +224,7 @@ def test_a_tools_name_may_hold_colons() -> None:
 )
 def test_a_template_makes_no_text_empty(error: ToolError, template: str, tool: str | None) -> None:
     """Whatever fills it: there is a text, and it can be sent."""
-    text = say(error, templates={error.kind: template}, tool=tool)
+    text = render(error, templates={error.kind: template}, tool=tool)
     assert text.strip()
     assert len(text) <= 8_000
     assert text.encode().decode() == text

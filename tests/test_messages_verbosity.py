@@ -13,8 +13,8 @@ from test_messages_cases import ERRORS, PROFILES, VERBOSITIES
 
 from pipeline import (
     Crashed,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     NeedsUserInput,
     Problem,
@@ -27,8 +27,8 @@ from pipeline import (
     UnknownTool,
 )
 from pipeline.messages import PROFILES as KNOWN
-from pipeline.messages import Profile, say, tell
-from pipeline.public import approved
+from pipeline.messages import Profile, render
+from pipeline.privacy import approved
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -94,7 +94,7 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
         "Error: The service is temporarily unavailable. Try again in 5 seconds. It had no effect.",
     ),
     "execution": (
-        ExecutionFailed("Branch exists\n  on origin", Details("name", "Choose another name.")),
+        ExecutionFailed("Branch exists\n  on origin", FailureDetails("name", "Choose another name.")),
         "Error: Branch exists on origin. Choose another name.",
         "Error: Branch exists\n  on origin. Choose another name.\nThe parameter is name.",
     ),
@@ -115,19 +115,19 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
 @pytest.mark.parametrize(("error", "terse", "full"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
 def test_each_verbosity_has_its_text(error: ToolError, terse: str, full: str) -> None:
     """Terse has no lines that help, full has all that is known and a valid example; normal stands between."""
-    assert say(error, verbosity="terse") == terse
-    assert say(error, verbosity="full") == full
-    assert len(terse) <= len(say(error)) <= len(full)
+    assert render(error, verbosity="terse") == terse
+    assert render(error, verbosity="full") == full
+    assert len(terse) <= len(render(error)) <= len(full)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_problem_is_a_line(profile: str) -> None:
     """Terse, each problem is one line in every profile, and so is any other error."""
     wanted = 1 if profile == "structured" else len(WRONG.problems)
-    assert len(say(WRONG, profile=profile, verbosity="terse").splitlines()) == wanted
+    assert len(render(WRONG, profile=profile, verbosity="terse").splitlines()) == wanted
     for error, _, _ in TEXTS.values():
         if error is not WRONG:
-            assert len(say(error, profile=profile, verbosity="terse").splitlines()) == 1
+            assert len(render(error, profile=profile, verbosity="terse").splitlines()) == 1
 
 
 @given(
@@ -141,7 +141,7 @@ def test_every_text_is_bounded(
     error: ToolError, previous: ToolError | None, profile: str, verbosity: str, tool: str | None
 ) -> None:
     """Whatever the error holds: there is a text, within the budget, that can be sent, and without anything private."""
-    text = say(error, profile=profile, previous=previous, verbosity=verbosity, tool=tool)
+    text = render(error, profile=profile, previous=previous, verbosity=verbosity, tool=tool)
     assert text.strip()
     assert len(text) <= VERBOSITIES[verbosity]
     assert text.encode().decode() == text
@@ -156,8 +156,8 @@ def test_every_text_is_bounded(
 @given(ERRORS)
 def test_there_is_one_way_to_the_default_text(error: ToolError) -> None:
     """The short cut of the commonest case says what the long way says."""
-    assert say(error, templates={}) == say(error, profile=KNOWN["default"]) == say(error)
-    assert say(error, previous=Crashed()) == say(error)
+    assert render(error, templates={}) == render(error, profile=KNOWN["default"]) == render(error)
+    assert render(error, previous=Crashed()) == render(error)
 
 
 REPAIRS: Any = st.lists(
@@ -175,9 +175,9 @@ REPAIRS: Any = st.lists(
 @given(ERRORS, REPAIRS, st.sampled_from(PROFILES), st.sampled_from(sorted(VERBOSITIES)))
 def test_tell_says_what_say_says(error: ToolError, repairs: list[Repair], profile: str, verbosity: str) -> None:
     """Of a failure `tell` has the text of `say`, and perhaps one line on what was put right."""
-    said = say(error, profile=profile, verbosity=verbosity)
-    assert tell(Failure(error), profile=profile, verbosity=verbosity) == said
-    told = tell(Failure(error), profile=profile, verbosity=verbosity, repairs=repairs)
+    said = render(error, profile=profile, verbosity=verbosity)
+    assert render(Failure(error), profile=profile, verbosity=verbosity) == said
+    told = render(Failure(error), profile=profile, verbosity=verbosity, repairs=repairs)
     assert len(told) <= len(said) + 2_000
     if profile == "structured":
         assert {**json.loads(told), "note": ""} == {**json.loads(said), "note": ""}
@@ -192,7 +192,7 @@ def many(number: int, rule: str = "type") -> InvalidParams:
 @pytest.mark.parametrize(("verbosity", "told"), [("terse", 13), ("normal", 20), ("full", 50)])
 def test_what_does_not_fit_is_counted(verbosity: str, told: int) -> None:
     """Of many problems as many as fit are told, to the end of a line, and the last line counts the others."""
-    lines = say(many(300), verbosity=verbosity).splitlines()
+    lines = render(many(300), verbosity=verbosity).splitlines()
     assert lines[-1] == f"Error: And {300 - told} more of these."
     assert lines[:-1] == [
         f"Error: Invalid parameter value for a[{place}]: must be a number, not null" for place in range(told)
@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_counted(verbosity: str, told: int) -> None:
 def test_the_budget_counts_and_not_only_the_number() -> None:
     """Few problems of many words are cut at a line's end, too."""
     problems = tuple(Problem(f"p{place}", "required", approved("word " * 150)) for place in range(20))
-    lines = say(InvalidParams(problems)).splitlines()
+    lines = render(InvalidParams(problems)).splitlines()
     assert lines[-1] == "Error: And 11 more of these."
     assert all(line.startswith(("Error: Missing required", "Please send")) for line in lines[:-1])
     assert lines[-2].endswith(" word.")
@@ -211,7 +211,7 @@ def test_the_budget_counts_and_not_only_the_number() -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_profile_counts_what_it_leaves_out(profile: str) -> None:
     """No profile tells of many problems as if they were few."""
-    text = say(many(300, "pattern"), profile=profile, verbosity="terse")
+    text = render(many(300, "pattern"), profile=profile, verbosity="terse")
     assert "more of these." in text
     told = text.count("a[") // (2 if profile == "structured" else 1)
     assert f"nd {300 - told} more" in text or profile == "structured"
@@ -219,9 +219,9 @@ def test_every_profile_counts_what_it_leaves_out(profile: str) -> None:
 
 def test_no_example_where_none_fits() -> None:
     """An example that is too long, or for arguments whose schema is not known, is left out."""
-    assert "example" not in say(InvalidParams(WRONG.problems), verbosity="full")
+    assert "example" not in render(InvalidParams(WRONG.problems), verbosity="full")
     long = InvalidParams(WRONG.problems, schema={**SCHEMA, "properties": {"path": {"const": "x" * 9_000}}})
-    assert "example" not in say(long, verbosity="full")
+    assert "example" not in render(long, verbosity="full")
 
 
 UNKNOWN = [
@@ -237,9 +237,9 @@ UNKNOWN = [
 def test_an_unknown_name_is_refused(options: Any, text: str) -> None:
     """A profile, a verbosity or a template that does not exist is a mistake of the programmer, also with a success."""
     with pytest.raises(SetupError, match=text):
-        say(Crashed(), **options)
+        render(Crashed(), **options)
     with pytest.raises(SetupError, match=text):
-        tell(Success(1), **options)
+        render(Success(1), **options)
 
 
 def test_the_six_are_known_by_name() -> None:

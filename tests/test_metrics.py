@@ -17,8 +17,8 @@ from returns.result import Failure
 
 from middlewares import Retry, Trace, standard
 from pipeline import Pipeline, Tool, ToolRegistry, Transient
-from pipeline.metrics import instruments
 from pipeline.semconv import ACTIVE_METRIC, BUCKETS, DURATION_METRIC, REPAIRS_METRIC, RETRIES_METRIC, STAGE_METRIC
+from pipeline.telemetry.metrics import instruments
 from support import Exported, a_tool
 
 

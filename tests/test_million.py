@@ -15,8 +15,8 @@ import pytest
 from benchmarks import million
 from benchmarks.million import CASES, Run, judged, line_of, main, memory, run, tear, tools
 from middlewares import standard
-from pipeline import is_failure, tell
-from pipeline.cli.lines import parsed
+from pipeline import is_failure, render
+from pipeline.cli.run.calls_file import parsed
 
 CALLS = 40
 FIRST = {name: next(n for n in count(1) if line_of(n)[0] == name) for name in CASES}  # the first line of each case
@@ -34,7 +34,7 @@ async def test_each_mistake_leads_to_the_kind_that_it_says(case: str) -> None:
         assert row == {"line": number, "id": line.id, "name": line.name, "ok": False, "kind": "malformed_line"}
         return
     outcome = await PIPELINE(line.call)
-    told = {"told": tell(outcome)} if "told" in row else {}
+    told = {"told": render(outcome)} if "told" in row else {}
     kind = outcome.failure().kind if is_failure(outcome) else None
     assert row == {"line": number, "id": line.id, "name": line.name, "ok": kind is None, "kind": kind, **told}
 

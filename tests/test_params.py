@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from pipeline import InvalidParams, MalformedCall, Problem, SetupError, Tool, say, tool
+from pipeline import InvalidParams, MalformedCall, Problem, SetupError, Tool, render, tool
 from shapes import TYPES, Span, both, raw, taking
 from support import nothing
 
@@ -258,7 +258,7 @@ def test_a_mapping_that_is_no_json_never_raises(made: Tool[..., Any], sent: Any)
     """What JSON cannot hold is refused, unless the tool asked for anything at all; a bad key always is."""
     parsed: Any = made.parse(sent)
     if isinstance(parsed, InvalidParams):
-        assert say(parsed).startswith("Error: ")
+        assert render(parsed).startswith("Error: ")
         assert {each.path for each in parsed.problems} <= {"", "x", "\ud800"}
     else:
         assert [type(key) for key in parsed] == [str]
@@ -319,7 +319,7 @@ def test_parsing_never_raises(name: str, arguments: Any) -> None:
             assert {type(key) for key in cast("dict[object, object]", parsed)} <= {str}
         else:
             assert isinstance(parsed, (InvalidParams, MalformedCall))
-            assert say(parsed).startswith("Error: ")
+            assert render(parsed).startswith("Error: ")
 
 
 def test_undeclared_arguments_are_the_schemas_business() -> None:

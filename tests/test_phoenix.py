@@ -20,8 +20,8 @@ import pytest
 from benchmarks import phoenix
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
-from pipeline.cli import conversation
-from pipeline.cli.conversation import Turn
+from pipeline.cli.demo import script
+from pipeline.cli.demo.script import Turn
 from pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 from support import a_tool
 
@@ -81,7 +81,7 @@ def stand_in() -> Iterator[StandIn]:
 @pytest.fixture
 def recorded(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedSpans]:
     """Two calls, one of them with a wrong name, as the conversation has it and Phoenix tells it."""
-    monkeypatch.setattr(conversation, "TURNS", (Turn("probe", {}), Turn("prob", {}, "a typo", "unknown_tool", 0)))
+    monkeypatch.setattr(script, "TURNS", (Turn("probe", {}), Turn("prob", {}, "a typo", "unknown_tool", 0)))
     tools = ToolRegistry()
     tools.register(a_tool())
     with recorded_spans() as recorded:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline import Effect, SetupError, TimedOut, Transient
 from pipeline.errors import Landed
-from pipeline.planner import KINDS, Kind, Plan, Policy, Rules, plan
+from pipeline.retries import KINDS, Kind, Plan, RetryPolicy, Rules, plan
 
 EFFECTS: tuple[Effect, ...] = ("read", "idempotent", "keyed", "mutating")
 LANDED: tuple[Landed, ...] = ("no", "maybe", "yes")
@@ -196,7 +196,7 @@ def test_a_policy_changes_what_it_names() -> None:
     kinds: list[Kind] = ["transient"]
     rules = Rules(4, 0.5, 8.0)
     assert rules.but("probe", {}) == rules
-    assert rules.but("probe", Policy(attempts=9)) == Rules(9, 0.5, 8.0)
+    assert rules.but("probe", RetryPolicy(attempts=9)) == Rules(9, 0.5, 8.0)
     assert rules.but("probe", {"first_delay": 0.0, "max_delay": 1.0, "kinds": kinds}) == Rules(4, 0.0, 1.0, kinds)
 
 

@@ -13,7 +13,7 @@ from pydantic import UUID4, AfterValidator, Field, HttpUrl, PastDate
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
-from pipeline import InvalidParams, Problem, Tool, say, tool
+from pipeline import InvalidParams, Problem, Tool, render, tool
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
 
@@ -393,7 +393,7 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
 
     found = taking(Annotated[Any, AfterValidator(fail)]).parse({"x": value})
     assert isinstance(found, InvalidParams)
-    text = say(found)
+    text = render(found)
     assert text.startswith("Error: ")
     assert not [phrase for phrase in ("Input", "://", "pydantic", "Secret", "python") if phrase in text]
 
@@ -401,7 +401,7 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
 @pytest.mark.parametrize(("hint", "sent"), [pytest.param(*row[:2], id=name) for name, row in WRONG.items()])
 def test_no_text_holds_what_is_inside(hint: Any, sent: Any) -> None:
     """No class name, no phrase of a validator and no link reaches a model."""
-    text = say(both(taking(hint), {"x": sent}))
+    text = render(both(taking(hint), {"x": sent}))
     assert text.startswith("Error: ")
     inside = ("Input should", "https://", "pydantic", "Attribute(", "secret", *(cls.__name__ for cls in CLASSES))
     assert not [phrase for phrase in inside if phrase in text]

@@ -30,8 +30,8 @@ from pipeline import (
     is_failure,
 )
 from pipeline.executors import Process
-from pipeline.executors.shipping import RemoteError, RemoteTraceback
-from pipeline.marker import Marker
+from pipeline.executors.remote_call import RemoteError, RemoteTraceback
+from pipeline.time_limit import Marker
 from remote_tools import WHO, Began, OddError
 from support import Exported, a_call, a_tool
 

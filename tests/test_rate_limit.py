@@ -18,7 +18,7 @@ from returns.result import Failure, Success
 
 from middlewares import standard
 from middlewares.rate_limit import RateLimit
-from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, say
+from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, render
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -244,7 +244,7 @@ async def test_in_a_pipeline() -> None:
     assert second.outcome == Failure(Unavailable("probe", "rate_limited", 60.0))
     assert [stage.verdict for stage in second.stages] == [None, None, None, "unavailable"]
     assert second.attempts == ()
-    assert say(Unavailable("probe", "rate_limited", 60.0)) == "This tool is not available"
+    assert render(Unavailable("probe", "rate_limited", 60.0)) == "This tool is not available"
 
 
 # --- holding calls back -----------------------------------------------------------------------------------------------
@@ -362,7 +362,7 @@ async def test_a_wait_is_in_the_report() -> None:
     tools.register(a_tool())
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
     pipeline = standard(tools).after("validate", limit.waiting(1))
-    assert RateLimit.why in pipeline.explain()
+    assert RateLimit.why in pipeline.describe()
     reports = [await pipeline.report(Call("probe")) for _ in range(2)]
     assert [report.outcome for report in reports] == [Success("done")] * 2
     assert [stage.verdict for stage in reports[1].stages if stage.name == "rate_limit"] == [None]

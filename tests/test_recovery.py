@@ -11,8 +11,8 @@ from benchmarks import recovery
 from benchmarks.literal_model import LiteralModel, known_of, value_of
 from benchmarks.recorded import Offered, Recorded, pipeline_of
 from benchmarks.recovery import Tried, ask_again, fallen, lines, main, shares
-from pipeline import Call, is_failure, say
-from pipeline.turns import Record, Turn
+from pipeline import Call, is_failure, render
+from pipeline.dialogue.records import Record, Turn
 
 SCHEMA = {
     "type": "object",
@@ -35,7 +35,7 @@ PIPELINE = pipeline_of(OFFER)
 async def mended(call: Call) -> Call | str:
     outcome = await PIPELINE(call)
     assert is_failure(outcome)
-    return LiteralModel().mended(call, say(outcome.failure()))
+    return LiteralModel().mended(call, render(outcome.failure()))
 
 
 @pytest.mark.parametrize(

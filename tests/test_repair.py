@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middlewares import Validate, standard
-from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, say, tool
-from pipeline.repair import RULES
+from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, render, tool
+from pipeline.parameters.repair import RULES
 from support import a_tool
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_made_up(made: Tool[..., Any], sent: dict[str, Any]) -> None:
     rest = {} if "item_name" in str(sent).lower() or "itemname" in str(sent).lower() else {"item_name": "x"}
     error = checked(made, {**rest, **sent}).failure()
     assert isinstance(error, InvalidParams)
-    assert any(name.lower() in say(error).lower() for name in sent)
+    assert any(name.lower() in render(error).lower() for name in sent)
 
 
 @BOTH
@@ -242,8 +242,8 @@ def test_references_and_nested_objects_are_followed() -> None:
     [
         (None, False, {"x": 1, "y": 2}, []),
         ("pass", True, {"x": 1, "y": 2}, []),
-        ("drop_and_tell", True, {"x": 1}, ["undeclared_dropped"]),
-        ("drop_and_tell", False, {"x": 1}, ["undeclared_dropped"]),
+        ("drop", True, {"x": 1}, ["undeclared_dropped"]),
+        ("drop", False, {"x": 1}, ["undeclared_dropped"]),
         (None, True, None, []),
         ("reject", False, None, []),
     ],
@@ -259,16 +259,16 @@ def test_undeclared_arguments_are_the_tools_affair(undeclared: Any, closed: Any,
     made = Tool.from_schema(name="probe", parameters=schema, handler=taken, undeclared=undeclared)
     verdict = checked(made, {"x": 1, "y": 2})
     if sent_on is None:
-        assert "Unknown parameter: y" in say(verdict.failure())
+        assert "Unknown parameter: y" in render(verdict.failure())
     else:
         assert verdict.params == sent_on
         assert [each.rule for each in verdict.repairs] == rules
 
 
 def test_functions_drop_what_they_do_not_take() -> None:
-    """With drop_and_tell a function tool is called without the rest."""
+    """With drop a function tool is called without the rest."""
 
-    @tool(undeclared="drop_and_tell")
+    @tool(undeclared="drop")
     async def search(query: str) -> str:
         return query
 
@@ -286,7 +286,7 @@ def test_a_policy_that_contradicts_the_function_is_refused() -> None:
     async def every(**query: str) -> str:
         return str(query)
 
-    for function, policy in ((some, "pass"), (every, "reject"), (every, "drop_and_tell")):
+    for function, policy in ((some, "pass"), (every, "reject"), (every, "drop")):
         with pytest.raises(SetupError, match="contradicts"):
             tool(undeclared=policy)(function)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
@@ -368,7 +368,7 @@ def test_a_value_without_a_name_is_the_only_parameters() -> None:
 def test_names_that_nobody_asked_for_are_told() -> None:
     """Where something is missing the text says which names were no parameters, though the schema lets them pass."""
     made = of({"path": {"type": "string"}, "limit": {"type": "integer"}}, "path")
-    told = say(checked(made, {"file": "a", "limits": 5}).failure())
+    told = render(checked(made, {"file": "a", "limits": 5}).failure())
     assert "Missing required parameter: path" in told
     assert "file" in told
     assert "limits" in told

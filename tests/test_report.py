@@ -13,17 +13,7 @@ import pytest
 from returns.result import Failure, Success
 
 from middlewares import Retry, Trace, standard
-from pipeline import (
-    Call,
-    Crashed,
-    RemoteCause,
-    Repair,
-    ResolvedCall,
-    ToolContext,
-    ToolRegistry,
-    ValidCall,
-    is_failure,
-)
+from pipeline import Call, Crashed, RemoteCause, Repair, ResolvedCall, ToolContext, ToolRegistry, ValidCall, is_failure
 from support import Exported, a_tool
 
 

@@ -12,7 +12,7 @@ from returns.result import Failure
 from middlewares import Resolve
 from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
 from pipeline.adapters import openai
-from pipeline.names import Index, Spelling, canonical, closest, without_noise
+from pipeline.tools.matching import Index, Spelling, canonical, closest, without_noise
 from support import a_tool
 
 

@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 from middlewares import Resolve, Trace, standard
 from pipeline import Call, Handler, Outcome, Pipeline, ResolvedCall, ToolRegistry, UnknownTool
 from pipeline.builtin import Invalid
-from pipeline.names import Index, Spelling, closest
+from pipeline.tools.matching import Index, Spelling, closest
 from support import Exported, a_tool
 
 LIMIT = 10_000

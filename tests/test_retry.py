@@ -30,9 +30,8 @@ from pipeline import (
     Transient,
     Unavailable,
 )
-from pipeline.budget import Budget
 from pipeline.errors import Landed
-from pipeline.planner import Policy
+from pipeline.retries import RetryBudget, RetryPolicy
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -187,8 +186,8 @@ POLICIES: list[tuple[str, TimedOut | Transient, int]] = [
 async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient, attempts: int) -> None:
     """A tool may have a policy of its own, by its name: attempts, delays, and the kinds that are repeated."""
     slept, inside = Waits(), script(*[Failure(error)] * attempts)
-    policies: dict[str, Policy] = {
-        "search": Policy(attempts=5, first_delay=1.0, kinds={"transient"}),
+    policies: dict[str, RetryPolicy] = {
+        "search": RetryPolicy(attempts=5, first_delay=1.0, kinds={"transient"}),
         "pay": {"attempts": 1},
     }
     await Retry(3, tools=policies, dice=lambda: 0.5, sleep=slept)(a_call(a_tool(name)), inside)
@@ -211,7 +210,7 @@ async def always_failing(_call: Any) -> Outcome:
 async def test_the_budget_is_of_all_calls_together() -> None:
     """With the budget spent a failure is given back at once, and once time has passed there are retries again."""
     now, slept = [0.0], Waits()
-    retry = Retry(budget=Budget(5, 1, clock=lambda: now[0]), sleep=slept)
+    retry = Retry(budget=RetryBudget(5, 1, clock=lambda: now[0]), sleep=slept)
     for _ in range(10):
         assert await retry(a_call(), always_failing) == Failure(Transient())
     assert len(slept.seconds) == 5
@@ -223,7 +222,7 @@ async def test_the_budget_is_of_all_calls_together() -> None:
 @pytest.mark.parametrize("answer", [Success("done"), Failure(ExecutionFailed("no"))], ids=str)
 async def test_a_retry_that_is_answered_costs_nothing(answer: Outcome) -> None:
     """However many calls succeed the second time, the budget lasts: it is there for a backend that is down."""
-    retry = Retry(budget=Budget(1, 0), sleep=Waits())
+    retry = Retry(budget=RetryBudget(1, 0), sleep=Waits())
     for _ in range(5):
         assert await retry(a_call(), script(Failure(Transient()), answer)) == answer
 

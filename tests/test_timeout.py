@@ -26,8 +26,8 @@ from pipeline import (
     Transient,
     is_failure,
 )
-from pipeline.marker import Marker, TooLateError
 from pipeline.testing import script
+from pipeline.time_limit import Marker, TooLateError
 from support import a_call, a_tool
 
 SOON = 0.1  # seconds; long enough for a body to begin on a busy machine

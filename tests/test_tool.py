@@ -13,18 +13,7 @@ import pytest
 from returns.result import Success
 
 from middlewares import Available, Classify, Execute, Resolve, Validate
-from pipeline import (
-    Call,
-    InvalidParams,
-    Pipeline,
-    SetupError,
-    Tool,
-    ToolContext,
-    ToolFailed,
-    ToolRegistry,
-    start,
-    tool,
-)
+from pipeline import Call, InvalidParams, Pipeline, SetupError, Stack, Tool, ToolContext, ToolFailed, ToolRegistry, tool
 from support import a_tool, nothing
 
 
@@ -158,7 +147,7 @@ async def answered(made: Tool[..., Any], **arguments: Any) -> Any:
 
 
 def bare(tools: ToolRegistry) -> Pipeline:
-    return start().check(Resolve(tools)).check(Available(tools)).check(Validate()).wrap(Classify()).end(Execute())
+    return Stack().check(Resolve(tools)).check(Available(tools)).check(Validate()).wrap(Classify()).end(Execute())
 
 
 @pytest.mark.parametrize(
@@ -282,8 +271,8 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("name that is no text", lambda: unchecked(name=3)(read), "not 3"),
     ("aliases that are one text", lambda: unchecked(aliases="rd")(read), "read: aliases is a tuple .* not 'rd'"),
     ("an empty alias", lambda: unchecked(aliases=("",))(read), "read: aliases"),
-    ("expecting no exception", lambda: unchecked(expect=3)(read), "expect= takes exception types, not 3"),
-    ("expecting interrupts", lambda: unchecked(expect=KeyboardInterrupt)(read), "KeyboardInterrupt"),
+    ("expecting no exception", lambda: unchecked(reveal=3)(read), "reveal= takes exception types, not 3"),
+    ("expecting interrupts", lambda: unchecked(reveal=KeyboardInterrupt)(read), "KeyboardInterrupt"),
     ("no function", lambda: unchecked(3), "not from 3"),
     ("a tool of a tool", lambda: unchecked(a_tool()), "not from Tool"),
     ("no signature", lambda: unchecked(min), "min.* has no signature"),
@@ -304,16 +293,16 @@ def test_a_contradiction_is_refused_when_the_tool_is_made(make: Callable[[], obj
 
 
 @pytest.mark.parametrize(
-    ("expect", "types"),
+    ("reveal", "types"),
     [
         (LookupError, (LookupError,)),
         ((LookupError, OSError), (LookupError, OSError)),
         ((), ()),
     ],
 )
-def test_expected_exceptions_are_one_or_several(expect: Any, types: tuple[type[Exception], ...]) -> None:
-    """`expect=` takes a type or a tuple of them."""
-    assert tool(expect=expect)(read).expect == a_tool(expect=expect).expect == types
+def test_expected_exceptions_are_one_or_several(reveal: Any, types: tuple[type[Exception], ...]) -> None:
+    """`reveal=` takes a type or a tuple of them."""
+    assert tool(reveal=reveal)(read).reveal == a_tool(reveal=reveal).reveal == types
 
 
 def test_a_tool_of_a_schema_takes_any_object_by_default() -> None:

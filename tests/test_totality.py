@@ -27,8 +27,7 @@ from pipeline import (
     gather,
     is_failure,
     is_success,
-    say,
-    tell,
+    render,
 )
 from support import Exported, a_tool
 
@@ -245,10 +244,10 @@ def run(request: pytest.FixtureRequest) -> Any:
 def check(outcome: Outcome) -> None:
     """What holds for every outcome of every call."""
     assert is_success(outcome) or is_failure(outcome)
-    assert tell(outcome)
-    assert "secret" not in tell(outcome)
+    assert render(outcome)
+    assert "secret" not in render(outcome)
     if is_failure(outcome):
-        assert say(outcome.failure())
+        assert render(outcome.failure())
         assert "secret" not in repr(outcome)
     assert trace.get_current_span() is trace.INVALID_SPAN
 
@@ -295,7 +294,7 @@ async def test_a_tools_own_bug_is_a_crash(run: Any, error: Exception) -> None:
     """A ValueError, KeyError or TypeError of the tool is a crash of the tool, and its text stays private."""
     outcome = await run(Call("probe"), a_tool(fn=raising(error)))
     assert isinstance(outcome.failure(), Crashed)
-    assert tell(outcome) == "An unexpected error occurred while executing this tool"
+    assert render(outcome) == "An unexpected error occurred while executing this tool"
 
 
 @pytest.mark.parametrize("wrap", [raising, raising_in_a_thread])

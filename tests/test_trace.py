@@ -16,9 +16,9 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, Trace, standard
-from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, ToolFailed, ToolRegistry, Transient, start
-from pipeline.later import Later
+from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, Stack, ToolFailed, ToolRegistry, Transient
 from pipeline.semconv import SUPPRESS
+from pipeline.telemetry.deferred import Later
 from pipeline.testing import script
 from support import Exported, a_tool, tree
 
@@ -545,7 +545,7 @@ async def test_a_stack_may_be_a_single_end() -> None:
     """The shortest pipeline is an end, and it is observed like any other."""
     exported = Exported()
     inside = script(Failure(Transient()))
-    outcome = await start().wrap(Trace(tracer_provider=exported.provider)).end(inside).call("x")
+    outcome = await Stack().observe(Trace(tracer_provider=exported.provider)).end(inside).call("x")
     assert outcome == Failure(Transient())
     assert exported.tree == (
         "execute_tool ERROR error.type=transient\n"

@@ -8,7 +8,7 @@ import pytest
 from returns.result import Failure
 
 from middlewares import Validate
-from pipeline import Call, InvalidParams, MalformedCall, Problem, ToolContext, ValidCall, say, tool
+from pipeline import Call, InvalidParams, MalformedCall, Problem, ToolContext, ValidCall, render, tool
 from support import a_tool
 
 
@@ -86,7 +86,7 @@ def test_a_call_that_was_cut_off_is_refused(arguments: object) -> None:
     found = checked(arguments, finish_reason="length")
     assert isinstance(found.failure(), MalformedCall)
     assert found.failure().truncated
-    assert say(found.failure()).startswith("Error: The arguments were cut off.")
+    assert render(found.failure()).startswith("Error: The arguments were cut off.")
 
 
 @pytest.mark.parametrize("reason", [None, "stop", "tool_calls", "", "max_tokens"])

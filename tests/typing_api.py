@@ -24,6 +24,7 @@ from pipeline import (
     PublicText,
     ResolvedCall,
     ResourceNotFound,
+    Stack,
     Tool,
     ToolContext,
     ToolError,
@@ -33,8 +34,7 @@ from pipeline import (
     is_failure,
     is_success,
     raise_for_error,
-    say,
-    start,
+    render,
     tool,
 )
 from pipeline.executors import Executor, Process, Thread
@@ -53,11 +53,11 @@ def no_leaks(exc: Exception, count: int) -> None:
     Denied("policy", repr(exc))  # pyright: ignore[reportArgumentType]
     NeedsUserInput(str(exc))  # pyright: ignore[reportArgumentType]
     approved(exc)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    assert_type(say(ExecutionFailed("no")), PublicText)
+    assert_type(render(ExecutionFailed("no")), PublicText)
 
 
 # --- tools keep their types --------------------------------------------------------------------------------------
-@tools.tool(effect="read", expect=FileNotFoundError)
+@tools.tool(effect="read", reveal=FileNotFoundError)
 async def read_file(path: str, start_line: int = 1) -> str:
     return path[start_line:]
 
@@ -111,7 +111,7 @@ async def outcomes(pipeline: Pipeline) -> str:
         case Success(value):
             return value
         case Failure(error):
-            return say(error)
+            return render(error)
 
 
 def a_match_over_errors_is_complete(error: ToolError) -> str:
@@ -166,8 +166,8 @@ async def async_check(call: Call) -> Call:
 
 
 right: Pipeline = (
-    start()
-    .wrap(Trace())
+    Stack()
+    .observe(Trace())
     .wrap(time)
     .check(allow)
     .check(Resolve(tools))
@@ -180,23 +180,23 @@ right: Pipeline = (
     .wrap(Classify())
     .end(Execute())
 )
-asked: Pipeline = start().wrap(ask).check(Validate()).end(Execute())
+asked: Pipeline = Stack().wrap(ask).check(Validate()).end(Execute())
 edited: Pipeline = (
     standard(tools).before("retry", log).after("resolve", allow).without("trace").replace("execute", Execute())
 )
 
-start().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-start().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-start().end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-start().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-start().check(Resolve(tools)).end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().check(async_check)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().check(time)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-start().wrap(allow)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-start().check(Resolve(tools)).check(Resolve(tools)).check(Validate()).wrap(Classify())(Call("x"))  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
+Stack().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().check(Resolve(tools)).end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(async_check)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(time)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().wrap(allow)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().check(Resolve(tools)).check(Resolve(tools)).check(Validate()).wrap(Classify())(Call("x"))  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 
 
 async def arguments_are_a_mapping_text_or_none(pipeline: Pipeline, arguments: Mapping[str, object]) -> None:

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from returns.result import Failure
 
 from ..call import Call, Outcome
-from ..registry import ToolRegistry
-from .names import ANTHROPIC
-from .wire import CUT_OFF, Asked, Image, definitions, field, items, joined, named, number, parts, streamed, text
+from ..tools.registry import ToolRegistry
+from .common import CUT_OFF, Asked, Image, definitions, field, items, joined, named, number, parts, streamed, text
+from .provider_names import ANTHROPIC
 
 Definition: TypeAlias = Any  # a dict, as told at `tools`
 Block: TypeAlias = Any  # a dict, as told at `result`

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome
-from ..registry import ToolRegistry
-from .names import OPENAI
+from ..tools.registry import ToolRegistry
+from .common import CUT_OFF, Image, definitions, field, items, joined, named, parts, streamed, text
 from .openai_streams import chat_calls, responses_calls
-from .wire import CUT_OFF, Image, definitions, field, items, joined, named, parts, streamed, text
+from .provider_names import OPENAI
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, as told at `tools`

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..call import Call
-from .wire import Asked, field, items, number, text
+from .common import Asked, field, items, number, text
 
 
 def chat_calls(chunks: Iterable[object]) -> list[Call]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..compose import Pipeline
+from ..compose.pipeline import Pipeline
 from ..errors import SetupError
-from ..registry import ToolRegistry
-from .batch import Batch
-from .invalid import Invalid
+from ..tools.registry import ToolRegistry
+from .batch_tool import Batch
+from .invalid_tool import Invalid
 
 __all__ = ["Batch", "Invalid", "install"]
 

@@ -30,8 +30,8 @@ def toolcall() -> None:
 )
 def demo(otlp: str | None, log: Path | None) -> None:
     """A conversation full of the mistakes that models make, run for real."""
-    from .demo import run
-    from .tracing import endpoint
+    from .demo.demo_command import run
+    from .demo.tracing import endpoint
 
     try:
         url = None if otlp is None else endpoint(otlp)
@@ -112,7 +112,7 @@ def run(
                130  interrupted (143 by SIGTERM)
     """  # noqa: D301  # click's mark for text that keeps its lines
     from .loading import Refused
-    from .run import run
+    from .run.run_command import run
 
     try:
         code = run(
@@ -138,8 +138,8 @@ def run(
 )
 def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
     """List a registry, or a pipeline's, as a model sees it; tools that are closed are marked."""
+    from .list_tools import show
     from .loading import Refused
-    from .tools import show
 
     try:
         show(target, as_json=as_json)
@@ -163,7 +163,7 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
                1    errors, or with --strict warnings
                2    MODULE:REGISTRY is nothing that could be looked at: stderr says why
     """  # noqa: D301  # as above
-    from .lint import lint
+    from .lint.lint_command import lint
     from .loading import Refused
 
     try:

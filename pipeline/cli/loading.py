@@ -14,10 +14,10 @@ from typing import Any, cast
 
 import middlewares
 
-from ..compose import Pipeline
-from ..definition import Tool
+from ..compose.pipeline import Pipeline
 from ..errors import SetupError
-from ..registry import ToolRegistry
+from ..tools.definition import Tool
+from ..tools.registry import ToolRegistry
 
 _WANTED = "a ToolRegistry, a Pipeline, or a function without arguments that makes one"
 _LONGEST = 300  # characters of an exception's own text

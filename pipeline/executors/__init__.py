@@ -3,16 +3,16 @@
 import importlib
 import typing
 
-from .executor import Executor
-from .local import Local
+from .loop import Loop
+from .protocol import Executor
 from .thread import Thread
 
 if typing.TYPE_CHECKING:
     from .process import Process
-    from .ray import Ray
+    from .ray.executor import Ray
 
-__all__ = ["Executor", "Local", "Process", "Ray", "Thread"]
-_LATER = {"Process": "process", "Ray": "ray"}
+__all__ = ["Executor", "Loop", "Process", "Ray", "Thread"]
+_LATER = {"Process": "process", "Ray": "ray.executor"}
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -19,11 +19,11 @@ from anyio.to_process import run_sync
 from returns.result import Failure
 
 from ..call import ValidCall
-from ..definition import Tool
 from ..errors import SetupError, Transient
-from ..marker import Marker
-from . import shipping
-from .executor import Executor
+from ..time_limit import Marker
+from ..tools.definition import Tool
+from . import remote_call
+from .protocol import Executor
 
 
 class _Here:
@@ -67,7 +67,7 @@ class Process(Executor):
 
     async def run(self, call: ValidCall) -> object:
         """What the tool gave, or that it was lost with its process."""
-        job = shipping.packed(self._function(call.tool), call)
+        job = remote_call.packed(self._function(call.tool), call)
         here = self._here()
         async with here.places:
             if (lost := await self._ready(here)) is not None:
@@ -84,7 +84,7 @@ class Process(Executor):
                 if marker is not None:
                     marker.end()
             here.idle += 1
-        return shipping.opened(reply, call)
+        return remote_call.opened(reply, call)
 
     async def _ready(self, here: _Here) -> Failure[Transient] | None:
         """A worker is there from here on. To start one takes 0.2 s, and is no part of a tool's body.
@@ -112,7 +112,7 @@ class Process(Executor):
         """Its address; or itself, pickled, as a partial of something that has an address."""
         known = self._functions.get(tool)
         if known is None:
-            known = shipping.address_of(tool)
+            known = remote_call.address_of(tool)
             if known is None:
                 try:
                     known = pickle.dumps(tool.fn)
@@ -135,20 +135,20 @@ def _begin() -> None:
 def _in_worker(packed: bytes) -> bytes:
     """Run a job in a worker; what comes of it, whatever that is, as a reply."""
     try:
-        job = cast("shipping.Job", pickle.loads(packed))  # noqa: S301  # from the process that started this one
+        job = cast("remote_call.Job", pickle.loads(packed))  # noqa: S301  # from the process that started this one
         function = _function(job[0])
     except Exception as exc:  # noqa: BLE001  # told to whoever sent it
-        return shipping.not_begun(exc)
+        return remote_call.not_begun(exc)
     with _stdout_kept():
-        reply = shipping.run(function, job, lambda value: _runner().run(shipping.awaited(value)))
-    return shipping.answered(reply)
+        reply = remote_call.run(function, job, lambda value: _runner().run(remote_call.awaited(value)))
+    return remote_call.answered(reply)
 
 
 @cache
-def _function(sent: str | bytes) -> shipping.Function:
+def _function(sent: str | bytes) -> remote_call.Function:
     if isinstance(sent, str):
-        return shipping.function_at(sent)
-    return cast("shipping.Function", pickle.loads(sent))  # noqa: S301  # as above
+        return remote_call.function_at(sent)
+    return cast("remote_call.Function", pickle.loads(sent))  # noqa: S301  # as above
 
 
 @cache

@@ -8,33 +8,33 @@ from typing import Any, ClassVar
 from returns.result import Failure
 
 from ..call import ValidCall
-from ..definition import Tool
 from ..errors import Crashed, Unavailable
-from ..marker import Marker
-from .executor import Executor, context_of
-from .local import Local
-from .threads import NoThreadError, Threads
+from ..time_limit import Marker
+from ..tools.definition import Tool
+from .loop import Loop
+from .protocol import Executor, context_of
+from .thread_pool import NoThreadError, Threads
 
-_LOOP = Local()
+_LOOP = Loop()
 
 
 class Thread(Executor):
     """``threads`` at a time in each event loop; async tools run in the loop, which is where they belong.
 
-    A thread that is still at it when nobody waits any more cannot be stopped, only left behind. With ``may_leave`` of
+    A thread that is still at it when nobody waits any more cannot be stopped, only left behind. With ``max_abandoned`` of
     them left, in all, the tools that want one are refused, as ``Unavailable(tool, "busy")``, until one of them ends.
     Raises SetupError for fewer than one of either.
     """
 
     name: ClassVar[str] = "thread"
 
-    def __init__(self, threads: int = 40, may_leave: int = 40) -> None:
-        self._workers = Threads(threads, may_leave)
+    def __init__(self, threads: int = 40, max_abandoned: int = 40) -> None:
+        self._workers = Threads(threads, max_abandoned)
 
     @property
-    def left_behind(self) -> int:
+    def abandoned(self) -> int:
         """How many threads run on though nobody waits for them."""
-        return self._workers.left_behind
+        return self._workers.abandoned
 
     async def run(self, call: ValidCall) -> object:
         """What the tool gave, or that there is no thread for it."""

@@ -1,19 +1,9 @@
-"""What a model is told: `say` for an error, `tell` for an outcome, and `raise_for_error` for whoever wants to raise."""
+"""What a model is told: `render` for an outcome or an error, and `raise_for_error` for callers who want exceptions."""
 
 from .conversation import Conversation
-from .edge import ToolCallError, raise_for_error
-from .foreign import enhance
-from .outcomes import tell
-from .profile import PROFILES, Profile
-from .saying import say
+from .exceptions import ToolCallError, raise_for_error
+from .profiles.profile import PROFILES, Profile
+from .rendering import render
+from .rewriting import enhance
 
-__all__ = [  # noqa: RUF022  # as sorted() does it
-    "Conversation",
-    "PROFILES",
-    "Profile",
-    "ToolCallError",
-    "enhance",
-    "raise_for_error",
-    "say",
-    "tell",
-]
+__all__ = ["PROFILES", "Conversation", "Profile", "ToolCallError", "enhance", "raise_for_error", "render"]

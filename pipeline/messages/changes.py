@@ -6,15 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ..errors import (
-    ExecutionFailed,
-    InvalidParams,
-    MalformedCall,
-    ResourceNotFound,
-    ToolError,
-    UnknownTool,
-)
-from .words import short
+from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
+from .text import short
 
 _MOST = 3  # names of one sort
 _LONGEST = 50  # characters of such a name

@@ -11,10 +11,10 @@ from returns.result import Failure
 
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
-from ..public import PublicText
-from .outcomes import tell
-from .profile import Profile, profile_of
-from .words import verbosity_of
+from ..privacy import PublicText
+from .profiles.profile import Profile, profile_of
+from .rendering import render
+from .text import verbosity_of
 
 if TYPE_CHECKING:
     from .templates import Words
@@ -40,7 +40,7 @@ class Conversation:
         verbosity_of(self.verbosity)
         Profile("its own", self.templates or {})
 
-    def tell(self, call: Call, outcome: Outcome[Any], repairs: Sequence[Repair] = ()) -> PublicText:
+    def render(self, call: Call, outcome: Outcome[Any], repairs: Sequence[Repair] = ()) -> PublicText:
         """The text for the model, as `tell` says; it knows the tool's name, and what failed before."""
         name = _name(call)
         previous = self._failed.pop(name, None)
@@ -48,7 +48,7 @@ class Conversation:
             self._failed[name] = outcome.failure()
             while len(self._failed) > self.tools:
                 self._failed.popitem(last=False)
-        return tell(
+        return render(
             outcome,
             profile=self.profile,
             previous=previous,

@@ -7,8 +7,8 @@ from typing import assert_never
 from ..errors import (
     Crashed,
     Denied,
-    Details,
     ExecutionFailed,
+    FailureDetails,
     InvalidParams,
     Landed,
     MalformedCall,
@@ -24,7 +24,7 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
-from .words import NORMAL, Verbosity, assembled, ended, listed, one_line, sayable, short, whole_seconds
+from .text import NORMAL, Verbosity, assembled, ended, listed, one_line, sayable, short, whole_seconds
 
 MORE = "Error: And {} more of these."
 _MOST_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
@@ -162,7 +162,7 @@ def _set_up(service: str) -> str:
     return f"Error: {short(service)} is not set up. Tell the user; trying again will not help."
 
 
-def _with_details(text: str, details: Details, how: Verbosity) -> str:
+def _with_details(text: str, details: FailureDetails, how: Verbosity) -> str:
     return _of_parameter(f"{ended(text)} {details.suggestion}" if details.suggestion else text, details.parameter, how)
 
 

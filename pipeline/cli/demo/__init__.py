@@ -1,0 +1,1 @@
+"""``toolcall demo``: a conversation full of the mistakes that models make."""

@@ -1,0 +1,1 @@
+"""``toolcall lint``: what is wrong with tools and with the texts that they give a model."""

@@ -1,0 +1,1 @@
+"""``toolcall run``: a file of calls in, a file of results out."""

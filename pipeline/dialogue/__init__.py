@@ -1,0 +1,6 @@
+"""Asks the model again for the calls that it can correct: `run_turn`."""
+
+from .records import Answered, Rate, Rates, Record, Turn, success_rates
+from .turn import Hints, Model, run_turn
+
+__all__ = ["Answered", "Hints", "Model", "Rate", "Rates", "Record", "Turn", "run_turn", "success_rates"]

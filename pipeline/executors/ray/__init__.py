@@ -1,0 +1,1 @@
+"""Runs tools in actors of a Ray cluster."""

@@ -1,0 +1,94 @@
+"""`render`: the text for the model, of an outcome or of an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from returns.result import Failure, Success
+
+from ..call import Outcome
+from ..errors import Repair, ToolError
+from ..privacy import PublicText
+from .default import said
+from .text import NORMAL, cut, sendable
+from .values import as_text, shortened
+
+if TYPE_CHECKING:
+    from .profiles.profile import Profile
+    from .templates import Words
+
+_LIMIT = 100_000  # characters: a longer value crowds out all else that a model reads
+_LONGEST = NORMAL.characters
+
+
+def render(
+    outcome: Outcome[Any] | ToolError,
+    *,
+    profile: str | Profile = "default",
+    previous: ToolError | None = None,
+    verbosity: str = "normal",
+    templates: Mapping[str, Words] | None = None,
+    tool: str | None = None,
+    repairs: Sequence[Repair] = (),
+    limit: int | None = _LIMIT,
+) -> PublicText:
+    """Put an outcome or an error into words for the model.
+
+    Never raises for what a tool returned, and the text is never empty. The text of a failure is bounded by the
+    verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as JSON.
+
+    Args:
+        outcome: A ``Success``, a ``Failure``, or the error of a failure.
+        profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
+        previous: The error of the last call of the same tool. The text then says what changed since.
+        verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
+            tokens) or ``full`` (with details and a valid example, 4,000 tokens). A token counts as four characters.
+        templates: Texts that replace those of the profile; `pipeline.messages.templates` describes the keys.
+        tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
+        repairs: The repairs of a `CallReport`, to be told in one line at the end. Default: none are told.
+        limit: Characters of a value. Of a longer one the text has head and tail, and says how much is left out
+            between them. None: no limit.
+
+    Raises:
+        SetupError: The profile, the verbosity or a template does not exist or makes no sense.
+    """
+    if type(outcome) is Success:
+        return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
+    error: ToolError = outcome.failure() if type(outcome) is Failure else cast("ToolError", outcome)
+    text = _render_error(error, profile, previous, verbosity, templates, tool)
+    if not repairs:
+        return text
+    from .assembly import noted
+
+    return noted(text, repairs, profile)
+
+
+def _render_error(
+    error: ToolError,
+    profile: str | Profile,
+    previous: ToolError | None,
+    verbosity: str,
+    templates: Mapping[str, Words] | None,
+    tool: str | None,
+) -> PublicText:
+    if previous is None and templates is None and profile == "default" and verbosity == "normal":
+        return PublicText(sendable(cut(said(error), _LONGEST)))
+    from .assembly import told
+
+    return told(error, profile, previous, verbosity, templates, tool)
+
+
+def _render_value(
+    value: object,
+    profile: str | Profile,
+    verbosity: str,
+    templates: Mapping[str, Words] | None,
+    repairs: Sequence[Repair],
+    limit: int | None,
+) -> PublicText:
+    if profile == "default" and verbosity == "normal" and templates is None and not repairs:
+        return PublicText(sendable(shortened(as_text(value), limit)))
+    from .assembly import success
+
+    return success(value, profile, verbosity, templates, repairs, limit)
