@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from pipeline import ResolvedCall, ToolRegistry, Unavailable
+from pipeline import Placement, ResolvedCall, ToolRegistry, Unavailable
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -16,7 +16,11 @@ R = TypeVar("R", bound=ResolvedCall)
 class Available:
     """Asks the registry's gate, as ``definitions()`` and the suggestions do."""
 
-    why: ClassVar[str] = "before validate: nobody should mend arguments for a closed tool"
+    placement: ClassVar[Placement] = Placement(
+        kind="available",
+        reason="before validate: nobody should mend arguments for a closed tool",
+        owns_registry=True,
+    )
 
     registry: ToolRegistry
 

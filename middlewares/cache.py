@@ -15,7 +15,7 @@ import attrs
 from anyio.lowlevel import RunVar
 from returns.result import Success
 
-from pipeline import Handler, Outcome, SetupError, ValidCall
+from pipeline import Handler, Outcome, Placement, SetupError, ValidCall
 from pipeline.tools.definition import is_async
 
 # What a call that may have changed something makes forget: all, what its own principal asked for, nothing.
@@ -66,8 +66,11 @@ class Cache:
     calls wait for each other in one event loop only. Stands outside of Retry.
     """
 
-    why: ClassVar[str] = "outside of retry: an answer that is there wants no attempt"
-    inside_of: ClassVar[Mapping[str, str]] = {"loop_guard": "answers from the cache are results as well, and repeat"}
+    placement: ClassVar[Placement] = Placement(
+        kind="cache",
+        reason="outside of retry: an answer that is there wants no attempt",
+        inside_of={"loop_guard": "answers from the cache are results as well, and repeat"},
+    )
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Handler, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, ToolRegistry, Unavailable
 from pipeline.report import kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -100,7 +100,10 @@ class CircuitBreaker:
     partition may shut, as ``lambda call: views.get(call.principal)``. Threads may share an instance.
     """
 
-    why: ClassVar[str] = "inside of retry: each attempt counts, and an open breaker ends the retrying"
+    placement: ClassVar[Placement] = Placement(
+        kind="circuit_breaker",
+        reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
+    )
 
     registry: ToolRegistry | Callable[[ResolvedCall], ToolRegistry | None] | None = None
     failures: int | None = attrs.field(default=5, kw_only=True)  # in a row; None: the ratio alone decides

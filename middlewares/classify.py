@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast
 
 import attrs
@@ -19,6 +19,7 @@ from pipeline import (
     NeedsSetup,
     NeedsUserInput,
     Outcome,
+    Placement,
     Problem,
     PublicText,
     ResolvedCall,
@@ -40,11 +41,14 @@ _LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, R
 class Classify:
     """Reads what Execute caught, by the table of exceptions; everything it has no word for stays a crash."""
 
-    why: ClassVar[str] = "inside of retry, which reads its verdict"
-    inside_of: ClassVar[Mapping[str, str]] = {
-        "retry": "Retry repeats by the kind that Classify finds, and would see nothing but crashes",
-        "circuit_breaker": "CircuitBreaker counts by the kind that Classify finds, and would see nothing but crashes",
-    }
+    placement: ClassVar[Placement] = Placement(
+        kind="classify",
+        reason="inside of retry, which reads its verdict",
+        inside_of={
+            "retry": "Retry repeats by the kind that Classify finds, and would see nothing but crashes",
+            "circuit_breaker": "CircuitBreaker counts by the kind that Classify finds, and would see nothing but crashes",
+        },
+    )
 
     clock: Callable[[], float] = attrs.field(default=time.time, repr=False)  # for a Retry-After that is a date
 

@@ -12,7 +12,7 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, ResolvedCall, SetupError, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -63,7 +63,10 @@ class Concurrency:
     The limit is that of one event loop: each has its own, also where several share an instance.
     """
 
-    why: ClassVar[str] = "outside of timeout: the wait in the queue is not the tool's time"
+    placement: ClassVar[Placement] = Placement(
+        kind="concurrency",
+        reason="outside of timeout: the wait in the queue is not the tool's time",
+    )
 
     limit: int  # units
     waiting: int | None = attrs.field(default=None, kw_only=True)  # calls; 0: none waits

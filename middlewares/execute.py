@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Crashed, ExecutionFailed, Outcome, SetupError, Tool, ValidCall
+from pipeline import Crashed, ExecutionFailed, Outcome, Placement, SetupError, Tool, ValidCall
 from pipeline.errors import KINDS
 from pipeline.executors import Executor, Loop, Thread
 from pipeline.privacy import approved
@@ -29,7 +29,11 @@ class Execute:
     be stopped: for a tool that hangs for good a thread is the wrong place.
     """
 
-    why: ClassVar[str] = "the end: the tool itself"
+    placement: ClassVar[Placement] = Placement(
+        kind="execute",
+        reason="the end: the tool itself",
+        marks=True,
+    )
 
     executor: Executor | None = None
     executors: Mapping[str, Executor] = attrs.field(factory=dict[str, Executor], kw_only=True)

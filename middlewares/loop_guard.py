@@ -17,6 +17,7 @@ from pipeline import (
     ExecutionFailed,
     Handler,
     Outcome,
+    Placement,
     ResourceNotFound,
     SetupError,
     Tool,
@@ -76,7 +77,10 @@ class LoopGuard:
     that are not valid do not come so far: `pipeline.messages.Conversation` tells of those.
     """
 
-    why: ClassVar[str] = "outside of retry: attempts are the runtime's, repetitions the model's"
+    placement: ClassVar[Placement] = Placement(
+        kind="loop_guard",
+        reason="outside of retry: attempts are the runtime's, repetitions the model's",
+    )
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, ResolvedCall, SetupError, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -32,7 +32,10 @@ class RateLimit:
     thread decides at a time. A partition that is as good as new again is forgotten.
     """
 
-    why: ClassVar[str] = "after validate: what never runs costs nothing of the limit"
+    placement: ClassVar[Placement] = Placement(
+        kind="rate_limit",
+        reason="after validate: what never runs costs nothing of the limit",
+    )
 
     rate: float  # calls
     per: float = 1.0  # seconds
@@ -154,7 +157,7 @@ class _Waiting:
     One that is cancelled while it is held gives its place back, if nobody stands behind it.
     """
 
-    why: ClassVar[str] = RateLimit.why
+    placement: ClassVar[Placement] = RateLimit.placement
     __name__ = "rate_limit"  # in a stack it is called as the limit is
     limit: RateLimit
     seconds: float

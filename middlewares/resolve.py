@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from returns.result import Failure
 
-from pipeline import Call, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.report import Pending
+from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
 from pipeline.tools.matching import Index, canonical, closest, without_noise
 
-_MANY = 10_000  # tools; among more a name is looked for in a thread
 _FEW = 20  # tools that an error may list
 _KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
 _LONGEST = 200  # characters of such a name: remembering must not become a way to fill the memory
@@ -28,7 +26,11 @@ class Resolve:
     only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
     """
 
-    why: ClassVar[str] = "first of the checks: what follows wants to know the tool"
+    placement: ClassVar[Placement] = Placement(
+        kind="resolve",
+        reason="first of the checks: what follows wants to know the tool",
+        owns_registry=True,
+    )
 
     def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False) -> None:
         self.registry = registry
@@ -66,8 +68,6 @@ class Resolve:
             return call.resolved(tool, (Repair("name", "provider_name", name, own),))
         if self.canonical_names and (tool := self._canonical(clean)) is not None:
             return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
-        if len(registry.tools) > _MANY:
-            return cast("Failure[UnknownTool]", Failure(Pending(lambda: self._refused(name, clean))))
         return self._refused(name, clean)
 
     def _refused(self, name: str, clean: str) -> Failure[UnknownTool]:

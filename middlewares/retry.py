@@ -12,7 +12,7 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, TimedOut, ToolError, Transient, ValidCall
+from pipeline import Handler, Outcome, Placement, TimedOut, ToolError, Transient, ValidCall
 from pipeline.compose.chain import unless_landed
 from pipeline.retries import KINDS, Kind, Plan, RetryBudget, RetryPolicy, Rules, plan
 
@@ -43,13 +43,16 @@ class Retry:
     it for its next attempt.
     """
 
-    why: ClassVar[str] = "inside of the checks: a bad name never gets better"
-    inside_of: ClassVar[Mapping[str, str]] = {
-        "cache": "an answer from the cache is no attempt, and a failure is not stored",
-        "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
-    }
+    placement: ClassVar[Placement] = Placement(
+        kind="retry",
+        reason="inside of the checks: a bad name never gets better",
+        inside_of={
+            "cache": "an answer from the cache is no attempt, and a failure is not stored",
+            "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
+        },
+        repeats=True,
+    )
 
-    repeats = True  # what it repeats is an attempt: the composer gives each one its span
     attempts: int = 3  # in all, the first one included
     first_delay: float = 0.1  # seconds; doubles after each failure
     max_delay: float = attrs.field(default=30.0, kw_only=True)  # seconds; where more is asked for, none

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import attrs
 
-from pipeline import Handler, Outcome, ResolvedCall, SetupError
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError
 from pipeline.compose.deadline import within
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -21,7 +21,11 @@ class Timeout:
     An async tool that holds cancellation off is waited for, since it runs in the caller's own task.
     """
 
-    why: ClassVar[str] = "so many seconds for all that stands inside of it; inside of retry, for each attempt"
+    placement: ClassVar[Placement] = Placement(
+        kind="timeout",
+        reason="so many seconds for all that stands inside of it; inside of retry, for each attempt",
+        marks=True,
+    )
 
     seconds: float | None
     tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)

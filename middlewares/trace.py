@@ -12,7 +12,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
-from pipeline import Tool
+from pipeline import Placement, Tool
 from pipeline.report import Recorder
 from pipeline.semconv import CAPTURE, SCHEMA_URL, SCOPE, SUPPRESS
 from pipeline.telemetry.deferred import Later
@@ -39,7 +39,10 @@ class Trace:
     ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says (``true``, ``SPAN_ONLY``, ``SPAN_AND_EVENT``).
     """
 
-    why: ClassVar[str] = "outermost: a refusal is part of the story too"
+    placement: ClassVar[Placement] = Placement(
+        kind="trace",
+        reason="outermost: a refusal is part of the story too",
+    )
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, MalformedCall, ResolvedCall, SetupError, ValidCall
+from pipeline import InvalidParams, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
 from pipeline.parameters.repair import RULES, Rule, is_plain, repaired
 from pipeline.parameters.suggestions import hinted
 
@@ -27,7 +27,10 @@ class Validate:
     it all. Each repair is in ``call.repairs``.
     """
 
-    why: ClassVar[str] = "last of the checks: from here on params are what the tool asked for"
+    placement: ClassVar[Placement] = Placement(
+        kind="validate",
+        reason="last of the checks: from here on params are what the tool asked for",
+    )
 
     repair: tuple[Rule, ...] = RULES
     _rules: frozenset[str] = attrs.field(init=False, repr=False, eq=False)

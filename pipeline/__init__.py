@@ -4,7 +4,7 @@ from returns.result import Failure, Success
 
 from .batch import gather
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
-from .compose import Check, Handler, Middleware, Pipeline, Stack
+from .compose import Check, Handler, Middleware, Pipeline, Placement, Stack
 from .errors import (
     Crashed,
     Denied,
@@ -55,6 +55,7 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Pipeline",
+    "Placement",
     "Problem",
     "Progress",
     "PublicText",

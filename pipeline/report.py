@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import attrs
-from anyio.to_thread import run_sync
 from returns.result import Failure, Success
 
 from .errors import Landed, Repair, ToolError, Unavailable
@@ -101,24 +100,6 @@ class Observer(Protocol):
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start recording a call that began at ``started`` (wall clock, ns); None where nobody listens at all."""
         ...
-
-
-@attrs.frozen
-class Pending:
-    """In the Failure of a check: a refusal that takes too long to word for the event loop, so a thread does it."""
-
-    work: Callable[[], Failure[Any]]  # must not raise
-
-
-def is_pending(verdict: Any) -> bool:
-    """Whether a check's verdict has still to be `worded`."""
-    return type(verdict) is Failure and type(cast("Failure[Any]", verdict).failure()) is Pending
-
-
-async def worded(verdict: Any) -> Any:
-    """The verdict, worked out in a thread where it is still pending."""
-    error = error_of(verdict)
-    return await run_sync(error.work, abandon_on_cancel=True) if type(error) is Pending else verdict
 
 
 def error_of(verdict: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import anyio
 import attrs
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Available, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
+from middlewares import Available, Cache, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
 from pipeline import (
     Call,
     Crashed,
@@ -136,12 +136,60 @@ def test_stages_are_placed_by_name() -> None:
     pipeline = standard(TOOLS)
     stack = Stack().check(Resolve(TOOLS)).check(Available(TOOLS)).check(Validate())
     assert pipeline.before("retry", log).after("retry", untyped).stages[4:7] == ("log", "retry", "untyped")
-    assert pipeline.before("retry", Retry(2), name="outer").stages[4:6] == ("outer", "retry")
+    assert pipeline.before("retry", log, name="outer").stages[4:6] == ("outer", "retry")
     assert pipeline.replace("execute", script(Success(1))).stages == pipeline.stages
     assert pipeline.without("trace").stages == pipeline.stages[1:]
     edited = stack.before("available", count).without("available").after("validate", log)
     assert edited.end(Execute()).stages == ("resolve", "count", "validate", "log", "execute")
     assert stack.end(Execute()).stages == ("resolve", "available", "validate", "execute")
+
+
+def test_two_stages_that_repeat_are_refused() -> None:
+    """With two of them a body would run more often than either says."""
+    with pytest.raises(SetupError, match="outer and retry both repeat"):
+        standard(TOOLS).before("retry", Retry(2), name="outer")
+
+
+def test_a_subclass_keeps_the_rules_of_its_stage() -> None:
+    """What a stage must stand inside of holds whatever its class or its place in the stack is called."""
+
+    class Answers(Cache):
+        pass
+
+    with pytest.raises(SetupError, match="retry must stand inside of answers"):
+        standard(TOOLS).after("retry", Answers(60))
+
+
+def test_only_stages_that_say_so_contribute_a_registry() -> None:
+    """A stage that holds a registry for its own purposes does not make its tools the pipeline's."""
+
+    class Audit:
+        def __init__(self, registry: ToolRegistry) -> None:
+            self.registry = registry
+
+        async def __call__(self, call: Call, call_next: Handler[Call]) -> Outcome:
+            return await call_next(call)
+
+    others = ToolRegistry()
+    others.register(a_tool("elsewhere", run_in="nowhere"))
+    assert standard(TOOLS).before("retry", Audit(others)).tool_of("elsewhere") is None
+
+
+def test_a_check_is_not_taken_for_an_observer() -> None:
+    """What a stage is follows from where it is put in, and not from an attribute of its object."""
+
+    class Opening:
+        def begin(self) -> None:
+            """Not what an observer begins."""
+
+        def __call__(self, call: Call) -> Call:
+            return call
+
+    check: Any = Opening()
+    with pytest.raises(SetupError, match="takes a call only"):
+        Stack().wrap(check)
+    with pytest.raises(SetupError, match="no observer"):
+        Stack().observe(cast("Any", log))
 
 
 async def test_edited_and_built_pipelines_run_what_they_say() -> None:

@@ -76,6 +76,6 @@ def test_a_users_own_stage_is_explained_by_its_docstring() -> None:
 @pytest.mark.parametrize("name", [each for each in middlewares.__all__ if each != "standard"])
 def test_every_stage_says_why(name: str) -> None:
     """Each stage that we ship has its reason, in one line."""
-    why = getattr(middlewares, name).why
+    why = getattr(middlewares, name).placement.reason
     assert why
     assert "\n" not in why

@@ -362,7 +362,7 @@ async def test_a_wait_is_in_the_report() -> None:
     tools.register(a_tool())
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
     pipeline = standard(tools).after("validate", limit.waiting(1))
-    assert RateLimit.why in pipeline.describe()
+    assert RateLimit.placement.reason in pipeline.describe()
     reports = [await pipeline.report(Call("probe")) for _ in range(2)]
     assert [report.outcome for report in reports] == [Success("done")] * 2
     assert [stage.verdict for stage in reports[1].stages if stage.name == "rate_limit"] == [None]

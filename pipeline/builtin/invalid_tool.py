@@ -11,7 +11,6 @@ from ..batch import finder
 from ..call import Call, ResolvedCall
 from ..compose.pipeline import Pipeline
 from ..errors import ExecutionFailed, UnknownTool
-from ..report import worded
 from ..tools.definition import Tool
 from .batch_tool import reached
 
@@ -62,4 +61,4 @@ class Invalid:
             return Failure(
                 ExecutionFailed("There is a tool of that name. Call it by its name, and not through this one.")
             )
-        return await worded(found)
+        return found

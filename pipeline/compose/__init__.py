@@ -1,7 +1,8 @@
 """How stages become a pipeline: stacks, their order, and the chain that a call runs through."""
 
 from .pipeline import Pipeline
+from .placement import Placement
 from .stack import Stack
 from .stage import Check, Handler, Middleware
 
-__all__ = ["Check", "Handler", "Middleware", "Pipeline", "Stack"]
+__all__ = ["Check", "Handler", "Middleware", "Pipeline", "Placement", "Stack"]

@@ -11,7 +11,7 @@ from returns.result import Failure, Success
 
 from ..call import Call, Outcome
 from ..errors import Landed, OutcomeUnknown, TimedOut, Transient
-from ..report import CANCELLED, CallReport, Recorder, error_of, is_pending, kind_of, landed_of, worded
+from ..report import CANCELLED, CallReport, Recorder, error_of, kind_of, landed_of
 from ..time_limit import Marker
 from ..tools.definition import Tool
 from .stage import Handler, Stage
@@ -50,7 +50,7 @@ def unless_landed(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
 def _bare_check(check: Any, inner: Handler[Any]) -> Handler[Any]:
     async def handle(call: Call) -> Outcome:
         verdict = check(call)
-        return cast("Outcome", await worded(verdict)) if type(verdict) is Failure else await inner(verdict)
+        return cast("Outcome", verdict) if type(verdict) is Failure else await inner(verdict)
 
     return handle
 
@@ -87,7 +87,7 @@ def watched(parts: Sequence[Stage]) -> Handler[Any]:
 
     An attempt goes around what a repeating stage repeats or, without one, around the end.
     """
-    repeater = next((part for part in parts if part.repeats), None)
+    repeater = next((part for part in parts if part.placement.repeats), None)
     handler = _watched_end(parts[-1])
     if repeater is None:
         handler = _attempt(handler)
@@ -131,8 +131,6 @@ def _watched_check(part: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
-            if is_pending(verdict):
-                verdict = await worded(verdict)
             kind = kind_of(verdict)
         finally:
             report.mark(name, began, perf_counter_ns(), kind)
@@ -157,7 +155,7 @@ def _watched_wrap(part: Stage, inner: Handler[Any]) -> Handler[Any]:
 
     Of one that repeats it is each wait between two attempts. It is red only if it made or changed the verdict.
     """
-    name, run, repeats = part.name, part.run, part.repeats
+    name, run, repeats = part.name, part.run, part.placement.repeats
 
     async def handle(call: Any) -> Outcome:
         report: Watch = call.report

@@ -18,5 +18,5 @@ def describe(stages: Sequence[Stage]) -> str:
 
 
 def _why(stage: Stage) -> str:
-    told = getattr(stage.it, "why", None) or inspect.getdoc(stage.it) or ""
+    told = stage.placement.reason or inspect.getdoc(stage.it) or ""
     return str(told).partition("\n")[0]

@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import KINDS, Crashed, OutcomeUnknown, SetupError, TimedOut, Transient
 from ..introspection import named
-from ..report import CANCELLED, CallReport, Recorder, error_of, is_pending, kind_of, worded
+from ..report import CANCELLED, CallReport, Recorder, error_of, kind_of
 from ..telemetry.logs import log_failure
 from ..time_limit import Marker
 from ..tools.definition import Tool
@@ -44,7 +44,7 @@ class Pipeline(Editable):
         self._checks = (self._find, *self._others) if first else self._others
         self._bare = bare(inner[leading:])
         self._watched = watched(inner[first:])
-        found = (getattr(part.it, "registry", None) for part in parts)
+        found = (part.it.registry for part in parts if part.placement.owns_registry)
         self._registries = [registry for registry in found if isinstance(registry, ToolRegistry)]
         self._run = self._alone if self._begin is _nobody else self._observed
         refuses: Callable[[Tool[..., Any]], str | None] = getattr(parts[-1].it, "refuses", _nothing)
@@ -113,7 +113,7 @@ class Pipeline(Editable):
             for check in self._checks:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(call, moving, await worded(verdict) if is_pending(verdict) else verdict)
+                    return self._failed(call, moving, verdict)
                 moving = verdict
             outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not take the agent down
@@ -128,7 +128,6 @@ class Pipeline(Editable):
         began = time_ns()
         try:
             verdict = self._find(call)
-            verdict = await worded(verdict) if is_pending(verdict) else verdict
         except Exception as exc:  # noqa: BLE001  # see _alone
             verdict = Failure(Crashed(exc))
         found = time_ns()
@@ -153,7 +152,7 @@ class Pipeline(Editable):
             for check in self._others:
                 verdict = check(moving)
                 if type(verdict) is Failure:
-                    return self._failed(call, moving, await worded(verdict) if is_pending(verdict) else verdict)
+                    return self._failed(call, moving, verdict)
                 moving = verdict
             outcome = await (self._bare(moving) if call.timeout is None else _limited(call, moving, self._bare))
             return outcome if type(outcome) is Success else self._failed(call, moving, outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from types import FunctionType, MethodType, UnionType
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
@@ -16,6 +16,7 @@ from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import SetupError, ToolError
 from ..introspection import behind
 from ..report import Observer
+from .placement import ANYWHERE, Placement
 
 In = TypeVar("In", bound=Call)
 Out = TypeVar("Out", bound=Call)  # the bound keeps an async function from passing as a check
@@ -71,20 +72,10 @@ class Stage:
         return issubclass(gives, ResolvedCall) and not issubclass(takes, ResolvedCall)
 
     @property
-    def repeats(self) -> bool:
-        """Whether it runs its inside again: what it repeats is an attempt."""
-        return bool(getattr(self.it, "repeats", False))
-
-    @property
-    def kind(self) -> str:
-        """What it is called if nobody gives it another name: by that stages know each other."""
-        return _name_of(self.it)
-
-    @property
-    def inside_of(self) -> Mapping[str, str]:
-        """The kinds of stage that it must not stand around, with the reason."""
-        told: Mapping[str, str] = getattr(self.it, "inside_of", {})
-        return told
+    def placement(self) -> Placement:
+        """What it declares about its place."""
+        declared = getattr(self.it, "placement", None)
+        return declared if isinstance(declared, Placement) else ANYWHERE
 
     def phases(self) -> tuple[type[Call], type[Call]]:
         """What it takes and what it hands on. Unannotated, or annotated past finding out: any call."""
@@ -174,8 +165,11 @@ def ordered(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
         raise SetupError("a pipeline has one end, and it stands last")
     for place, stage in enumerate(stages):
         for inner in stages[place + 1 :]:
-            if (reason := stage.inside_of.get(inner.kind)) is not None:
+            if (reason := stage.placement.inside_of.get(inner.placement.kind)) is not None:
                 raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}")
+    repeating = [stage.name for stage in stages if stage.placement.repeats]
+    if len(repeating) > 1:
+        raise SetupError(f"{' and '.join(repeating)} both repeat what is inside of them; a pipeline has one such stage")
     return stages
 
 

@@ -1,0 +1,35 @@
+"""Placement: what a stage declares about its place in a stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+
+@attrs.frozen(kw_only=True)
+class Placement:
+    """What a stage says about itself as its class attribute ``placement``. A stage without one may stand anywhere.
+
+    A subclass inherits it, so the rules for `Cache` hold for ``class MyCache(Cache)`` as well.
+
+    Args:
+        kind: The name by which the rules of other stages know it, such as ``"retry"``. Default "": no rule knows it.
+        reason: One line for `Pipeline.describe`: why the stage stands where it does.
+        inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason.
+        repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
+            pipeline has at most one such stage.
+        marks: The stage says itself when the tool's body begins, through ``call.time_limit``; a time limit around it
+            then knows whether the body began. Without it, a body that the stage runs counts as begun at once.
+        owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
+    """
+
+    kind: str = ""
+    reason: str = ""
+    inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    repeats: bool = False
+    marks: bool = False
+    owns_registry: bool = False
+
+
+ANYWHERE = Placement()
