@@ -196,8 +196,7 @@ class Cache:
 
     def _given(self, answer: _Answer, call: ValidCall, how: str) -> Outcome:
         if call.report is not None:
-            now = time.perf_counter_ns()
-            call.report.mark("cache", now, now, None, f"{how}, {self._clock() - answer.asked:.3g} s ago")
+            call.report.note(self, f"{how}, {self._clock() - answer.asked:.3g} s ago")
         return answer.outcome if answer.shared else Success(self._copy(answer.outcome.unwrap()))
 
     def _since(self, call: ValidCall) -> object:

@@ -53,18 +53,16 @@ class Execute:
         threads = {place for place in (self.executor, *self._places.values()) if isinstance(place, Thread)}
         return sum(place.abandoned for place in threads)
 
-    def refuses(self, tool: Tool[..., Any]) -> str | None:
-        """Why the tool cannot run where it would have to; None where it can."""
-        try:
-            return self._place(tool).refuses(tool)
-        except SetupError as exc:
-            return str(exc)
+    def check_tool(self, tool: Tool[..., Any]) -> None:
+        """Raise SetupError for a tool that cannot run where it would have to."""
+        if (why := self._place(tool).refuses(tool)) is not None:
+            raise SetupError(why)
 
     async def __call__(self, call: ValidCall) -> Outcome:
         """Success with the value, or the failure that it is or tells of; Crashed, not yet read, with what it raised."""
         tool = call.tool
         try:
-            if tool.direct and call.marker is None and self.executor is None:
+            if tool.direct and call.time_limit is None and self.executor is None:
                 value: object = await tool.fn(**call.params)
             else:
                 place = self._place(tool)

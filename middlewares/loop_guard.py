@@ -145,7 +145,7 @@ class LoopGuard:
         params = call.params
         arguments = _hash(Success(params))
         if (times := self._before(call, seen, arguments)) >= self._most:
-            return _refused(call, times)
+            return _refused(self, call, times)
         outcome = await call_next(call)
         result, times = _result(outcome), 1
         if seen.result == result:  # of the last one to end, which may have begun later
@@ -189,7 +189,7 @@ class LoopGuard:
             facts = {"tool": name, "call_id": call.id, "times": times}
             text = "Tool %.200r: the same arguments came to the same result %d times (call %.200r)"
             _logger.warning(text, name, times, call.id, extra=facts)
-        _note(call, f"the same arguments came to the same result {times} times")
+        _note(self, call, f"the same arguments came to the same result {times} times")
         if self._on_warning is not None:
             try:
                 self._on_warning(call, times)
@@ -203,21 +203,20 @@ class LoopGuard:
         return outcome
 
 
-def _refused(call: ValidCall, times: int) -> Outcome:
+def _refused(stage: LoopGuard, call: ValidCall, times: int) -> Outcome:
     from pipeline.messages.text import short
     from pipeline.messages.values import as_text
 
-    _note(call, f"not run: the same arguments came to the same result {times} times")
+    _note(stage, call, f"not run: the same arguments came to the same result {times} times")
     sent = call.arguments
     tried = f"{call.tool.name}({short(as_text(sent).strip(), _SHOWN) if sent else '{}'})"  # in the model's own words
     said = f"The same call came to the same result {times} times, so it was not run again: {tried}. "
     return Failure(Denied("loop_guard", approved(said + "Change the arguments, or try something else.")))
 
 
-def _note(call: ValidCall, text: str) -> None:
+def _note(stage: LoopGuard, call: ValidCall, text: str) -> None:
     if call.report is not None:
-        now = time.perf_counter_ns()
-        call.report.mark("loop_guard", now, now, None, text)
+        call.report.note(stage, text)
 
 
 def _equal(one: dict[str, Any] | None, other: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Retry: runs the inside again while the failure may pass and repeating it is safe."""
+"""Retry: repeats a failed attempt where that is safe and may help."""
 
 from __future__ import annotations
 
@@ -12,35 +12,49 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, TimedOut, ToolError, Transient, ValidCall
-from pipeline.compose.chain import unless_landed
-from pipeline.retries import KINDS, Kind, Plan, RetryBudget, RetryPolicy, Rules, plan
+from pipeline import (
+    Handler,
+    Outcome,
+    Placement,
+    RetryBudget,
+    RetryPolicy,
+    TimedOut,
+    ToolError,
+    Transient,
+    ValidCall,
+)
+from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
 
 
 class _Owner:
-    """An attempt that is a repetition, seen by all that it calls."""
+    """Whoever repeats: its mark is in the context of a repeated attempt and of all that the attempt calls."""
 
-    __slots__ = ("over",)
-
-    def __init__(self) -> None:
-        self.over = False
+    over = False  # a task that the attempt left running copied the context, so the mark is never reset, only over
 
 
-# Never put back: it ends by saying so itself, which what the attempt left running sees too, in contexts of its own.
-_OWNER: ContextVar[_Owner | None] = ContextVar("toolcall_retry_owner", default=None)
+_OWNER: ContextVar[_Owner | None] = ContextVar("_OWNER", default=None)
 
 
 @attrs.frozen
 class Retry:
-    """Repeats ``timeout`` and ``transient`` only, and of a mutating tool only what cannot have landed.
+    """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `pipeline.retries`.
 
-    What is decided, and why, is told at `pipeline.retries`. ``tools`` says by a tool's name what is other for it:
-    ``Retry(3, tools={"search": Policy(attempts=5), "pay": Policy(kinds={"transient"})})``. ``budget`` limits the
-    retries of all calls together; None: no limit. While a repeated attempt runs, the pipelines that it calls repeat
-    nothing: three attempts in each of three layers would be 27.
+    A mutating call that may have taken effect is never repeated. While a repeated attempt runs, the pipelines that it
+    calls repeat nothing: three attempts in each of three layers would be 27. All attempts get the same arguments, so a
+    tool that changes a list or an object in them has changed it for its next attempt.
 
-    Every attempt is given the same arguments: a tool that changes a list or an object that it was given has changed
-    it for its next attempt.
+    Args:
+        attempts: Attempts in all, the first one included. 1: nothing is repeated.
+        first_delay: Seconds before the second attempt, at most; the limit doubles after each failure. 0: no wait.
+        max_delay: Seconds that a wait may take. Where a backend asks for a longer wait, there is no retry.
+        kinds: The kinds of error that are repeated. Default: both, ``timeout`` and ``transient``.
+        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``.
+        budget: Limits the retries of all calls together. None: no limit.
+        jitter: Gives a random number, 0 <= jitter() < 1, by which each wait is multiplied.
+        sleep: Waits for so many seconds.
+
+    Raises:
+        SetupError: A number or a policy makes no sense.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -53,24 +67,25 @@ class Retry:
         repeats=True,
     )
 
-    attempts: int = 3  # in all, the first one included
-    first_delay: float = 0.1  # seconds; doubles after each failure
-    max_delay: float = attrs.field(default=30.0, kw_only=True)  # seconds; where more is asked for, none
-    kinds: Collection[Kind] = attrs.field(default=KINDS, kw_only=True, hash=False)
+    attempts: int = 3
+    first_delay: float = 0.1
+    max_delay: float = attrs.field(default=30.0, kw_only=True)
+    kinds: Collection[RetryableKind] = attrs.field(default=RETRYABLE_KINDS, kw_only=True, hash=False)
     tools: Mapping[str, RetryPolicy] = attrs.field(factory=dict[str, RetryPolicy], kw_only=True, hash=False)
     budget: RetryBudget | None = attrs.field(factory=RetryBudget, kw_only=True, eq=False)
-    dice: Callable[[], float] = attrs.field(default=random.random, kw_only=True, repr=False)  # 0 <= dice() < 1
+    jitter: Callable[[], float] = attrs.field(default=random.random, kw_only=True, repr=False)
     sleep: Callable[[float], Awaitable[None]] = attrs.field(default=anyio.sleep, kw_only=True, repr=False)
-    _rules: Rules = attrs.field(init=False, repr=False, eq=False)
-    _of_tools: Mapping[str, Rules] = attrs.field(init=False, repr=False, eq=False)
+    _rules: RetryRules = attrs.field(init=False, repr=False, eq=False)
+    _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        rules = Rules(self.attempts, self.first_delay, self.max_delay, self.kinds)
+        rules = RetryRules(self.attempts, self.first_delay, self.max_delay, self.kinds)
+        by_tool = {name: rules.with_policy(name, policy) for name, policy in self.tools.items()}
         object.__setattr__(self, "_rules", rules)
-        object.__setattr__(self, "_of_tools", {name: rules.but(name, policy) for name, policy in self.tools.items()})
+        object.__setattr__(self, "_rules_by_tool", by_tool)
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
-        """The last attempt's outcome; OutcomeUnknown where a mutating call was lost and may have landed."""
+        """The outcome of the last attempt; OutcomeUnknown where a mutating call failed and may have landed."""
         outcome = await call_next(call)
         while type(outcome) is Failure:
             error: ToolError = outcome.failure()
@@ -78,14 +93,15 @@ class Retry:
                 return outcome
             wait, reason = self._plan(error, call)
             if call.report is not None:
-                call.report.decided(call.attempt, wait, reason)
+                call.report.add_decision(call.attempt, wait, reason)
             if wait is None:
-                return unless_landed(outcome, call.tool)
+                settled = settle(error, call.tool)
+                return outcome if settled is error else Failure(settled)
             if self.budget is not None:
                 self.budget.take()
             await self.sleep(wait)
-            call = call.again()
-            outcome = await self._owning(call, call_next)
+            call = call.next_attempt()
+            outcome = await self._repeat(call, call_next)
         return outcome
 
     def _plan(self, error: TimedOut | Transient, call: ValidCall) -> Plan:
@@ -94,15 +110,15 @@ class Retry:
             error,
             call.tool.effect,
             call.attempt,
-            self._of_tools.get(call.tool.name, self._rules),
-            dice=self.dice(),
+            self._rules_by_tool.get(call.tool.name, self._rules),
+            jitter=self.jitter(),
             remaining=inf if deadline == inf else deadline - anyio.current_time(),
             tokens=inf if self.budget is None else self.budget.left,
             owned=owner is not None and not owner.over,
         )
 
-    async def _owning(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
-        """A repeated attempt, which is the only one to be marked: most calls never come to it."""
+    async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        """A repeated attempt. Only these carry the mark of the owner: most calls need none."""
         owner = _Owner()
         _OWNER.set(owner)
         try:

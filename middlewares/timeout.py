@@ -8,17 +8,23 @@ from typing import Any, ClassVar, TypeVar
 import attrs
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError
-from pipeline.compose.deadline import within
+from pipeline.compose import run_within
 
 R = TypeVar("R", bound=ResolvedCall)
 
 
 @attrs.frozen
 class Timeout:
-    """Inside of Retry it limits each attempt, outside of it the whole call; one of two is given a ``name=``.
+    """Inside of Retry it limits each attempt, outside of it the whole call. With both, one of them needs ``name=``.
 
-    ``tools`` says by a tool's name what its limit is; None, there or here: it has none, and no scope is opened.
-    An async tool that holds cancellation off is waited for, since it runs in the caller's own task.
+    An async tool that suppresses cancellation is waited for, since it runs in the caller's own task.
+
+    Args:
+        seconds: The limit. None: no limit, and no cancel scope is opened.
+        tools: The limit of a tool, by its name, in place of ``seconds``.
+
+    Raises:
+        SetupError: A limit is not above zero.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -34,9 +40,9 @@ class Timeout:
         given: tuple[Any, ...] = (self.seconds, *self.tools.values())
         for seconds in given:
             if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-                raise SetupError(f"a time limit is more than zero seconds, or None, and not {seconds!r}")
+                raise SetupError(f"Timeout: a limit must be a number of seconds > 0, or None, not {seconds!r}")
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
-        """The inside's outcome, or TimedOut; see `pipeline.compose.deadline.within`."""
+        """The inside's outcome, or TimedOut; see `pipeline.compose.run_within`."""
         seconds = self.tools.get(call.tool.name, self.seconds)
-        return call_next(call) if seconds is None else within(seconds, call, call_next)
+        return call_next(call) if seconds is None else run_within(seconds, call, call_next)

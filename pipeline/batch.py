@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import anyio
@@ -75,11 +75,6 @@ async def gather(
     return cast("list[Outcome]", done)
 
 
-def finder(pipeline: Pipeline) -> Callable[[Call], Any] | None:
-    """The pipeline's check that finds a call's tool: gives a ResolvedCall, or why there is none."""
-    return next((part.run for part in pipeline.parts if part.role == "check" and part.finds), None)
-
-
 def _timed(call: Call, each: float | None, left: float | None) -> Call | Failure[NotExecuted]:
     if left is not None and not left > 0:
         return Failure(NotExecuted("the batch's time was up"))
@@ -91,10 +86,9 @@ def _tools(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, Tool[..., Any
     asked = {call.name: call for call in calls if type(call.name) is str}
     exact = {name: pipeline.tool_of(name) for name in asked}
     known = {name: tool for name, tool in exact.items() if tool is not None}
-    find = finder(pipeline) if len(known) < len(asked) else None
-    for name in asked.keys() - known.keys() if find is not None else ():  # an alias, or a name with noise around it
+    for name in asked.keys() - known.keys():  # an alias, or a name with noise around it
         try:
-            found = cast("Callable[[Call], Any]", find)(asked[name])
+            found = pipeline.resolve(asked[name])
         except Exception:  # noqa: BLE001, S112  # a bug in that check: the call itself will tell
             continue
         if isinstance(found, ResolvedCall):

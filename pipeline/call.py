@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from uuid import uuid4
 
@@ -11,22 +12,22 @@ from typing_extensions import TypeIs, TypeVar
 
 from .errors import Repair, ToolError
 
-if TYPE_CHECKING:  # frozen for whoever reads the types; attrs.frozen at run time costs 230 ns a phase more
+if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
     from attrs import frozen as phase
 
-    from .report import CallReport
-    from .time_limit import Marker
+    from .report import LiveReport
+    from .time_limit import TimeLimit
     from .tools.definition import Tool
 else:
     phase = attrs.define
 
 T = TypeVar("T", default=object)
-# A sealed pair, not Result[...]: both checkers type the payloads of a match and prove it complete.
+# A union of two and not Result[...]: both checkers type the payloads of a match, and prove it complete.
 Outcome: TypeAlias = Success[T] | Failure[ToolError]
 
 
 def is_failure(outcome: Outcome[T]) -> TypeIs[Failure[ToolError]]:
-    """Narrow an outcome; off the hot path, where ``type(outcome) is Failure`` takes a fifth of the time."""
+    """Narrow an outcome. On the hot path ``type(outcome) is Failure`` takes a fifth of the time."""
     return type(outcome) is Failure
 
 
@@ -37,20 +38,33 @@ def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
 
 @phase
 class Call:
-    """What the model asked for, before anyone has believed it."""
+    """What the model asked for, not checked yet.
 
-    name: str  # as the model spelt it
-    arguments: object = None  # a mapping, JSON text, "" or None; anything else is a MalformedCall
-    id: str = ""  # the provider's id, echoed back unchanged
-    principal: str = ""  # who asks (process, agent, tenant): the partition key of limits and caches
-    deps: object = attrs.field(default=None, repr=False)  # the caller's own object, for the tool's ToolContext
-    finish_reason: str | None = None  # the provider's; "length" says that the call was cut off
-    timeout: float | None = None  # seconds for the whole call, all attempts included; None: no limit
-    report: CallReport | None = attrs.field(default=None, repr=False, eq=False)  # None: nobody listens
-    marker: Marker | None = attrs.field(default=None, repr=False, eq=False)  # None: no time limit
+    Args:
+        name: The tool's name as the model wrote it. Anything but the name of a tool ends in UnknownTool.
+        arguments: A mapping, JSON text, or None or "" for no arguments. Anything else ends in MalformedCall.
+        id: The provider's id of the call, returned unchanged with the result. Default "": none.
+        principal: Who asks (a process, an agent, a tenant). Caches and limits keep principals apart. Default "":
+            nobody in particular.
+        deps: The caller's own object, for the tool's `ToolContext`. Never recorded.
+        finish_reason: Why the provider ended its reply; ``"length"`` says that the call was cut off. None: unknown.
+        timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
+        report: Where the stages record what they do; set by the pipeline. None: nobody listens.
+        time_limit: Set by a time limit around the call; see `pipeline.time_limit`. None: no limit.
+    """
+
+    name: str
+    arguments: object = None
+    id: str = ""
+    principal: str = ""
+    deps: object = attrs.field(default=None, repr=False)
+    finish_reason: str | None = None
+    timeout: float | None = None
+    report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
+    time_limit: TimeLimit | None = attrs.field(default=None, repr=False, eq=False)
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
-        """The next phase: this is the tool that was meant."""
+        """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
         return ResolvedCall(
             self.name,
             self.arguments,
@@ -60,40 +74,38 @@ class Call:
             self.finish_reason,
             self.timeout,
             self.report,
-            self.marker,
+            self.time_limit,
             tool,
             repairs,
         )
 
-    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
-        """The same call with a report and a marker to write to; a third of the time of ``attrs.evolve``."""
-        if type(self) is not Call:  # a phase of somebody's own, with fields of its own
-            return attrs.evolve(self, report=report, marker=marker)
-        return type(self)(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            report,
-            marker,
-        )
+    def under(self, report: LiveReport | None, time_limit: TimeLimit | None) -> Self:
+        """A copy with another report and time limit, in a third of the time of ``attrs.evolve``."""
+        own_fields = _OWN_FIELDS.get(type(self))
+        if own_fields is None:  # also a phase of somebody's own, with fields of its own
+            return attrs.evolve(self, report=report, time_limit=time_limit)
+        make: Any = type(self)
+        copy: Self = make(*_REQUEST(self), report, time_limit, *own_fields(self))
+        return copy
 
 
-_MADE_BY_THE_PHASE_BEFORE: Any = None  # fields after a default need one
+_SET_BY_THE_PHASE_BEFORE: Any = None  # a field after one with a default must have a default
 
 
 @phase
 class ResolvedCall(Call):
-    """Resolve found the tool."""
+    """Resolve found the tool.
 
-    tool: Tool[..., Any] = _MADE_BY_THE_PHASE_BEFORE
-    repairs: tuple[Repair, ...] = ()  # what was put right so far
+    Args:
+        tool: The tool.
+        repairs: What was changed so far in what the model wrote.
+    """
+
+    tool: Tool[..., Any] = _SET_BY_THE_PHASE_BEFORE
+    repairs: tuple[Repair, ...] = ()
 
     def validated(self, params: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> ValidCall:
-        """The next phase: these are the arguments, parsed, and what was put right in them for that."""
+        """The next phase: these are the arguments, parsed; ``repairs`` says what was changed in them."""
         return ValidCall(
             self.name,
             self.arguments,
@@ -103,7 +115,7 @@ class ResolvedCall(Call):
             self.finish_reason,
             self.timeout,
             self.report,
-            self.marker,
+            self.time_limit,
             self.tool,
             self.repairs + repairs if repairs else self.repairs,
             params,
@@ -111,54 +123,28 @@ class ResolvedCall(Call):
             str(uuid4()) if self.tool.context else "",
         )
 
-    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
-        """The same call with a report and a marker, as `Call.riding` says."""
-        if type(self) is not ResolvedCall:  # a phase of somebody's own, with fields of its own
-            return attrs.evolve(self, report=report, marker=marker)
-        return type(self)(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            report,
-            marker,
-            self.tool,
-            self.repairs,
-        )
-
 
 @phase
 class ValidCall(ResolvedCall):
-    """Validate parsed the arguments."""
+    """Validate parsed the arguments.
 
-    params: dict[str, Any] = _MADE_BY_THE_PHASE_BEFORE
+    Args:
+        params: The arguments as the tool takes them, by parameter name.
+        attempt: Which attempt this is, from 1.
+        idempotency_key: Made once for a call, equal across its attempts. "" for a tool that takes no ToolContext.
+    """
+
+    params: dict[str, Any] = _SET_BY_THE_PHASE_BEFORE
     attempt: int = 1
-    idempotency_key: str = ""  # equal across attempts; "" for a tool that takes no ToolContext
+    idempotency_key: str = ""
 
-    def riding(self, report: CallReport | None, marker: Marker | None) -> Self:
-        """The same call with a report and a marker, as `Call.riding` says."""
-        if type(self) is not ValidCall:  # a phase of somebody's own, with fields of its own
-            return attrs.evolve(self, report=report, marker=marker)
-        return type(self)(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            report,
-            marker,
-            self.tool,
-            self.repairs,
-            self.params,
-            self.attempt,
-            self.idempotency_key,
-        )
-
-    def again(self) -> ValidCall:
-        """The same call, one attempt later."""
+    def next_attempt(self) -> ValidCall:
+        """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)
+
+
+_REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout")
+_OWN_FIELDS: dict[type[Call], attrgetter[Any]] = {
+    ResolvedCall: attrgetter("tool", "repairs"),
+    ValidCall: attrgetter("tool", "repairs", "params", "attempt", "idempotency_key"),
+}

@@ -1,4 +1,4 @@
-"""CallReport: what happened to one call. Spans, metrics, logs and rows are computed from it, so they agree."""
+"""CallReport: what happened to one call. Spans, metrics, logs and results are computed from it, so they agree."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from .call import Call, Outcome
     from .tools.definition import Tool
 
-CANCELLED = "cancelled"  # the verdict of what was cancelled: no kind of error, since no Outcome came of it
-# A StageRecord and an Attempt not yet named: several are made per call, and a bare tuple costs an eighth.
-Row: TypeAlias = tuple[str, int, int, str | None, int, str]
+CANCELLED = "cancelled"  # the verdict of a cancelled stage; it is no kind of error, for there is no Outcome
+# A StageRecord and an Attempt before they are named: a call makes several, and a bare tuple takes an eighth of that.
+StageRow: TypeAlias = tuple[str, int, int, str | None, int, str]
 AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
 
 
 class StageRecord(NamedTuple):
-    """One run of one stage. Times are on ``time.perf_counter_ns()``."""
+    """One run of one stage. Times are those of ``time.perf_counter_ns()``."""
 
     name: str
     start: int  # ns
     end: int  # ns
-    verdict: str | None  # the kind of error that it made or changed, or "cancelled"; None: it let the call pass
-    attempt: int  # 0: outside of all attempts
-    note: str  # its own words, as the reason of a retry; mostly ""
+    verdict: str | None  # the kind of error that the stage made or changed, or "cancelled"; None: it made none
+    attempt: int  # the attempt that it belongs to; 0: outside of all attempts
+    note: str  # words of the stage's own, such as the reason of a retry; mostly ""
 
     @property
     def seconds(self) -> float:
-        """How long it took, itself: of a middleware, without what it surrounds."""
+        """How long the stage itself took: for a middleware, without what it surrounds."""
         return (self.end - self.start) / 1e9
 
 
@@ -46,17 +46,17 @@ class Attempt(NamedTuple):
     executor: str  # loop, thread, …
     start: int  # ns, perf_counter_ns
     end: int  # ns
-    wait: float  # seconds that were waited before it
-    verdict: str | None  # the kind of error it ended in, or "cancelled"; None: a success
-    landed: Landed  # whether its side effect happened
+    wait: float  # seconds between the attempt before and this one
+    verdict: str | None  # the kind of error, or "cancelled"; None: a success
+    landed: Landed  # whether the side effect happened
 
 
 @attrs.frozen
 class Progress:
-    """How far a tool says it has come."""
+    """How far a tool has come, in its own words."""
 
     done: float  # in the tool's own unit
-    total: float | None = None  # in the same unit; None: not known
+    total: float | None = None  # in the same unit; None: unknown
     message: str = ""
 
 
@@ -64,94 +64,70 @@ class RetryDecision(NamedTuple):
     """What was decided after a failed attempt, and why."""
 
     attempt: int  # the one that failed
-    wait: float | None  # seconds before the next one; None: there is none
+    wait: float | None  # seconds until the next one; None: there is none
     reason: str
 
 
 class Recorder(Protocol):
-    """The live half of a trace: what must exist while the tool runs. An observer makes one for a call."""
+    """The live half of a trace: the spans that must exist while the tool runs. An observer makes one for each call."""
 
     @property
     def recording(self) -> bool:
-        """Whether anybody will see it; False where it was sampled out."""
+        """Whether anybody will see the trace; False where it was sampled out."""
         ...
 
     @property
     def offset(self) -> int:
-        """What turns ``perf_counter_ns`` into the wall clock of the call's span, in ns."""
+        """Nanoseconds to add to ``perf_counter_ns`` for the wall clock of the call's span."""
         ...
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Open an attempt; what it gives back closes it."""
+        """Open an attempt; the result is what `attempt_ends` closes."""
         ...
 
     def attempt_ends(self, opened: object, verdict: str | None) -> None:
-        """Close it."""
+        """Close an attempt."""
         ...
 
-    def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
-        """The call is over; ``report`` is None where it was sampled out."""
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
+        """End the call; ``report`` is None where it was sampled out."""
         ...
 
 
 class Observer(Protocol):
-    """A stage that is in no chain: `pipeline` knows Trace by this only."""
+    """A stage that sees each call and stands in no chain. `Trace` is one; `pipeline` knows it by this protocol only."""
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
-        """Start recording a call that began at ``started`` (wall clock, ns); None where nobody listens at all."""
+        """Start to record a call that began at ``started`` (wall clock, ns); None where nobody listens."""
         ...
-
-
-def error_of(verdict: Any) -> Any:
-    """What an outcome or a check's verdict failed with; None where it did not."""
-    return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
-
-
-def kind_of(verdict: object) -> str | None:
-    """The kind of error that an outcome or a check's verdict is, if it is one."""
-    return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None
-
-
-def landed_of(outcome: object) -> Landed:
-    """Whether the side effect of a body that ran happened, as far as what came of it tells."""
-    if type(outcome) is Success:
-        return "yes"
-    error = error_of(outcome)
-    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
-        return "no"
-    teller = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed knows, and is a cause
-    said: Landed = getattr(teller, "landed", "maybe")
-    return said
 
 
 @attrs.define(eq=False)
 class CallReport:
-    """What happened to one call. ``outcome`` is None only for what was cancelled."""
+    """What happened to one call. ``outcome`` is None only if the call was cancelled."""
 
     call: Call  # as it was sent
-    tool: Tool[..., Any] | None = None  # the one it was resolved to; None: none
+    tool: Tool[..., Any] | None = None  # the tool it was resolved to; None: no tool
     started: int = 0  # ns, perf_counter_ns
-    ended: int = 0
+    ended: int = 0  # the same clock
     started_at: int = 0  # ns since the epoch
     outcome: Outcome | None = None
     repairs: tuple[Repair, ...] = ()
-    # list[X]() would take ten times as long as a list
+    # A list is made by a function of this module: list[X]() takes ten times as long.
     decisions: list[RetryDecision] = attrs.field(factory=lambda: cast("list[RetryDecision]", []))
     progress: list[Progress] = attrs.field(factory=lambda: cast("list[Progress]", []))
-    rows: list[Row] = attrs.field(factory=lambda: cast("list[Row]", []), repr=False)
-    attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
-    attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
-    executor: str = attrs.field(default="", repr=False)  # of that one, where Execute has chosen it; "": by the tool
+    _stage_rows: list[StageRow] = attrs.field(factory=lambda: cast("list[StageRow]", []), repr=False)
+    _attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
         """Each run of each stage, in the order in which they ended."""
-        return tuple(StageRecord(*row) for row in self.rows)
+        return tuple(StageRecord(*row) for row in self._stage_rows)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Each run of the tool, the first one included."""
-        return tuple(Attempt(*row) for row in self.attempt_rows)
+        return tuple(Attempt(*row) for row in self._attempt_rows)
 
     @property
     def seconds(self) -> float:
@@ -160,7 +136,7 @@ class CallReport:
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """Arguments that were taken though the tool's schema does not declare them, since it does not refuse them."""
+        """Arguments that were taken though the schema of the tool does not declare them, since it allows others."""
         given = self.call.arguments
         given = literal(given) if isinstance(given, str) else given
         if self.tool is None or not isinstance(given, Mapping) or getattr(self.error, "category", "") == "parameter":
@@ -170,11 +146,63 @@ class CallReport:
 
     @property
     def error(self) -> ToolError | None:
-        """What it failed with, if it did."""
+        """What the call failed with; None for a success and for a cancelled call."""
         return self.outcome.failure() if type(self.outcome) is Failure else None
 
-    def finished(self) -> CallReport:
-        """The report alone, as it is now: what a tool left behind still does is told to nobody."""
+    def __getstate__(self) -> dict[str, Any]:
+        # The caller's own objects stay with the caller: a report is a record, and most such objects do not pickle.
+        state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
+        return state | {"call": attrs.evolve(self.call, deps=None, report=None, time_limit=None)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+@attrs.define(eq=False)
+class LiveReport(CallReport):
+    """The report while the call runs. It travels on the call as ``call.report``, and stages write to it."""
+
+    recorder: Recorder | None = attrs.field(default=None, repr=False)
+    attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
+    begun: int = attrs.field(default=0, repr=False)  # attempts so far
+    executor: str = attrs.field(default="", repr=False)  # of that attempt, once the end has chosen it; "": by the tool
+    landed: Landed = attrs.field(default="no", repr=False)  # of that attempt, as far as its end knows
+    _notes: dict[int, str] = attrs.field(factory=lambda: cast("dict[int, str]", {}), repr=False)
+
+    @property
+    def rows(self) -> list[StageRow]:
+        """`stages` without the names, for projections that are made for every call."""
+        return self._stage_rows
+
+    @property
+    def attempt_rows(self) -> list[AttemptRow]:
+        """`attempts` without the names."""
+        return self._attempt_rows
+
+    def note(self, stage: object, text: str) -> None:
+        """Add words to the row that ``stage`` has for this run; a stage passes itself."""
+        self._notes[id(stage)] = text
+
+    def take_note(self, stage: object) -> str:
+        """The words that the stage left since it was last asked, else ""."""
+        return self._notes.pop(id(stage), "") if self._notes else ""
+
+    def add_stage(self, name: str, start: int, end: int, verdict: str | None, note: str = "") -> None:
+        """A stage ended."""
+        self._stage_rows.append((name, start, end, verdict, self.attempt, note))
+
+    def add_decision(self, attempt: int, wait: float | None, reason: str) -> None:
+        """A retry was decided for or against."""
+        self.decisions.append(RetryDecision(attempt, wait, reason))
+
+    def add_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
+        """An attempt ended."""
+        before = self.decisions[-1].wait if self.decisions else None
+        self._attempt_rows.append((number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
+
+    def copy(self) -> CallReport:
+        """The report as it is now. What a tool that was left running still writes does not reach the copy."""
         return CallReport(
             self.call,
             self.tool,
@@ -185,28 +213,28 @@ class CallReport:
             self.repairs,
             self.decisions.copy(),
             self.progress.copy(),
-            self.rows.copy(),
-            self.attempt_rows.copy(),
+            self._stage_rows.copy(),
+            self._attempt_rows.copy(),
         )
 
-    def mark(self, name: str, start: int, end: int, verdict: str | None, note: str = "") -> None:
-        """A stage ended."""
-        self.rows.append((name, start, end, verdict, self.attempt, note))
 
-    def decided(self, attempt: int, wait: float | None, reason: str) -> None:
-        """A retry was decided for or against."""
-        self.decisions.append(RetryDecision(attempt, wait, reason))
+def error_of(verdict: Any) -> Any:
+    """The error of a failed outcome or check; None for anything else."""
+    return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
 
-    def attempt_ended(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
-        """An attempt is over."""
-        before = self.decisions[-1].wait if self.decisions else None
-        self.attempt_rows.append((number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The caller's own objects stay with him: a report is a record, and most of them do not pickle.
-        state = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
-        return state | {"call": attrs.evolve(self.call, deps=None, report=None, marker=None)}
+def kind_of(verdict: object) -> str | None:
+    """The kind of error of a failed outcome or check; None for anything else."""
+    return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+
+def landed_of(outcome: object) -> Landed:
+    """Whether the side effect of a body that ran happened, as far as the outcome of that body tells."""
+    if type(outcome) is Success:
+        return "yes"
+    error = error_of(outcome)
+    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
+        return "no"
+    witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
+    landed: Landed = getattr(witness, "landed", "maybe")
+    return landed

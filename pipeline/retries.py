@@ -1,13 +1,13 @@
-"""The planner of retries: whether a failed attempt is repeated, after which wait, and why. No clock, no dice, no I/O.
+"""Retries: whether a failed attempt is repeated, when, and why; and what becomes of a lost side effect.
 
-The rulings, the first that applies (``not repeated: …`` where there is to be no further attempt):
+`plan` gives the first of these rulings that applies (``not repeated: …`` where no further attempt is made):
 
 ==========================================================  ===================================================
 the tool is mutating and may have landed                    a mutating call that may have landed
-a thread of it runs on, and it is idempotent or mutating    the first one is still running
+a thread of it still runs, and it is idempotent or mutating the first one is still running
 the policy leaves this kind out                             the policy repeats no timeout
 an outer pipeline has begun to repeat what called this      an outer pipeline retries
-that was the last attempt                                   that was attempt 3 of 3
+it was the last attempt                                     that was attempt 3 of 3
 ``retry_after`` is longer than ``max_delay``                the wait asked for is too long
 the wait would not end before the deadline                  the deadline comes first
 the budget holds no whole token                             the retry budget is spent
@@ -25,46 +25,54 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import attrs
 
-from .errors import SetupError, TimedOut, Transient
-from .tools.definition import Effect
+from .errors import OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .tools.definition import Effect, Tool
 
-Kind: TypeAlias = Literal["timeout", "transient"]
-KINDS: tuple[Kind, ...] = ("timeout", "transient")  # of errors that may pass; no policy adds to them
-_BESIDE_ITSELF: tuple[Effect, ...] = ("read", "keyed")  # may run while a first one, that could not be ended, runs on
-_DOUBLINGS = 60  # more would only make the number too large for a float
+RetryableKind: TypeAlias = Literal["timeout", "transient"]
+RETRYABLE_KINDS: tuple[RetryableKind, ...] = ("timeout", "transient")  # no policy adds to them
+_SAFE_BESIDE_ITSELF: tuple[Effect, ...] = ("read", "keyed")  # may run while a first run, which cannot be ended, goes on
+_MAX_DOUBLINGS = 60  # more would only make the number too large for a float
 
 
 class RetryPolicy(TypedDict, total=False):
-    """What is other for one tool: ``Policy(attempts=5)`` or ``{"attempts": 5}``; the rest is as for all."""
+    """What differs for one tool: ``RetryPolicy(attempts=5)`` or ``{"attempts": 5}``. What is left out is as for all."""
 
-    attempts: int
-    first_delay: float
-    max_delay: float
-    kinds: Collection[Kind]
+    attempts: int  # in all, the first one included
+    first_delay: float  # seconds; doubles after each failure
+    max_delay: float  # seconds
+    kinds: Collection[RetryableKind]
 
 
 @attrs.frozen
-class Rules:
-    """A policy with nothing left open. Raises SetupError for what makes no sense."""
+class RetryRules:
+    """The policy for one tool, complete and checked."""
 
-    attempts: int = 3  # in all, the first one included
-    first_delay: float = 0.1  # seconds
-    max_delay: float = 30.0  # seconds
-    kinds: Collection[Kind] = KINDS
+    attempts: int = 3
+    first_delay: float = 0.1
+    max_delay: float = 30.0
+    kinds: Collection[RetryableKind] = RETRYABLE_KINDS
 
     def __attrs_post_init__(self) -> None:
-        given: Any = self
-        delays = (given.first_delay, given.max_delay)
-        if not isinstance(given.attempts, int) or given.attempts < 1 or not all(map(_is_delay, delays)):
-            raise SetupError(f"{self}: at least one attempt, and no delay below zero or without end")
-        if isinstance(given.kinds, str) or not set(given.kinds) <= set(KINDS):
-            raise SetupError(f"{self}: kinds are of {', '.join(KINDS)}: nothing else may pass")
+        attempts: Any = self.attempts
+        kinds: Any = self.kinds
+        if type(attempts) is not int or attempts < 1:
+            raise SetupError(f"Retry: attempts must be an integer ≥ 1, not {attempts!r}")
+        for name, delay in (("first_delay", self.first_delay), ("max_delay", self.max_delay)):
+            if not _is_delay(delay):
+                raise SetupError(f"Retry: {name} must be a number of seconds ≥ 0, not {delay!r}")
+        if isinstance(kinds, str) or not set(kinds) <= set(RETRYABLE_KINDS):
+            raise SetupError(f"Retry: kinds must be of {', '.join(RETRYABLE_KINDS)}, not {kinds!r}")
 
-    def but(self, tool: str, policy: RetryPolicy) -> Rules:
-        """The same with what the policy of one tool says. Raises SetupError for what no policy has."""
+    def with_policy(self, tool: str, policy: RetryPolicy) -> RetryRules:
+        """The rules with what differs for one tool.
+
+        Raises:
+            SetupError: The policy has a field that no policy has, or a value that makes no sense.
+        """
         given: Any = policy
-        if not isinstance(given, dict) or not set(cast("dict[Any, Any]", given)) <= RetryPolicy.__optional_keys__:
-            raise SetupError(f"the policy of {tool!r} is a Policy(attempts=, …), not {given!r}")
+        allowed = RetryPolicy.__optional_keys__
+        if not isinstance(given, dict) or not set(cast("dict[Any, Any]", given)) <= allowed:
+            raise SetupError(f"Retry: the policy of {tool!r} may have {', '.join(sorted(allowed))}, and is {given!r}")
         return attrs.evolve(self, **policy)
 
 
@@ -73,9 +81,9 @@ def _is_delay(value: Any) -> bool:
 
 
 class Plan(NamedTuple):
-    """What is to be done after a failed attempt."""
+    """What to do after a failed attempt."""
 
-    wait: float | None  # seconds before the next one; None: there is none
+    wait: float | None  # seconds until the next attempt; None: there is none
     reason: str
 
 
@@ -83,25 +91,33 @@ def plan(
     error: TimedOut | Transient,
     effect: Effect,
     attempt: int,
-    rules: Rules,
+    rules: RetryRules,
     *,
-    dice: float,
+    jitter: float,
     remaining: float = inf,
     tokens: float = inf,
     owned: bool = False,
 ) -> Plan:
-    """Wait so long and repeat, or stop; the same for the same facts, and a reason for either.
+    """Decide whether a failed attempt is repeated; the same facts give the same plan.
 
-    ``attempt`` is the number of the one that failed, from 1; ``dice`` is in [0, 1); ``remaining`` are the seconds to
-    the deadline, ``tokens`` what the budget holds, and ``owned`` says that an outer pipeline repeats already.
+    The wait is full jitter, ``jitter * first_delay * 2 ** n`` up to ``max_delay`` (AWS Architecture Blog,
+    "Exponential Backoff and Jitter"), and never below a ``retry_after`` (RFC 9110, section 10.2.3). A ``retry_after``
+    longer than ``max_delay`` is not tried at all.
 
-    The wait is full jitter, ``dice * first_delay * 2 ** n`` up to ``max_delay`` (AWS Architecture Blog, "Exponential
-    Backoff and Jitter"), and not below a ``retry_after`` (RFC 9110, 10.2.3), which is obeyed or not tried at all.
+    Args:
+        error: What the attempt failed with.
+        effect: The effect of the tool.
+        attempt: The number of the attempt that failed, from 1.
+        rules: The rules for this tool.
+        jitter: A random number, 0 <= jitter < 1.
+        remaining: Seconds until the deadline. Default: no deadline.
+        tokens: What the retry budget holds. Default: no budget.
+        owned: Whether an outer pipeline repeats already.
     """
-    kind: Kind = error.kind
+    kind: RetryableKind = error.kind
     if effect == "mutating" and error.landed != "no":
         return Plan(None, "not repeated: a mutating call that may have landed")
-    if type(error) is TimedOut and error.still_running and effect not in _BESIDE_ITSELF:
+    if type(error) is TimedOut and error.still_running and effect not in _SAFE_BESIDE_ITSELF:
         return Plan(None, "not repeated: the first one is still running")
     if kind not in rules.kinds:
         return Plan(None, f"not repeated: the policy repeats no {kind}")
@@ -109,7 +125,7 @@ def plan(
         return Plan(None, "not repeated: an outer pipeline retries")
     if attempt >= rules.attempts:
         return Plan(None, f"not repeated: that was attempt {attempt} of {rules.attempts}")
-    wait = min(rules.max_delay, rules.first_delay * 2.0 ** min(attempt - 1, _DOUBLINGS)) * dice
+    wait = min(rules.max_delay, rules.first_delay * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)) * jitter
     if type(error) is Transient and error.retry_after is not None and error.retry_after > wait:
         wait = error.retry_after
     if wait > rules.max_delay:
@@ -121,44 +137,63 @@ def plan(
     return Plan(wait, f"{kind}, and " + ("it did not land" if error.landed == "no" else f"the tool is {effect}"))
 
 
+def settle(error: ToolError, tool: Tool[..., Any] | None) -> ToolError:
+    """The error that a call ends with: OutcomeUnknown where a mutating tool's failure may have taken effect.
+
+    Retry applies it when it gives up, and the runner of a pipeline to the last outcome of a stack without Retry.
+    """
+    if tool is None or tool.effect != "mutating" or not isinstance(error, (TimedOut, Transient)):
+        return error
+    return error if error.landed == "no" else OutcomeUnknown(error, tool.verify_with)
+
+
 @attrs.define(eq=False)
 class RetryBudget:
-    """A bucket of ``burst`` tokens, refilled ``per_second``. A retry takes one, and gives it back if it was answered.
+    """How many retries there may be in all, so that a backend that is down is not asked three times as often.
 
-    So retries that help are free, at any rate of calls, and those that do not help are ``per_second`` in the long run.
-    The numbers are Finagle's (``RetryBudget``: at least 10 a second, kept for 10 seconds); in place of its share of
-    each call a retry's own token comes back, as in the standard mode of the AWS SDKs: a call that succeeds at once
-    pays nothing. May be shared by several pipelines, and used from any thread.
+    A bucket of tokens. A retry takes one, and returns it if the tool answered; so retries that help are free at any
+    rate of calls, and retries that do not help are limited to ``per_second`` in the long run. The numbers are those of
+    Finagle's ``RetryBudget`` (at least 10 a second, kept for 10 seconds). Finagle adds a share of each call; here the
+    token of a retry returns, as in the standard mode of the AWS SDKs: a call that succeeds at once costs nothing.
+    Several pipelines and threads may share one.
+
+    Args:
+        burst: Tokens that the bucket holds at most, and at first. 0: no retry.
+        per_second: Tokens that are added each second. 0: none; what was spent does not come back by itself.
+        clock: Seconds, monotonic.
+
+    Raises:
+        SetupError: A number is negative or not finite.
     """
 
     burst: float = 100.0
     per_second: float = 10.0
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)  # seconds
+    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
     _tokens: float = attrs.field(init=False, repr=False)
-    _at: float = attrs.field(init=False, repr=False)  # when they were counted
+    _counted_at: float = attrs.field(init=False, repr=False)
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
         given: tuple[Any, ...] = (self.burst, self.per_second)
-        if not all(isinstance(each, (int, float)) and isfinite(each) and each >= 0 for each in given):
-            raise SetupError(f"{self}: as many tokens as there may be retries, none below zero")
-        self._tokens, self._at = self.burst, self.clock()
+        if not all(_is_delay(each) for each in given):
+            raise SetupError(f"{self}: burst and per_second must be numbers ≥ 0")
+        self._tokens, self._counted_at = self.burst, self.clock()
 
     @property
     def left(self) -> float:
-        """The tokens that there are now; less than one: no retry."""
+        """The tokens at this moment; below 1 there is no retry."""
         with self._lock:
             now = self.clock()
-            left = self._tokens + (now - self._at) * self.per_second if now > self._at else self._tokens
-            self._tokens, self._at = min(self.burst, left), now
+            left = self._tokens + (now - self._counted_at) * self.per_second if now > self._counted_at else self._tokens
+            self._tokens, self._counted_at = min(self.burst, left), now
             return self._tokens
 
     def take(self) -> None:
-        """A retry begins. Two threads that found the last token both take it, and the next one waits for longer."""
+        """A retry begins. Two threads that both saw the last token both take it; the next retry then waits longer."""
         with self._lock:
             self._tokens -= 1
 
     def give_back(self) -> None:
-        """It was answered, be it by a refusal."""
+        """The retry was answered, be it with a refusal."""
         with self._lock:
-            self._tokens += 1  # what is more than burst is cut off when they are counted
+            self._tokens += 1  # anything above burst is cut when the tokens are next counted

@@ -1,4 +1,4 @@
-"""Marker: whether the tool's body began before its time was up, so that what did not begin may be repeated."""
+"""TimeLimit: may the body of a tool still begin, and did it? What did not begin may be repeated."""
 
 from __future__ import annotations
 
@@ -11,49 +11,59 @@ if TYPE_CHECKING:
 
 
 class TooLateError(Exception):
-    """The time was up before the body began: now it must not begin, for its call has been given back as not run."""
+    """The time was up before the body began. It must not begin now: the call was answered as one that did not run."""
 
 
-class Marker:
-    """A time limit hands one in; Execute claims it right before the body and lets go right after.
+class TimeLimit:
+    """What a time limit and the body inside of it know of each other; it travels on the call.
 
-    The body of a sync tool begins in another thread than the one in which its time runs out: whoever comes first
-    has it. One lock for all the limits around one call, and none where there is no limit.
+    The executor enters it right before the body and leaves it right after. The body of a sync tool begins in another
+    thread than the one in which the time runs out, so the first of the two wins: all limits around one call share one
+    lock. A call without a time limit has none of this.
     """
 
-    __slots__ = ("_lock", "_outer", "_over", "began", "running", "tool")
+    __slots__ = ("_expired", "_lock", "_outer", "began", "running", "tool")
 
-    def __init__(self, outer: Marker | None = None) -> None:
+    def __init__(self, outer: TimeLimit | None = None) -> None:
         self.began = False
-        self.running = 0  # bodies, of all attempts: a thread that was left behind runs on
-        self.tool: Tool[..., Any] | None = None  # the one whose body began
-        self._over = False
-        self._outer = outer  # a limit may stand inside another one
+        self.running = 0  # bodies, of all attempts: a thread that was left behind still runs
+        self.tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
+        self._expired = False
+        self._outer = outer  # the limit around this one
         self._lock: Lock = Lock() if outer is None else outer._lock  # noqa: SLF001
 
-    def begin(self, tool: Tool[..., Any]) -> None:
-        """The body starts now. Raises TooLateError where the time of this limit, or of one around it, is up."""
+    def resolve(self, tool: Tool[..., Any]) -> None:
+        """The call inside of this limit was found to be for this tool."""
+        for limit in self._all():
+            limit.tool = tool
+
+    def enter(self, tool: Tool[..., Any] | None) -> None:
+        """The body begins now.
+
+        Raises:
+            TooLateError: The time of this limit, or of one around it, is up.
+        """
         with self._lock:
-            if any(marker._over for marker in self._all()):  # noqa: SLF001
+            if any(limit._expired for limit in self._all()):  # noqa: SLF001
                 raise TooLateError
-            for marker in self._all():
-                marker.began = True
-                marker.tool = tool
-                marker.running += 1
+            for limit in self._all():
+                limit.began = True
+                limit.tool = tool
+                limit.running += 1
 
-    def end(self) -> None:
-        """The body came back, if only to a thread that nobody waits for any more."""
+    def leave(self) -> None:
+        """The body returned, perhaps in a thread that nobody waits for any more."""
         with self._lock:
-            for marker in self._all():
-                marker.running -= 1
+            for limit in self._all():
+                limit.running -= 1
 
-    def over(self) -> None:
-        """The time is up: what has not begun will not begin."""
+    def expire(self) -> None:
+        """The time is up: a body that has not begun will not begin."""
         with self._lock:
-            self._over = True
+            self._expired = True
 
-    def _all(self) -> Iterator[Marker]:
-        marker: Marker | None = self
-        while marker is not None:
-            yield marker
-            marker = marker._outer  # noqa: SLF001
+    def _all(self) -> Iterator[TimeLimit]:
+        limit: TimeLimit | None = self
+        while limit is not None:
+            yield limit
+            limit = limit._outer  # noqa: SLF001

@@ -567,7 +567,7 @@ async def test_the_time_of_one_is_not_the_time_of_all() -> None:
 
     async with anyio.create_task_group() as group:
         group.start_soon(patient)
-        assert await run.call("probe", timeout=SOON) == Failure(TimedOut(SOON, landed="no"))
+        assert await run.call("probe", timeout=SOON) == Failure(TimedOut(SOON, landed="maybe"))  # its end does not mark
         await settle()
         assert gate.begun == 2
         await gate.end(Success(1))

@@ -96,16 +96,16 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "without resolve": (lambda: standard(TOOLS).without("resolve"), "available needs a ResolvedCall"),
     "without the end": (lambda: standard(TOOLS).without("execute"), "one end, and it stands last"),
     "trace inside": (lambda: standard(TOOLS).without("trace").after("resolve", Trace()), "must stand outermost"),
-    "two of one name": (lambda: standard(TOOLS).before("retry", Retry()), "two stages named 'retry'"),
+    "two of one name": (lambda: standard(TOOLS).before("retry", Retry()), "two stages are called 'retry'"),
     "async check": (lambda: Stack().check(STRANGE["async"]), "asks is async, and a check does no I/O"),
-    "check as a middleware": (lambda: Stack().wrap(any_count), "a middleware takes call_next too"),
+    "check as a middleware": (lambda: Stack().wrap(any_count), "a middleware takes (call, call_next)"),
     "middleware as a check": (lambda: Stack().check(STRANGE["two"]), "put it in with wrap"),
-    "no stage at all": (lambda: standard(TOOLS).before("retry", STRANGE["number"]), "3 is no stage"),
+    "no stage at all": (lambda: standard(TOOLS).before("retry", STRANGE["number"]), "3 is not a stage"),
     "a class": (lambda: standard(TOOLS).before("retry", STRANGE["class"]), "Validate is a class"),
-    "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is no stage: a check takes"),
-    "unknown place": (lambda: standard(TOOLS).before("retyr", log), "there is no stage 'retyr' here; there are trace"),
-    "no time": (lambda: Timeout(0), "more than zero seconds"),
-    "no attempt": (lambda: Retry(attempts=0), "at least one attempt"),
+    "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is not a stage: a check takes"),
+    "unknown place": (lambda: standard(TOOLS).before("retyr", log), "there is no stage 'retyr'; there are: trace"),
+    "no time": (lambda: Timeout(0), "must be a number of seconds > 0"),
+    "no attempt": (lambda: Retry(attempts=0), "attempts must be an integer ≥ 1"),
 }
 
 
@@ -188,7 +188,7 @@ def test_a_check_is_not_taken_for_an_observer() -> None:
     check: Any = Opening()
     with pytest.raises(SetupError, match="takes a call only"):
         Stack().wrap(check)
-    with pytest.raises(SetupError, match="no observer"):
+    with pytest.raises(SetupError, match="not an observer"):
         Stack().observe(cast("Any", log))
 
 

@@ -132,7 +132,7 @@ class World:
         tools = ToolRegistry()
         fn = self.act_in_thread if self.fault == "hang, in a thread" else self.act
         tools.register(a_tool(fn=fn, effect=self.effect, context=self.effect == "keyed"))
-        retry = Retry(dice=lambda: 0.5, sleep=self.sleep)
+        retry = Retry(jitter=lambda: 0.5, sleep=self.sleep)
         pipeline = standard(tools).replace("retry", retry).replace("execute", self.execute)
         limited = self.fault.startswith(("timeout", "hang"))
         return pipeline.after("retry", self.attempt).after("retry", Timeout(60) if limited else untouched, name="limit")

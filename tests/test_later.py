@@ -16,12 +16,12 @@ import pytest
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import SpanProcessor
 
-from pipeline.report import Row
+from pipeline.report import StageRow
 from pipeline.telemetry.deferred import Later
 from pipeline.telemetry.queues import drain_all
 from support import Exported
 
-ROW: Row = ("stage", 1, 2, None, 0, "")
+ROW: StageRow = ("stage", 1, 2, None, 0, "")
 
 
 class Looking:

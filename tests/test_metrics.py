@@ -152,7 +152,7 @@ async def test_metrics_do_not_hang_on_sampling() -> None:
 async def test_a_meter_with_a_bug_breaks_no_call() -> None:
     """An instrument that raises is told in the log, and the outcome stands."""
     measured = Measured()
-    measured.pipeline.parts[0].it._metrics = Broken()  # no provider lets itself be broken
+    measured.pipeline.entries[0].obj._metrics = Broken()  # no provider lets itself be broken
     outcome = await measured.pipeline.call("probe")
     assert outcome.unwrap() == "done"
     assert len(measured.exported.spans) == 7

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from pipeline import Effect, SetupError, TimedOut, Transient
 from pipeline.errors import Landed
-from pipeline.retries import KINDS, Kind, Plan, RetryPolicy, Rules, plan
+from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryPolicy, RetryRules, plan
 
 EFFECTS: tuple[Effect, ...] = ("read", "idempotent", "keyed", "mutating")
 LANDED: tuple[Landed, ...] = ("no", "maybe", "yes")
 
 
-UNKNOWN, USUAL = Transient(), Rules()
+UNKNOWN, USUAL = Transient(), RetryRules()
 
 
 @attrs.frozen
@@ -28,15 +28,21 @@ class Facts:
     error: TimedOut | Transient = UNKNOWN
     effect: Effect = "read"
     attempt: int = 1
-    rules: Rules = USUAL
-    dice: float = 0.5
+    rules: RetryRules = USUAL
+    jitter: float = 0.5
     remaining: float = inf
     tokens: float = inf
     owned: bool = False
 
 
 DELAYS = st.floats(0, 100)
-RULES = st.builds(Rules, st.integers(1, 9), DELAYS, DELAYS, st.sampled_from((KINDS, KINDS, KINDS[:1], KINDS[1:], ())))
+RULES = st.builds(
+    RetryRules,
+    st.integers(1, 9),
+    DELAYS,
+    DELAYS,
+    st.sampled_from((RETRYABLE_KINDS, RETRYABLE_KINDS, RETRYABLE_KINDS[:1], RETRYABLE_KINDS[1:], ())),
+)
 ERRORS = st.builds(TimedOut, st.none(), st.booleans(), st.sampled_from(LANDED)) | st.builds(
     Transient, st.none(), st.none() | st.floats(0, 100) | st.floats(), st.sampled_from(LANDED)
 )
@@ -45,7 +51,7 @@ ANY = st.builds(  # with more of what is usual than there would be: one in eight
     ERRORS,
     st.sampled_from(EFFECTS),
     st.integers(1, 2) | st.integers(1, 9),
-    st.just(Rules(9, max_delay=100)) | RULES,
+    st.just(RetryRules(9, max_delay=100)) | RULES,
     st.floats(0, 1, exclude_max=True),
     st.just(inf) | st.floats(10, 200) | st.floats(-10, 10),
     st.just(inf) | st.floats(1, 5) | st.floats(-5, 1),
@@ -69,7 +75,7 @@ RULINGS: dict[str, tuple[Facts, float | None]] = {
     "transient, and the tool is keyed": (Facts(Transient(None, 7.0), "keyed", remaining=7.1), 7.0),
     "not repeated: a mutating call that may have landed": (Facts(effect="mutating"), None),
     "not repeated: the first one is still running": (Facts(TimedOut(1.0, still_running=True), "idempotent"), None),
-    "not repeated: the policy repeats no timeout": (Facts(TimedOut(), rules=Rules(kinds=["transient"])), None),
+    "not repeated: the policy repeats no timeout": (Facts(TimedOut(), rules=RetryRules(kinds=["transient"])), None),
     "not repeated: an outer pipeline retries": (Facts(owned=True), None),
     "not repeated: that was attempt 3 of 3": (Facts(attempt=3), None),
     "not repeated: the wait asked for is too long": (Facts(Transient(None, 30.1)), None),
@@ -87,9 +93,9 @@ def test_the_rulings(reason: str, facts: Facts, wait: float | None) -> None:
 ORDER: list[tuple[str, dict[str, Any]]] = [
     ("a mutating call that may have landed", {"effect": "mutating"}),
     ("the first one is still running", {"error": TimedOut(1.0, still_running=True), "effect": "idempotent"}),
-    ("the policy repeats no timeout", {"error": TimedOut(), "rules": Rules(1, 40.0, 30.0, [])}),
+    ("the policy repeats no timeout", {"error": TimedOut(), "rules": RetryRules(1, 40.0, 30.0, [])}),
     ("an outer pipeline retries", {"owned": True}),
-    ("that was attempt 1 of 1", {"rules": Rules(1)}),
+    ("that was attempt 1 of 1", {"rules": RetryRules(1)}),
     ("the wait asked for is too long", {"error": Transient(None, 31.0)}),
     ("the deadline comes first", {"remaining": 0.01}),
     ("the retry budget is spent", {"tokens": 0.0}),
@@ -156,10 +162,10 @@ def test_better_circumstances_never_stop_a_repetition(facts: Facts, other: Facts
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
-def test_waits_grow_to_the_cap(attempt: int, dice: float) -> None:
-    """The wait is the dice times a delay that doubles up to the cap, however many attempts there were."""
-    wait = planned(Facts(attempt=attempt, dice=dice, rules=Rules(10**7, 0.5, 16.0))).wait
-    assert wait == dice * (0.5 * 2 ** (attempt - 1) if attempt < 6 else 16.0)
+def test_waits_grow_to_the_cap(attempt: int, jitter: float) -> None:
+    """The wait is the jitter times a delay that doubles up to the cap, however many attempts there were."""
+    wait = planned(Facts(attempt=attempt, jitter=jitter, rules=RetryRules(10**7, 0.5, 16.0))).wait
+    assert wait == jitter * (0.5 * 2 ** (attempt - 1) if attempt < 6 else 16.0)
 
 
 @pytest.mark.parametrize(
@@ -184,24 +190,26 @@ SENSELESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("options", SENSELESS.values(), ids=SENSELESS)
 def test_senseless_rules_are_refused(options: dict[str, Any]) -> None:
-    """Rules that make no sense are a set-up error, also where one tool's policy makes them so."""
+    """RetryRules that make no sense are a set-up error, also where one tool's policy makes them so."""
     with pytest.raises(SetupError):
-        Rules(**options)
+        RetryRules(**options)
     with pytest.raises(SetupError):
-        Rules().but("probe", cast("Any", options))
+        RetryRules().with_policy("probe", cast("Any", options))
 
 
 def test_a_policy_changes_what_it_names() -> None:
     """What a tool's policy leaves out is as for all."""
-    kinds: list[Kind] = ["transient"]
-    rules = Rules(4, 0.5, 8.0)
-    assert rules.but("probe", {}) == rules
-    assert rules.but("probe", RetryPolicy(attempts=9)) == Rules(9, 0.5, 8.0)
-    assert rules.but("probe", {"first_delay": 0.0, "max_delay": 1.0, "kinds": kinds}) == Rules(4, 0.0, 1.0, kinds)
+    kinds: list[RetryableKind] = ["transient"]
+    rules = RetryRules(4, 0.5, 8.0)
+    assert rules.with_policy("probe", {}) == rules
+    assert rules.with_policy("probe", RetryPolicy(attempts=9)) == RetryRules(9, 0.5, 8.0)
+    assert rules.with_policy("probe", {"first_delay": 0.0, "max_delay": 1.0, "kinds": kinds}) == RetryRules(
+        4, 0.0, 1.0, kinds
+    )
 
 
 @pytest.mark.parametrize("policy", [{"atempts": 3}, {"attempts": 3, 1: 2}, 3, None], ids=repr)
 def test_what_is_no_policy_is_refused(policy: Any) -> None:
     """A policy with a name that there is not, or that is none at all, is a set-up error that names the tool."""
     with pytest.raises(SetupError, match="'probe'"):
-        Rules().but("probe", policy)
+        RetryRules().with_policy("probe", policy)

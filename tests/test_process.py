@@ -31,7 +31,7 @@ from pipeline import (
 )
 from pipeline.executors import Process
 from pipeline.executors.remote_call import RemoteError, RemoteTraceback
-from pipeline.time_limit import Marker
+from pipeline.time_limit import TimeLimit
 from remote_tools import WHO, Began, OddError
 from support import Exported, a_call, a_tool
 
@@ -171,9 +171,9 @@ async def test_the_time_is_up_while_a_process_starts(monkeypatch: pytest.MonkeyP
         scope.cancel()
 
     monkeypatch.setattr("pipeline.executors.process.run_sync", slow_to_start)
-    marker = Marker()
+    marker = TimeLimit()
     with anyio.CancelScope() as scope:
-        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, marker=marker))
+        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, time_limit=marker))
     assert scope.cancelled_caught
     assert (began, marker.began) == (["_begin"], False)
 
@@ -262,4 +262,4 @@ async def test_the_default_process_executor() -> None:
     outcome = await standard(tools).call("pid")
     assert not is_failure(outcome)
     assert outcome.unwrap() != os.getpid()
-    assert Execute().refuses(tools.tools["pid"]) is None
+    Execute().check_tool(tools.tools["pid"])

@@ -40,7 +40,7 @@ async def test_a_report_tells_all() -> None:
     """A report has the call as sent, the tool, the outcome, each stage and attempt with times, and the decisions."""
     tool = a_tool(fn=flaky())
     call = Call("functions.probe", "{}", "c1")
-    report = await standard(registry(tool)).replace("retry", Retry(dice=lambda: 0.01)).report(call)
+    report = await standard(registry(tool)).replace("retry", Retry(jitter=lambda: 0.01)).report(call)
     assert (report.call, report.tool, report.outcome, report.error) == (call, tool, Success("done"), None)
     assert report.repairs == (Repair("name", "transport_noise", "functions.probe", "probe"),)
     assert [(stage.name, stage.verdict, stage.attempt) for stage in report.stages] == [
@@ -168,13 +168,13 @@ def test_every_field_of_a_phase_travels(phase: type[Call]) -> None:
     if phase is not Call:
         marks["tool"] = tool
     call: Any = phase(**marks)
-    riding = call.riding("report", "marker")
-    made = [riding]
+    under = call.under("report", "time limit")
+    made = [under]
     if phase is Call:
         made.append(call.resolved(tool))
     elif phase is ResolvedCall:
         made.append(call.validated({}))
     for other in made:
         for field in attrs.fields(phase):
-            if not (other is riding and field.name in ("report", "marker")):
+            if not (other is under and field.name in ("report", "time_limit")):
                 assert getattr(other, field.name) is getattr(call, field.name), field.name

@@ -98,7 +98,7 @@ async def test_waits_are_full_jitter(first_delay: float, max_delay: float, rolls
     """Each wait is the dice times a delay that doubles up to a limit."""
     waits = Waits()
     dice = iter(rolls)
-    retry = Retry(7, first_delay, max_delay=max_delay, dice=lambda: next(dice), sleep=waits)
+    retry = Retry(7, first_delay, max_delay=max_delay, jitter=lambda: next(dice), sleep=waits)
     await retry(a_call(), script(*[Failure(Transient())] * 7))
     assert waits.seconds == [min(max_delay, first_delay * 2**n) * roll for n, roll in enumerate(rolls[:-1])]
 
@@ -162,7 +162,7 @@ async def test_a_retry_after_header_is_obeyed(header: str, waited: list[float], 
     tools, slept = ToolRegistry(), Waits()
     tools.register(a_tool(fn=ask))
     pipeline = standard(tools).replace("classify", Classify(clock=lambda: 1_000_000_000.0))
-    outcome = await pipeline.replace("retry", Retry(dice=lambda: 0.5, sleep=slept)).call("probe")
+    outcome = await pipeline.replace("retry", Retry(jitter=lambda: 0.5, sleep=slept)).call("probe")
     assert slept.seconds == waited
     if told is None:
         assert outcome == Success("done")
@@ -190,7 +190,7 @@ async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient,
         "search": RetryPolicy(attempts=5, first_delay=1.0, kinds={"transient"}),
         "pay": {"attempts": 1},
     }
-    await Retry(3, tools=policies, dice=lambda: 0.5, sleep=slept)(a_call(a_tool(name)), inside)
+    await Retry(3, tools=policies, jitter=lambda: 0.5, sleep=slept)(a_call(a_tool(name)), inside)
     assert len(inside.calls) == attempts
     assert slept.seconds == [(0.5 if name == "search" else 0.05) * 2**n for n in range(attempts - 1)]
 

@@ -27,7 +27,7 @@ from pipeline import (
     is_failure,
 )
 from pipeline.testing import script
-from pipeline.time_limit import Marker, TooLateError
+from pipeline.time_limit import TimeLimit, TooLateError
 from support import a_call, a_tool
 
 SOON = 0.1  # seconds; long enough for a body to begin on a busy machine
@@ -178,19 +178,19 @@ async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.M
     """A thread that comes to its body after the time is up does not begin it: its call may have been repeated."""
     runs: list[int] = []
     refused: list[bool] = []
-    late, over, begin = threading.Event(), threading.Semaphore(0), Marker.begin
+    late, over, enter = threading.Event(), threading.Semaphore(0), TimeLimit.enter
 
-    def begin_late(marker: Marker, tool: Any) -> None:
+    def enter_late(limit: TimeLimit, tool: Any) -> None:
         late.wait(10)
         try:
-            begin(marker, tool)
+            enter(limit, tool)
         except TooLateError:
             refused.append(True)
             raise
         finally:
             over.release()
 
-    monkeypatch.setattr(Marker, "begin", begin_late)
+    monkeypatch.setattr(TimeLimit, "enter", enter_late)
     pipeline = standard(registry(lambda: runs.append(1), "mutating"), timeout=SOON)
     outcome = await pipeline.replace("retry", Retry(3, 0)).call("probe")
     assert outcome == Failure(TimedOut(SOON, landed="no"))
@@ -283,9 +283,9 @@ def test_no_limit_costs_no_scope(limit: Timeout) -> None:
 @pytest.mark.parametrize("limit", [0, -1, float("nan"), "60"], ids=repr)
 def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
     """A limit that leaves no time, or is no number, is a set-up error, also that of one tool."""
-    with pytest.raises(SetupError, match="more than zero seconds"):
+    with pytest.raises(SetupError, match="must be a number of seconds > 0"):
         Timeout(limit)
-    with pytest.raises(SetupError, match="more than zero seconds"):
+    with pytest.raises(SetupError, match="must be a number of seconds > 0"):
         Timeout(60, tools={"probe": limit})
 
 
@@ -302,7 +302,7 @@ async def test_the_name_tells_which_limit_it_was(whole: float, each: float, name
 
 async def test_the_whole_limit_holds_over_all_attempts() -> None:
     """Outside of Retry a limit is that of all attempts and waits: one that is too long is not begun."""
-    pipeline = standard(registry(script_of_failures())).replace("retry", Retry(3, 20, dice=lambda: 0.99))
+    pipeline = standard(registry(script_of_failures())).replace("retry", Retry(3, 20, jitter=lambda: 0.99))
     report = await pipeline.before("retry", Timeout(10)).report(Call("probe"))
     assert [decision.reason for decision in report.decisions] == ["not repeated: the deadline comes first"]
 

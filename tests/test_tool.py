@@ -236,8 +236,8 @@ async def test_a_context_tells_of_the_call() -> None:
 def test_one_call_has_one_idempotency_key() -> None:
     """Attempts of a call share its key, calls do not; a tool without a context costs none."""
     one, other = (Call("probe").resolved(tool(context=True)(with_context)).validated({}) for _ in range(2))
-    assert one.idempotency_key == one.again().idempotency_key != other.idempotency_key
-    assert (one.attempt, one.again().attempt) == (1, 2)
+    assert one.idempotency_key == one.next_attempt().idempotency_key != other.idempotency_key
+    assert (one.attempt, one.next_attempt().attempt) == (1, 2)
     assert Call("probe").resolved(a_tool()).validated({}).idempotency_key == ""
 
 

@@ -114,7 +114,7 @@ async def test_the_tree_of_a_call(tool: Any, call: tuple[Any, ...], expected: st
     exported = Exported()
     pipeline = traced(exported, tool, defer=defer)
     await pipeline.call(*call)
-    pipeline.parts[0].it.flush()
+    pipeline.entries[0].obj.flush()
     assert exported.tree == expected
 
 
@@ -425,7 +425,7 @@ async def test_a_full_queue_drops_and_counts() -> None:
     """Deferred stage spans are bounded: what is over is dropped and counted, the call and its attempts are not."""
     exported = Exported()
     pipeline = traced(exported, defer=True)
-    later = pipeline.parts[0].it.later = Later(size=0)
+    later = pipeline.entries[0].obj.later = Later(size=0)
     await pipeline.call("probe")
     assert later.dropped == 1
     assert [span.name for span in exported.spans] == ["attempt probe", "execute_tool probe"]

@@ -171,7 +171,7 @@ async def test_openinference_kinds_reach_deferred_spans(defer: bool) -> None:
     exported = Exported()
     pipeline = traced(exported, openinference=True, defer=defer)
     await pipeline.call("probe")
-    pipeline.parts[0].it.flush()
+    pipeline.entries[0].obj.flush()
     kinds = {span.name: dict(span.attributes or {})["openinference.span.kind"] for span in exported.spans}
     assert kinds.pop("execute_tool probe") == "TOOL"
     assert set(kinds.values()) == {"CHAIN"}

@@ -33,9 +33,7 @@ def install(
     asked once, now. Raises SetupError where a name is taken, with both origins, so the second time as well; and for a
     pipeline of another registry.
     """
-    asked = [part.it.registry for part in pipeline.parts if part.placement.owns_registry]
-    theirs = [each for each in asked if isinstance(each, ToolRegistry)]
-    if theirs and not any(each.tools is tools.tools for each in theirs):
+    if pipeline.registries and not any(each.tools is tools.tools for each in pipeline.registries):
         raise SetupError(f"{pipeline!r} has another registry than the one to install with")
     if when is not None and not when():
         return ()

@@ -7,7 +7,6 @@ from weakref import ref
 
 from returns.result import Failure
 
-from ..batch import finder
 from ..call import Call, ResolvedCall
 from ..compose.pipeline import Pipeline
 from ..errors import ExecutionFailed, UnknownTool
@@ -55,8 +54,7 @@ class Invalid:
         pipeline = reached(self._pipeline, "invalid")
         if isinstance(pipeline, Failure):
             return pipeline
-        find = finder(pipeline)
-        found = Failure(UnknownTool(requested_tool)) if find is None else find(Call(requested_tool))
+        found = pipeline.resolve(Call(requested_tool)) or Failure(UnknownTool(requested_tool))
         if isinstance(found, ResolvedCall):
             return Failure(
                 ExecutionFailed("There is a tool of that name. Call it by its name, and not through this one.")

@@ -55,8 +55,7 @@ def registry_of(it: ToolRegistry | Pipeline) -> ToolRegistry | None:
     """The registry itself; of a pipeline the one that its stages ask, if any does."""
     if isinstance(it, ToolRegistry):
         return it
-    asked = (getattr(part.it, "registry", None) for part in it.parts)
-    return next((registry for registry in asked if isinstance(registry, ToolRegistry)), None)
+    return it.registries[0] if it.registries else None
 
 
 def compiled(registry: ToolRegistry, target: str) -> ToolRegistry:

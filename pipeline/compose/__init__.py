@@ -1,8 +1,9 @@
 """How stages become a pipeline: stacks, their order, and the chain that a call runs through."""
 
+from .deadline import run_within
 from .pipeline import Pipeline
 from .placement import Placement
 from .stack import Stack
-from .stage import Check, Handler, Middleware
+from .stage import Check, Handler, Middleware, ToolChecker
 
-__all__ = ["Check", "Handler", "Middleware", "Pipeline", "Placement", "Stack"]
+__all__ = ["Check", "Handler", "Middleware", "Pipeline", "Placement", "Stack", "ToolChecker", "run_within"]

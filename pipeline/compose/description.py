@@ -1,4 +1,4 @@
-"""A pipeline in words: its stages, outermost first, a line each, and why each stands where it does."""
+"""A pipeline in words: a line for each stage, outermost first, with the reason why it stands there."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _FORMS: dict[Role, str] = {"observe": "observer", "check": "check", "wrap": "mid
 
 
 def describe(stages: Sequence[Stage]) -> str:
-    """The text. The reason is the stage's own ``why``, else the first line of its documentation, else none."""
-    wide = max(len(stage.name) for stage in stages)
-    lines = (f"{stage.name:{wide}}  {_FORMS[stage.role]:10}  {_why(stage)}".rstrip() for stage in stages)
+    """The text. A reason is that of the stage's `Placement`, else the first line of its docstring, else empty."""
+    width = max(len(stage.name) for stage in stages)
+    lines = (f"{stage.name:{width}}  {_FORMS[stage.role]:10}  {_reason(stage)}".rstrip() for stage in stages)
     return "\n".join(lines)
 
 
-def _why(stage: Stage) -> str:
-    told = stage.placement.reason or inspect.getdoc(stage.it) or ""
-    return str(told).partition("\n")[0]
+def _reason(stage: Stage) -> str:
+    reason = stage.placement.reason or inspect.getdoc(stage.obj) or ""
+    return reason.partition("\n")[0]

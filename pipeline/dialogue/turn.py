@@ -206,7 +206,7 @@ class _Reporting(Pipeline):
     """The same pipeline, which keeps the report of each call."""
 
     def __init__(self, inner: Pipeline) -> None:
-        super().__init__(inner.parts)
+        super().__init__(inner.entries)
         self._inner = inner
         self.reports: dict[int, CallReport] = {}  # by the call's id()
 

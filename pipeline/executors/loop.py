@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import attrs
 
 from ..call import ValidCall
-from ..time_limit import Marker
+from ..time_limit import TimeLimit
 from .protocol import Executor, context_of
 
 
@@ -22,13 +22,13 @@ class Loop(Executor):
         """What the tool gave; a coroutine is awaited, also that of a function that was not known to be async."""
         tool = call.tool
         args = (context_of(call),) if tool.context else ()
-        marker: Marker | None = call.marker
+        marker: TimeLimit | None = call.time_limit
         if marker is None:
             value: Any = tool.fn(*args, **call.params)
             return await value if isawaitable(value) else value
-        marker.begin(tool)
+        marker.enter(tool)
         try:
             value = tool.fn(*args, **call.params)
             return await value if isawaitable(value) else value
         finally:
-            marker.end()
+            marker.leave()

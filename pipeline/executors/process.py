@@ -20,7 +20,7 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import SetupError, Transient
-from ..time_limit import Marker
+from ..time_limit import TimeLimit
 from ..tools.definition import Tool
 from . import remote_call
 from .protocol import Executor
@@ -73,16 +73,16 @@ class Process(Executor):
             if (lost := await self._ready(here)) is not None:
                 return lost
             await checkpoint_if_cancelled()  # its time may have been up while the worker started
-            marker: Marker | None = call.marker
+            marker: TimeLimit | None = call.time_limit
             if marker is not None:
-                marker.begin(call.tool)
+                marker.enter(call.tool)
             try:
                 reply = await run_sync(_in_worker, job, cancellable=True, limiter=here.unlimited)
             except BrokenWorkerProcess as exc:
                 return Failure(Transient(exc))
             finally:
                 if marker is not None:
-                    marker.end()
+                    marker.leave()
             here.idle += 1
         return remote_call.opened(reply, call)
 

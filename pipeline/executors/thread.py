@@ -9,7 +9,7 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import Crashed, Unavailable
-from ..time_limit import Marker
+from ..time_limit import TimeLimit
 from ..tools.definition import Tool
 from .loop import Loop
 from .protocol import Executor, context_of
@@ -43,14 +43,14 @@ class Thread(Executor):
             return await _LOOP.run(call)
         args = (context_of(call),) if tool.context else ()
         try:
-            (value,) = await self._workers.run(_in_thread, tool, args, call.params, call.marker)
+            (value,) = await self._workers.run(_in_thread, tool, args, call.params, call.time_limit)
         except NoThreadError:
             return Failure(Unavailable(tool.name, "busy"))
         return await value if isawaitable(value) else value
 
 
 def _in_thread(
-    tool: Tool[..., Any], args: tuple[Any, ...], params: dict[str, Any], marker: Marker | None
+    tool: Tool[..., Any], args: tuple[Any, ...], params: dict[str, Any], marker: TimeLimit | None
 ) -> tuple[Any]:
     """The body, and word of its beginning and end, which a caller that has gone away still counts on.
 
@@ -60,10 +60,10 @@ def _in_thread(
     try:
         if marker is None:
             return (tool.fn(*args, **params),)
-        marker.begin(tool)
+        marker.enter(tool)
         try:
             return (tool.fn(*args, **params),)
         finally:
-            marker.end()
+            marker.leave()
     except (Exception, GeneratorExit) as exc:  # noqa: BLE001  # see Execute
         return (Failure(Crashed(exc)),)

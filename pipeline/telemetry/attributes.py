@@ -9,13 +9,13 @@ from returns.result import Success
 
 from .. import semconv
 from ..messages import render
-from ..report import CallReport
+from ..report import LiveReport
 
 _LONGEST_NAME = 128  # characters of a name or an id: what a model or a provider sent may be of any size
 _LONGEST_CONTENT = 10_000  # of arguments and results, where they are recorded
 
 
-def tell_of(span: Span, report: CallReport) -> None:
+def tell_of(span: Span, report: LiveReport) -> None:
     """Put on the span what is known of a call at its end. Neither arguments nor results."""
     call = report.call
     if (attempts := len(report.attempt_rows)) != 1:
@@ -31,7 +31,7 @@ def tell_of(span: Span, report: CallReport) -> None:
         span.set_attribute(semconv.REPAIRS, told)
 
 
-def content_of(report: CallReport) -> dict[str, str]:
+def content_of(report: LiveReport) -> dict[str, str]:
     """Arguments and result as texts; a failed call has no result (GenAI spans, execute_tool)."""
     sent = report.call.arguments
     told = {semconv.CALL_ARGUMENTS: sent if isinstance(sent, str) else render(Success(sent))}

@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from opentelemetry.trace import Tracer
 
-from ..report import Row
+from ..report import StageRow
 from .queues import drain_at_exit, enlist
 from .spans import Anchors, Ended, end_attempts, stage_spans
 
 _PAUSE = 0.05  # seconds between two looks; waking the thread for each call costs 9 us
 _IDLE = 100  # looks that found nothing: then the thread ends, and a process at rest is not woken by it
-_Job: TypeAlias = tuple[Tracer, Sequence[Row], Anchors, Sequence[Ended]]
+_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[Ended]]
 
 
 class Later:
@@ -34,7 +34,7 @@ class Later:
         self._working = False  # a thread is there, and will look again after now
         enlist(self)
 
-    def __call__(self, tracer: Tracer, rows: Sequence[Row], anchors: Anchors, ended: Sequence[Ended]) -> None:
+    def __call__(self, tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, ended: Sequence[Ended]) -> None:
         """Take over what is left of a call; the caller must not touch it again."""
         if len(self._waiting) >= self.size:
             self._drop(ended)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias
 
-from ..report import CallReport, Recorder
+from ..report import LiveReport, Recorder
 from ..semconv import OTHER, SCOPE
 from ..tools.definition import Tool
 from .logs import flow, log_flow
 from .metrics import Instruments
 
-Sink: TypeAlias = Callable[[CallReport], object]  # called in the caller's own thread: it must not block
+Sink: TypeAlias = Callable[[LiveReport], object]  # called in the caller's own thread: it must not block
 _logger = logging.getLogger(SCOPE)
 
 
@@ -45,13 +45,13 @@ class Listening:
         if self._live is not None:
             self._live.attempt_ends(opened, verdict)
 
-    def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Tell all of them, under the call's own span, and end that."""
         try:
             if report is not None:
                 if self._metrics is not None:
                     _told(self._metrics.ended, self._name, report, verdict)
-                finished = report.finished() if self._sinks else report  # what a tool left behind does is told nobody
+                finished = report.copy() if self._sinks else report  # what a tool left behind does is told nobody
                 for sink in self._sinks:
                     _told(sink, finished)
         finally:

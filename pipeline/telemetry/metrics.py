@@ -6,7 +6,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import Meter, MeterProvider, NoOpMeterProvider
 
 from .. import semconv
-from ..report import CallReport
+from ..report import LiveReport
 
 
 class Instruments:
@@ -31,7 +31,7 @@ class Instruments:
         """A call of that tool began."""
         self._active.add(1, {semconv.TOOL_NAME: name})
 
-    def ended(self, name: str, report: CallReport, verdict: str | None) -> None:
+    def ended(self, name: str, report: LiveReport, verdict: str | None) -> None:
         """It ended; under the call's own span, so that an exemplar leads to its trace."""
         self._active.add(-1, {semconv.TOOL_NAME: name})
         tool = report.tool.name if report.tool is not None else semconv.OTHER

@@ -17,7 +17,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
 
 from .. import semconv
-from ..report import CallReport, Row
+from ..report import LiveReport, StageRow
 from ..semconv import EXECUTE_TOOL, OTHER, SCOPE
 from ..tools.definition import Tool, call_attributes
 from . import openinference
@@ -29,7 +29,7 @@ INTERNAL = SpanKind.INTERNAL
 
 Anchors: TypeAlias = dict[int, tuple[Context, int]]  # attempt (0: the call) -> its context, perf_counter -> wall clock
 Ended: TypeAlias = tuple[Span, str | None, int]  # an attempt's span, its verdict, and when it ended (wall clock, ns)
-Emit: TypeAlias = Callable[[Tracer, Sequence[Row], Anchors, Sequence[Ended]], None]
+Emit: TypeAlias = Callable[[Tracer, Sequence[StageRow], Anchors, Sequence[Ended]], None]
 _logger = logging.getLogger(SCOPE)  # a processor that raises must not turn a success into a failure: it is told here
 
 
@@ -49,7 +49,7 @@ class SampledOut:
     def attempt_ends(self, opened: object, verdict: str | None) -> None:
         """Nothing to close."""
 
-    def call_ends(self, report: CallReport | None, verdict: str | None) -> None:  # noqa: ARG002
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
         """Leave the span's context."""
         detach(self._token)
         self._span.end()
@@ -121,7 +121,7 @@ class SpanRecorder:
         else:
             self._ended.append(ended)
 
-    def call_ends(self, report: CallReport | None, verdict: str | None) -> None:
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """End the call's span, and have those of its stages made."""
         detach(self._token)
         span = self._span
@@ -134,7 +134,7 @@ class SpanRecorder:
                 if not self._named and report.tool is not None:  # a middleware hid it: better late than wrong
                     span.update_name(report.tool.span_name)
                     span.set_attribute(semconv.TOOL_NAME, report.tool.name)
-                rows: Sequence[Row] = report.rows
+                rows: Sequence[StageRow] = report.rows
                 if self._detail is not USUAL:
                     rows = _in_detail(span, report, self._detail)
                 if self._later is not None:
@@ -146,7 +146,7 @@ class SpanRecorder:
         end_span(span, verdict, end)
 
 
-def _in_detail(span: Span, report: CallReport, detail: Detail) -> Sequence[Row]:
+def _in_detail(span: Span, report: LiveReport, detail: Detail) -> Sequence[StageRow]:
     """What is told besides; the rows that are still to become spans."""
     told = content_of(report) if detail.content else {}
     span.set_attributes(told)
@@ -179,7 +179,7 @@ def end_attempts(ended: Sequence[Ended]) -> None:
         end_span(span, verdict, end)
 
 
-def stage_spans(tracer: Tracer, rows: Sequence[Row], anchors: Anchors) -> None:
+def stage_spans(tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors) -> None:
     """Make the spans of a call's stages."""
     for name, start, end, verdict, attempt, note in rows:
         context, offset = anchors.get(attempt) or anchors[0]

@@ -88,7 +88,7 @@ class Ray(Executor):
                 pool = self._recent[needs] = await self._pool(needs)
         except Exception as exc:  # noqa: BLE001  # no cluster there, or one that does not want us
             return Failure(Transient(exc, landed="no"))
-        slot = Slot(job, call.marker, pool.loop.bell())
+        slot = Slot(job, call.time_limit, pool.loop.bell())
         try:
             pool.room.acquire_on_behalf_of_nowait(slot)  # a fifth of the time
         except anyio.WouldBlock:
@@ -97,8 +97,8 @@ class Ray(Executor):
             worker = pool.at_hand(key) or await self._taught(pool, key, function)
             if isinstance(worker, str):
                 return Failure(Crashed(SetupError(worker)))
-            if call.marker is not None:
-                call.marker.begin(tool)
+            if call.time_limit is not None:
+                call.time_limit.enter(tool)
             pool.send(worker, slot)
             try:
                 await slot.answered

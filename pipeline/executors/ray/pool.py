@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 from anyio import CapacityLimiter
 
-from ...time_limit import Marker
+from ...time_limit import TimeLimit
 from ..remote_call import Job
 from .event_loop import Bell, Loop
 
@@ -27,7 +27,7 @@ class Slot:
 
     __slots__ = ("answered", "done", "job", "left", "lost", "marker", "ref", "reply")
 
-    def __init__(self, job: Job | bytes, marker: Marker | None, answered: Bell) -> None:
+    def __init__(self, job: Job | bytes, marker: TimeLimit | None, answered: Bell) -> None:
         self.job = job
         self.marker = marker
         self.answered = answered
@@ -178,7 +178,7 @@ class Pool:
             slot.reply, slot.lost, slot.done = reply, lost, True
             self.loop.ring(slot.answered)
             if slot.marker is not None:
-                slot.marker.end()
+                slot.marker.leave()
             worker.left -= slot.left
         was_full = worker.in_flight >= self._in_flight
         worker.in_flight -= len(slots)

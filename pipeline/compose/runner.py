@@ -1,0 +1,186 @@
+"""Runner: takes one call through the compiled stages and gives the last word on its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns, time_ns
+from typing import Any, TypeAlias, cast
+
+import attrs
+from returns.result import Failure, Success
+
+from ..call import Call, Outcome, ResolvedCall
+from ..errors import KINDS, Crashed, OutcomeUnknown
+from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
+from ..retries import settle
+from ..telemetry.logs import log_failure
+from ..time_limit import TimeLimit
+from ..tools.definition import Tool
+from ..tools.registry import ToolRegistry
+from .chain import compile_plain, compile_recorded
+from .deadline import run_within
+from .stage import Handler, Stage
+
+_Check: TypeAlias = Callable[[Any], Any]
+_Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
+
+
+class Runner:
+    """The stages, compiled once.
+
+    The checks at the front run in the frame of `run`. If the first of them finds the tool, it runs before anybody is
+    asked whether the call is recorded: the span of the call then has the tool's name from its start.
+    """
+
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+        observers = [stage for stage in stages if stage.role == "observe"]
+        inner = [stage for stage in stages if stage.role != "observe"]
+        leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
+        first = inner[0] if leading > 0 and inner[0].finds else None
+        checks = inner[0 if first is None else 1 : leading]
+        self._observe: _Observe | None = observers[0].run if observers else None
+        self._finder = first
+        self._find: _Check = _unchanged if first is None else _guard(first.run)
+        self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
+        self._finds_inside = any(stage.finds for stage in inner[leading:])
+        self._plain = compile_plain(inner[leading:])
+        self._recorded = compile_recorded([*checks, *inner[leading:]])
+        self._registries = registries
+
+    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # one frame
+        """Run one call. Never raises, except what is no Exception: cancellation passes through.
+
+        ``reports``, if given, receives the report of the call.
+        """
+        began = time_ns() if self._observe is not None or reports is not None else 0
+        current: Any = call  # in the phase that it has reached
+        recorder: Recorder | None = None
+        limit: TimeLimit | None = None
+        try:
+            verdict = self._find(call)
+            if began:
+                found = time_ns()
+                recorder = self._begin_recording(verdict, began)
+                if reports is not None or (recorder is not None and recorder.recording):
+                    live, recorder = recorder, None
+                    report = self._begin_report(call, verdict, (began, found), live)
+                    outcome = await self._run_recorded(report, verdict)
+                    if reports is not None:
+                        reports.append(report.copy())
+                    report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
+                    return outcome
+            for check in self._checks:
+                if type(verdict) is Failure:
+                    return self._settle(call, current, verdict)
+                current = verdict
+                verdict = check(current)
+            if type(verdict) is Failure:
+                return self._settle(call, current, verdict)
+            current = verdict
+            if self._finds_inside or call.timeout is not None:
+                limit = TimeLimit(call.time_limit)
+                outcome = await _run_limited(call.timeout, current, self._plain, limit)
+            else:
+                outcome = await self._plain(current)
+        except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
+            outcome = Failure(Crashed(exc))
+        finally:
+            if recorder is not None:  # sampled out: what ran inside has inherited the decision
+                recorder.call_ends(None, None)
+        return outcome if type(outcome) is Success else self._settle(call, current, outcome, limit)
+
+    def _begin_recording(self, verdict: Any, began: int) -> Recorder | None:
+        if self._observe is None:
+            return None
+        found = self._finder is not None and type(verdict) is not Failure
+        return self._observe(verdict.tool if found else None, began)
+
+    def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
+        """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
+        now = perf_counter_ns()
+        recording = recorder is not None and recorder.recording
+        offset = recorder.offset if recorder is not None and recording else time_ns() - now
+        began, found = min(times[0] - offset, now), min(times[1] - offset, now)
+        report = LiveReport(call, None, began, 0, times[0], recorder=recorder)
+        if isinstance(verdict, ResolvedCall):
+            report.tool, report.repairs = verdict.tool, verdict.repairs
+        if self._finder is not None:
+            note = report.take_note(self._finder.obj)
+            report.add_stage(self._finder.name, began, max(began, found), kind_of(verdict), note)
+        return report
+
+    async def _run_recorded(self, report: LiveReport, verdict: Any) -> Outcome:
+        """The rest of a call that somebody listens to."""
+        call, limit = report.call, None
+        current: Any = call
+        outcome: Any = _CANCELLED
+        try:
+            if type(verdict) is Failure:
+                outcome = verdict
+            else:
+                current = verdict.under(report, verdict.time_limit)
+                if self._finds_inside or call.timeout is not None:
+                    limit = TimeLimit(call.time_limit)
+                    outcome = await _run_limited(call.timeout, current, self._recorded, limit)
+                else:
+                    outcome = await self._recorded(current)
+        except Exception as exc:  # noqa: BLE001  # see run
+            outcome = Failure(Crashed(exc))
+        finally:  # a cancelled call is recorded too, though it has no outcome
+            verdict = CANCELLED
+            if outcome is not _CANCELLED:
+                if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
+                    outcome = self._settle(call, current, outcome, limit)
+                verdict = kind_of(outcome)
+                report.outcome = outcome
+            report.ended = perf_counter_ns()
+            if report.recorder is not None:
+                report.recorder.call_ends(report, verdict)
+        return cast("Outcome", outcome)
+
+    def _settle(self, call: Call, current: Any, outcome: Any, limit: TimeLimit | None = None) -> Outcome:
+        """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
+        tool = current.tool if isinstance(current, ResolvedCall) else None if limit is None else limit.tool
+        error: Any = error_of(outcome)
+        if type(error) not in KINDS:
+            error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
+            outcome = Failure(error)
+        elif type(error := settle(error, tool)) is OutcomeUnknown:
+            outcome = Failure(error := self._without_closed(error))
+        try:  # noqa: SIM105  # suppress() costs a failed call 200 ns
+            log_failure(call, tool.name if tool is not None else None, error)
+        except Exception:  # noqa: BLE001, S110  # a user's log filter failed; the outcome is what counts
+            pass
+        return cast("Outcome", outcome)
+
+    def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
+        """The error without its tool to check with, if the model may not call that tool now."""
+        name = error.verify_with
+        closed = any(name not in registry or name in registry.closed for registry in self._registries)
+        return attrs.evolve(error, verify_with=None) if name is not None and closed else error
+
+
+def _guard(check: _Check) -> _Check:
+    """The check that finds the tool runs before the call is recorded, so its crash is caught before that, too."""
+
+    def guarded(call: Any) -> Any:
+        try:
+            return check(call)
+        except Exception as exc:  # noqa: BLE001  # a user's stage
+            return Failure(Crashed(exc))
+
+    return guarded
+
+
+def _unchanged(call: Any) -> Any:
+    return call
+
+
+async def _run_limited(seconds: float | None, current: Any, handler: Handler[Any], limit: TimeLimit) -> Outcome:
+    """The inside, within the call's own time if it has one; the limit learns the tool where the inside finds it."""
+    if seconds is None:
+        return await handler(current.under(current.report, limit))
+    return await run_within(seconds, current, handler, limit)
+
+
+_CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it
