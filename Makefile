@@ -19,7 +19,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 
 types: .venv/dev
-	$(BIN)/python tests/snippets.py README.md build/readme
+	$(BIN)/python tests/snippets.py build/readme $(shell git ls-files "*README.md")
 	$(BIN)/mypy pipeline middlewares tests benchmarks build/readme
 	$(BIN)/pyright
 

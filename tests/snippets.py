@@ -14,14 +14,16 @@ def snippets(text: str) -> list[tuple[int, str]]:
     return [(text[: found.start()].count("\n") + 2, found[1]) for found in _BLOCK.finditer(text)]
 
 
-def main(source: str, target: str) -> None:
-    """Write each block to a file of its own."""
+def main(target: str, *sources: str) -> None:
+    """Write each block of each source to a file of its own."""
     folder = Path(target)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.py"):
         old.unlink()
-    for line, code in snippets(Path(source).read_text()):
-        (folder / f"line_{line}.py").write_text(code)
+    for source in map(Path, sources):
+        name = "_".join(source.parts[:-1]) or "top"
+        for line, code in snippets(source.read_text()):
+            (folder / f"{name}_{line}.py").write_text(code)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The README is true."""
+"""The README on top and the guides beside the code are true."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from fake_providers import FakeProvider, completion
 from snippets import snippets
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
+GUIDES = sorted(
+    path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith((".", "build"))
+)
 
 
 TURN = [  # a model that gets the name wrong, is told, and goes on
@@ -24,7 +26,14 @@ TURN = [  # a model that gets the name wrong, is told, and goes on
 ]
 
 
-@pytest.mark.parametrize("code", [pytest.param(code, id=f"line {line}") for line, code in snippets(README)])
+SNIPPETS = [
+    pytest.param(code, id=f"{path.relative_to(ROOT)}:{line}")
+    for path in GUIDES
+    for line, code in snippets(path.read_text())
+]
+
+
+@pytest.mark.parametrize("code", SNIPPETS)
 def test_every_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     """Each Python block is a whole program, and prints what its comments `#> …` say; the model is a local server."""
     script = tmp_path / "snippet.py"
@@ -40,7 +49,11 @@ def test_every_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == re.findall(r"^\s*#> ?(.*)$", code, re.MULTILINE)
 
 
-def test_every_make_target_exists() -> None:
-    """Each `make …` that the README tells is a target of the Makefile."""
+@pytest.mark.parametrize("path", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_a_guide_names_exists(path: Path) -> None:
+    """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file."""
+    text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"`?make ([a-z-]+)", README)) <= targets
+    assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
