@@ -14,9 +14,7 @@ from fake_providers import FakeProvider, completion
 from snippets import snippets
 
 ROOT = Path(__file__).parent.parent
-GUIDES = sorted(
-    path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith((".", "build"))
-)
+GUIDES = sorted(path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith("."))
 
 
 TURN = [  # a model that gets the name wrong, is told, and goes on

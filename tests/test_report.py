@@ -1,4 +1,4 @@
-"""CallReport: what it tells, and how it travels."""
+"""CallReport: what it holds, and how it pickles."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Retry, Trace, standard
+from middlewares import Cache, Retry, Trace, standard
 from pipeline import Call, Crashed, RemoteCause, Repair, ResolvedCall, ToolContext, ToolRegistry, ValidCall, is_failure
 from support import Exported, a_tool
 
@@ -70,6 +70,15 @@ async def test_a_refused_call_has_a_report() -> None:
     assert report.error is not None
     assert (report.tool, report.attempts, report.error.kind) == (None, (), "unknown_tool")
     assert [(stage.name, stage.verdict) for stage in report.stages] == [("resolve", "unknown_tool")]
+
+
+async def test_a_stage_adds_words_to_its_own_row() -> None:
+    """A stage is recorded once for each run, under its name in the stack, with what it noted."""
+    pipeline = standard(registry(a_tool())).before("retry", Cache(60), name="answers")
+    await pipeline.call("probe")
+    report = await pipeline.report(Call("probe"))
+    assert [stage.name for stage in report.stages] == ["resolve", "available", "validate", "answers"]
+    assert report.stages[-1].note.startswith("answered by an earlier call")
 
 
 async def test_nobody_listens_and_nothing_is_kept() -> None:

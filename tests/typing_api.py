@@ -187,15 +187,15 @@ edited: Pipeline = (
 
 Stack().check(Validate())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Available(tools))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-Stack().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-Stack().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().wrap(Timeout(1))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-Stack().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
-Stack().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().check(Resolve(tools)).wrap(log)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+Stack().check(Resolve(tools)).wrap(Retry())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Resolve(tools)).end(Execute())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(async_check)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(time)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-Stack().wrap(allow)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue]
+Stack().wrap(allow)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 Stack().check(Resolve(tools)).check(Resolve(tools)).check(Validate()).wrap(Classify())(Call("x"))  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
 
 

@@ -92,8 +92,10 @@ class Runner:
     def _begin_recording(self, verdict: Any, began: int) -> Recorder | None:
         if self._observe is None:
             return None
-        found = self._finder is not None and type(verdict) is not Failure
-        return self._observe(verdict.tool if found else None, began)
+        tool: Tool[..., Any] | None = None
+        if self._finder is not None and type(verdict) is not Failure:
+            tool = cast("ResolvedCall", verdict).tool
+        return self._observe(tool, began)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
@@ -116,7 +118,7 @@ class Runner:
         outcome: Any = _CANCELLED
         try:
             if type(verdict) is Failure:
-                outcome = verdict
+                outcome = cast("Outcome", verdict)
             else:
                 current = verdict.under(report, verdict.time_limit)
                 if self._finds_inside or call.timeout is not None:
@@ -131,7 +133,7 @@ class Runner:
             if outcome is not _CANCELLED:
                 if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
                     outcome = self._settle(call, current, outcome, limit)
-                verdict = kind_of(outcome)
+                verdict = kind_of(cast("object", outcome))
                 report.outcome = outcome
             report.ended = perf_counter_ns()
             if report.recorder is not None:

@@ -55,7 +55,7 @@ def render(
     """
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
-    error: ToolError = outcome.failure() if type(outcome) is Failure else cast("ToolError", outcome)
+    error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
     text = _render_error(error, profile, previous, verbosity, templates, tool)
     if not repairs:
         return text
