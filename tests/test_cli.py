@@ -23,13 +23,13 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from pipeline import cli
 from pipeline.cli.commands import toolcall
 from pipeline.cli.demo import demo_command
-from pipeline.cli.demo.display import sent
-from pipeline.cli.demo.script import TURNS, Turn
-from pipeline.cli.demo.tracing import endpoint
-from pipeline.cli.demo.workspace import PLANTED
+from pipeline.cli.demo.demo_tools import PLANTED_KEY
+from pipeline.cli.demo.display import format_arguments
+from pipeline.cli.demo.script import SCRIPT, ScriptedCall
+from pipeline.cli.demo.tracing import resolve_endpoint
 
-A_MISS = Turn("list_file", {}, "a typo in the name", "unknown_tool", 0)
-A_HIT = Turn("list_files", {})
+A_MISS = ScriptedCall("list_file", {}, "a typo in the name", "unknown_tool", 0)
+A_HIT = ScriptedCall("list_files", {})
 KINDS = {
     "success",
     "unknown_tool",
@@ -40,7 +40,7 @@ KINDS = {
     "internal",
     "outcome_unknown",
 }
-TOLD = (
+ANSWERS = (
     "Error: Tool 'sequential-thinking' not found.\nDid you mean: sequential-thinking__sequentialthinking?",
     "Did you mean: list_files",
     '["addresses.csv", "catalogue.md"]',
@@ -90,33 +90,33 @@ def played(log: Path) -> Result:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A conversation of two calls."""
-    monkeypatch.setattr(demo_command, "TURNS", (A_MISS, A_HIT))
+    monkeypatch.setattr(demo_command, "SCRIPT", (A_MISS, A_HIT))
 
 
 def test_every_call_comes_out_as_it_should(played: Result) -> None:
     """The demo checks itself: every call ends in the kind and after the attempts that its turn names."""
     assert (played.exit_code, played.stderr) == (0, "")
-    assert f"{len(TURNS)} of {len(TURNS)} calls came out as they should" in played.output
+    assert f"{len(SCRIPT)} of {len(SCRIPT)} calls ended as expected" in played.output
 
 
 def test_each_kind_of_mistake_is_in_the_table(played: Result) -> None:
     """The table at the end has every kind of outcome, and every mistake."""
-    table = played.output[played.output.index("told, in short") :]
-    assert {turn.kind for turn in TURNS} - set(table.split()) == set()
-    assert [turn.mistake for turn in TURNS if not words_in_column(turn.mistake, table)] == []
-    assert {turn.kind for turn in TURNS} == KINDS
+    table = played.output[played.output.index("answer, shortened") :]
+    assert {call.kind for call in SCRIPT} - set(table.split()) == set()
+    assert [call.mistake for call in SCRIPT if not words_in_column(call.mistake, table)] == []
+    assert {call.kind for call in SCRIPT} == KINDS
 
 
 def test_what_the_model_is_told_is_shown_in_full(played: Result) -> None:
     """Whatever the width, no word of what the model is told is cut off."""
     shown = squeezed(played.output)
-    assert [told for told in TOLD if squeezed(told) not in shown] == []
+    assert [answer for answer in ANSWERS if squeezed(answer) not in shown] == []
 
 
 def test_what_the_model_sent_is_shown_as_sent(played: Result) -> None:
     """Name and arguments stand there as the model wrote them."""
     shown = squeezed(played.output)
-    assert [turn for turn in TURNS if squeezed(f"sent {turn.name} {sent(turn)}") not in shown] == []
+    assert [call for call in SCRIPT if squeezed(f"sent {call.name} {format_arguments(call)}") not in shown] == []
 
 
 def test_the_spans_tell_of_the_retry(played: Result) -> None:
@@ -137,9 +137,9 @@ def test_a_lost_mail_was_sent_once(played: Result) -> None:
 
 def test_the_secret_is_in_the_log_and_nowhere_else(played: Result, log: Path) -> None:
     """What a crash held in its text reaches the developer's log, with the stack, and nobody's screen."""
-    assert PLANTED not in played.output
+    assert PLANTED_KEY not in played.output
     text = log.read_text(encoding="utf-8")
-    assert text.count(f"with key {PLANTED}") == 1
+    assert text.count(f"with key {PLANTED_KEY}") == 1
     assert "Traceback (most recent call last)" in text
     assert squeezed(str(log)) in squeezed(played.output)
 
@@ -163,7 +163,7 @@ def test_without_log_it_makes_a_file_and_says_where(short: None) -> None:
 
 def test_a_call_that_comes_out_otherwise_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The self-check can fail: what was expected stands in the table, and the exit code is 1."""
-    monkeypatch.setattr(demo_command, "TURNS", (A_HIT._replace(kind="timeout"), A_MISS._replace(runs=2)))
+    monkeypatch.setattr(demo_command, "SCRIPT", (A_HIT._replace(kind="timeout"), A_MISS._replace(runs=2)))
     result = run("--log", str(tmp_path / "log"))
     assert result.exit_code == 1
     assert "0 of 2 calls" in result.output
@@ -173,8 +173,8 @@ def test_a_call_that_comes_out_otherwise_is_told_and_ends_in_1(monkeypatch: pyte
 
 def test_a_leak_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """If the planted key were in an answer, the demo would say so and end in 1."""
-    monkeypatch.setattr(demo_command, "TURNS", (A_HIT,))
-    monkeypatch.setattr(demo_command, "PLANTED", "catalogue.md")
+    monkeypatch.setattr(demo_command, "SCRIPT", (A_HIT,))
+    monkeypatch.setattr(demo_command, "PLANTED_KEY", "catalogue.md")
     result = run("--log", str(tmp_path / "log"))
     assert (result.exit_code, "LEAKED into 1 " in result.output) == (1, True)
 
@@ -186,11 +186,11 @@ def test_as_a_module_into_a_file(tmp_path: Path) -> None:
         command,
         capture_output=True,
         check=False,
-        cwd=Path(demo_command.__file__).parents[2],
+        cwd=Path(demo_command.__file__).parents[3],
         env={"PYTHONIOENCODING": "ascii"},
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert f"{len(TURNS)} of {len(TURNS)} calls".encode() in done.stdout
+    assert f"{len(SCRIPT)} of {len(SCRIPT)} calls".encode() in done.stdout
     assert b"\x1b" not in done.stdout
 
 
@@ -255,22 +255,22 @@ def test_a_collector_receives_every_span(collector: Collector, tmp_path: Path) -
     traces = collector.traces
     spans = [span for trace in traces.values() for span in trace]
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"{len(spans)} spans in {len(TURNS)} traces went to {collector.url}/v1/traces" in result.output
+    assert f"{len(spans)} spans in {len(SCRIPT)} traces went to {collector.url}/v1/traces" in result.output
     assert {"/v1/traces"} == set(collector.paths)
-    assert len(TURNS) == len(traces)
+    assert len(SCRIPT) == len(traces)
     for trace in traces.values():
         ids = {span.span_id for span in trace}
         roots = [span for span in trace if not span.parent_span_id]
         assert [root.name.startswith("execute_tool") for root in roots] == [True]
         assert all(span.parent_span_id in ids for span in trace if span not in roots)
-    assert sum(turn.runs for turn in TURNS) == sum(span.name.startswith("attempt ") for span in spans)
+    assert sum(call.runs for call in SCRIPT) == sum(span.name.startswith("attempt ") for span in spans)
     failed = [span for span in spans if not span.parent_span_id and span.status.code == Status.STATUS_CODE_ERROR]
-    assert sum(turn.kind != "success" for turn in TURNS) == len(failed)
+    assert sum(call.kind != "success" for call in SCRIPT) == len(failed)
     resources = [
         fact for request in collector.requests for each in request.resource_spans for fact in each.resource.attributes
     ]
     assert {"toolcall-demo"} == {fact.value.string_value for fact in resources if fact.key == "service.name"}
-    assert not any(PLANTED.encode() in body for body in collector.bodies)
+    assert not any(PLANTED_KEY.encode() in body for body in collector.bodies)
 
 
 @pytest.mark.parametrize("collector", [404], indirect=True)
@@ -280,19 +280,22 @@ def test_a_collector_that_refuses_the_spans(collector: Collector, tmp_path: Path
     result = run("--otlp", f"{collector.url}/elsewhere", "--log", str(tmp_path / "log"))
     assert collector.paths == ["/elsewhere"]
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
-    assert "spans were not taken" in result.stderr
+    assert f"Error: {collector.url}/elsewhere did not accept" in result.stderr
 
 
 @pytest.mark.usefixtures("short")
 def test_a_collector_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where nobody listens it is one line on stderr and exit code 1; the why is in the developer's log."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("pipeline.cli.demo.tracing._PATIENCE", 0.5)  # seconds: less than the exporter's first pause
+    monkeypatch.setattr(
+        "pipeline.cli.demo.tracing._EXPORT_TIMEOUT", 0.5
+    )  # seconds: less than the exporter's first pause
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     result = run("--otlp", url, "--log", str(tmp_path / "log"))
     assert (result.exit_code, len(result.stderr.splitlines())) == (1, 1)
-    assert f"spans were not taken by {url}/v1/traces (is a collector running there?)" in result.stderr
+    assert f"Error: {url}/v1/traces did not accept" in result.stderr
+    assert "(is a collector running there?)" in result.stderr
     assert "2 of 2 calls" in result.output
     assert "Traceback" not in result.output
     assert "opentelemetry.exporter" in (tmp_path / "log").read_text(encoding="utf-8")
@@ -320,7 +323,7 @@ def test_a_url_that_is_none(url: str) -> None:
 )
 def test_where_spans_are_posted_to(url: str, posted_to: str) -> None:
     """A URL without a path gets the one that OTLP has; a path that was written stays."""
-    assert posted_to == endpoint(url)
+    assert posted_to == resolve_endpoint(url)
 
 
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from pipeline.cli.loading import Refused
-from pipeline.cli.run.executor_choice import executor_of, opened
+from pipeline.cli.command_error import CommandError
+from pipeline.cli.run.executor_choice import choose_executor, open_executor
 from pipeline.executors import Executor, Process, Thread
 from test_cli_run import until
 
@@ -129,8 +129,8 @@ def test_killed_and_resumed(desk: Path) -> None:
 
 REFUSED = [
     pytest.param("hidden", ["--executor", "process"], "inner (elsewhere_tools.hidden.<locals>.inner", id="closure"),
-    pytest.param("pipeline", ["--executor", "thread"], "--executor cannot be set", id="a pipeline"),
-    pytest.param("pipeline", ["--workers", "2"], "--workers cannot be set", id="workers of a pipeline"),
+    pytest.param("pipeline", ["--executor", "thread"], "remove --executor", id="a pipeline"),
+    pytest.param("pipeline", ["--workers", "2"], "remove --workers", id="workers of a pipeline"),
     pytest.param("tools", ["--executor", "cloud"], "'cloud' is not one of", id="no such place"),
     pytest.param("tools", ["--workers", "0"], "0 is not in the range", id="no workers"),
 ]
@@ -148,11 +148,11 @@ def test_what_cannot_run_there_is_refused(desk: Path, target: str, options: list
 
 def test_which_executor_a_name_means() -> None:
     """Threads unless told otherwise; Ray, where it is not installed, says how to install it."""
-    assert isinstance(executor_of(None, None, 50), Thread)
-    assert isinstance(executor_of("process", 2, 50), Process)
+    assert isinstance(choose_executor(None, None, 50), Thread)
+    assert isinstance(choose_executor("process", 2, 50), Process)
     if importlib.util.find_spec("ray") is None:
-        with pytest.raises(Refused, match=r"--executor ray: Ray is not installed: pip install"):
-            executor_of("ray", None, 50)
+        with pytest.raises(CommandError, match=r"--executor ray: Ray is not installed: pip install"):
+            choose_executor("ray", None, 50)
 
 
 async def test_an_executor_that_does_not_open() -> None:
@@ -175,9 +175,9 @@ async def test_an_executor_that_does_not_open() -> None:
             self.closed += 1
 
     odd = Odd()
-    async with opened(odd):
+    async with open_executor(odd):
         assert odd.closed == 0
     assert odd.closed == 1
-    with pytest.raises(Refused, match=r"^--executor odd: ConnectionError: nobody there$"):
-        async with opened(odd):
+    with pytest.raises(CommandError, match=r"^--executor odd: ConnectionError: nobody there$"):
+        async with open_executor(odd):
             pass

@@ -21,10 +21,11 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 
+from pipeline.cli.command_error import CommandError
 from pipeline.cli.commands import toolcall
-from pipeline.cli.loading import Refused
-from pipeline.cli.run.calls_file import Line
-from pipeline.cli.run.results_file import Results, row_without_report
+from pipeline.cli.run.calls_file import CallLine
+from pipeline.cli.run.result_rows import build_row_without_report
+from pipeline.cli.run.results_file import ResultsFile
 from pipeline.cli.run.run_command import run as run_calls
 
 MODULE = """
@@ -283,18 +284,18 @@ MALFORMED = [
     ('{"name": "echo"', "not JSON: Expecting ',' delimiter, in column 16"),
     (b'{"name": "echo", "id": "\xff"}', "not UTF-8: byte 0xff in column 25"),
     ('{"name": "echo"} {}', "not JSON: Extra data, in column 18"),
-    ('{"name": "echo", "arguments": {"n": NaN}}', "not JSON: NaN is no JSON value"),
+    ('{"name": "echo", "arguments": {"n": NaN}}', "not JSON: NaN is not a JSON value"),
     ('{"name": "echo", "arguments": {"n": ' + "9" * 5000 + "}}", "not JSON: Exceeds the limit (4300 digits)"),
-    ("[" * 100_000, "not read: nested too deeply"),
+    ("[" * 100_000, "nested too deeply"),
     ('["echo"]', "not a JSON object"),
     ("5", "not a JSON object"),
-    ("{}", 'there is no "name"'),
-    ('{"name": "echo", "id": ["a"]}', '"id" is neither a text nor a number'),
-    ('{"name": "echo", "id": true}', '"id" is neither a text nor a number'),
-    ('{"name": "echo", "id": 1e999}', '"id" is neither a text nor a number'),
-    ('{"name": "echo", "principal": 5}', '"principal" is no text'),
-    ('{"name": "echo", "finish_reason": 5}', '"finish_reason" is no text'),
-    ('{"name": "echo", "timeout": "5"}', '"timeout" is no number'),
+    ("{}", '"name" is missing'),
+    ('{"name": "echo", "id": ["a"]}', '"id" is neither a string nor a number'),
+    ('{"name": "echo", "id": true}', '"id" is neither a string nor a number'),
+    ('{"name": "echo", "id": 1e999}', '"id" is neither a string nor a number'),
+    ('{"name": "echo", "principal": 5}', '"principal" is not a string'),
+    ('{"name": "echo", "finish_reason": 5}', '"finish_reason" is not a string'),
+    ('{"name": "echo", "timeout": "5"}', '"timeout" is not a number'),
 ]
 
 
@@ -318,7 +319,7 @@ def test_many_malformed_lines(desk: Desk) -> None:
     desk.put(*["nope"] * 100)
     result = desk.run()
     assert result.stderr.count("not JSON") == 20
-    assert "more malformed lines" in result.stderr
+    assert "more malformed lines follow" in result.stderr
     assert len(desk.by_line) == 100
 
 
@@ -392,23 +393,23 @@ def test_what_may_be_named(desk: Desk, target: str) -> None:
 BROKEN = [
     ("tools", "write MODULE:REGISTRY"),
     (":tools", "write MODULE:REGISTRY"),
-    ("desk.py:tools", "MODULE is a name as in an import statement, not a file"),
-    ("./desk:tools", "MODULE is a name as in an import statement, not a file"),
-    ("no_such_module:tools", "there is no module no_such_module (looked in "),
-    ("no_such.module:tools", "there is no module no_such (looked in "),
-    ("json.no_such:tools", "there is no module json.no_such (looked in "),
-    ("{module}.sub:tools", "{module} is no package (looked in "),
+    ("desk.py:tools", "write MODULE as in an import statement: tools, not ./tools.py"),
+    ("./desk:tools", "write MODULE as in an import statement: tools, not ./tools.py"),
+    ("no_such_module:tools", "no module named no_such_module (searched "),
+    ("no_such.module:tools", "no module named no_such (searched "),
+    ("json.no_such:tools", "no module named json.no_such (searched "),
+    ("{module}.sub:tools", "{module} is not a package (searched "),
     ("{module}:nothing", "{module} has no nothing; it has tools, pipeline"),
     ("{module}:tools.nothing", "{module} has no tools.nothing"),
     ("{module}:NUMBER", "{module} has no NUMBER"),
     (
         "{module}:tries",
-        "is of type list: what is wanted is a ToolRegistry, a Pipeline, or a function without arguments",
+        "is of type list: expected a ToolRegistry, a Pipeline, or a function without required parameters that returns",
     ),
-    ("{module}:echo", "is a single tool: what is wanted is"),
-    ("{module}:later", "is an async function: what is wanted is"),
-    ("{module}:wants", "wants arguments: what is wanted is"),
-    ("{module}:none", "{module}:none() gives None: what is wanted is"),
+    ("{module}:echo", "is a single Tool: expected"),
+    ("{module}:later", "is an async function: expected"),
+    ("{module}:wants", "has required parameters: expected"),
+    ("{module}:none", "{module}:none() returns None: expected"),
     ("{module}:breaks", "ZeroDivisionError: division by zero ({module}.py:68)"),
     ("broken_raises:tools", "KeyError: 'SECRET' (broken_raises.py:3)"),
     ("broken_inside:tools", "KeyError: 'SECRET' (broken_raises.py:3, from broken_inside.py:1)"),
@@ -452,8 +453,8 @@ def test_a_broken_module(desk: Desk, command: str, target: str, told: str) -> No
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--timeout", "5"), "is a Pipeline, with stages of its own: --timeout cannot be set"),
-        (("--timeout", "5", "--attempts", "2"), "--timeout and --attempts cannot be set"),
+        (("--timeout", "5"), "is a Pipeline with stages of its own: remove --timeout"),
+        (("--timeout", "5", "--attempts", "2"), "remove --timeout and --attempts"),
     ],
 )
 def test_a_pipeline_has_its_own_limits(desk: Desk, options: tuple[str, ...], told: str) -> None:
@@ -493,11 +494,11 @@ def test_a_tool_that_would_end_the_run(desk: Desk, name: str) -> None:
 def test_a_thread_that_never_ends(desk: Desk) -> None:
     """A thread that a time limit gave up on does not keep the command from ending, with its exit code."""
     desk.put({"name": "sleeps"}, "nope")
-    script = "from pipeline.cli import main, run; run._GRACE = 0.1; main()"
+    script = "from pipeline.cli import main; import pipeline.cli.run.abandoned_threads as t; t._PATIENCE = 0.1; main()"
     command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.05")]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=60)
     assert (done.returncode, sorted(desk.by_line)) == (1, [1, 2])
-    assert b"leaving them behind" in done.stderr
+    assert b"1 abandoned tools still run in threads" in done.stderr
 
 
 # interrupted and resumed
@@ -509,7 +510,7 @@ def test_results_are_never_overwritten(desk: Desk) -> None:
     desk.results.write_text("mine")
     result = desk.run()
     assert (result.exit_code, desk.results.read_text()) == (2, "mine")
-    assert "holds something already; --resume goes on" in result.stderr
+    assert "is not empty: write to a new file, or continue this one with --resume" in result.stderr
 
 
 def test_resume_from_nothing(desk: Desk) -> None:
@@ -531,7 +532,7 @@ def test_a_torn_last_row_is_cut_off(desk: Desk, kept: int) -> None:
     assert (result.exit_code, sorted(desk.by_line)) == (0, [1, 2, 3, 4, 5, 6])
     assert "6 results" in result.stderr
     assert "3 calls" in result.stderr
-    assert "3 lines were done before" in result.stderr
+    assert "3 lines had a result before" in result.stderr
     assert all(row["ok"] for row in desk.rows)
 
 
@@ -543,7 +544,7 @@ def test_a_whole_last_row_without_its_line_end(desk: Desk) -> None:
     desk.results.write_bytes((whole[0] + whole[1]).rstrip(b"\n"))
     result = desk.run("--resume")
     assert (result.exit_code, sorted(desk.by_line)) == (0, [1, 2, 3])
-    assert "1 calls" in result.stderr
+    assert "1 call in" in result.stderr
 
 
 def test_holes_are_filled(desk: Desk) -> None:
@@ -573,8 +574,8 @@ def test_a_malformed_line_that_was_mended(desk: Desk) -> None:
     result = desk.run("--resume")
     assert (result.exit_code, sorted(desk.by_line)) == (1, [1, 2, 3, 4])
     assert desk.by_line[1]["kind"] == "malformed_line"
-    assert "1 line was malformed before and is a call now: it keeps its row" in result.stderr
-    assert "at the end of CALLS" in result.stderr
+    assert "1 line was malformed in an earlier run and is a call now: the old result stays" in result.stderr
+    assert "append it to CALLS" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -597,7 +598,7 @@ def test_what_is_no_file_of_results(desk: Desk, content: str) -> None:
     desk.results.write_text(content)
     result = desk.run("--resume")
     assert (result.exit_code, desk.results.read_text()) == (2, content)
-    assert "no result" in result.stderr
+    assert "not a result" in result.stderr
 
 
 def test_calls_that_changed(desk: Desk) -> None:
@@ -608,7 +609,7 @@ def test_calls_that_changed(desk: Desk) -> None:
     desk.calls.write_bytes(b"".join(lines[3:]))
     result = desk.run("--resume")
     assert (result.exit_code, len(desk.rows)) == (2, 20)
-    assert "line 1 has another id or name than its result: CALLS is not what RESULTS was made from" in result.stderr
+    assert "line 1 of CALLS has another id or name than its result: RESULTS belongs to another file" in result.stderr
 
 
 def test_calls_that_became_fewer(desk: Desk) -> None:
@@ -617,7 +618,7 @@ def test_calls_that_became_fewer(desk: Desk) -> None:
     assert desk.run().exit_code == 0
     desk.put_many(15, "echo")
     result = desk.run("--resume")
-    assert (result.exit_code, "5 results are of lines that CALLS does not have" in result.stderr) == (2, True)
+    assert (result.exit_code, "5 results have lines that CALLS no longer has" in result.stderr) == (2, True)
 
 
 def test_more_calls(desk: Desk) -> None:
@@ -640,7 +641,7 @@ def test_ended_half_way_and_resumed(desk: Desk, number: signal.Signals, code: in
     assert process.returncode == code
     written = desk.results.read_bytes()
     assert 200 <= written.count(b"\n") < 600
-    assert (b"--resume goes on from here" in told) == (code > 0)
+    assert (b"run the same command with --resume to continue" in told) == (code > 0)
     result = desk.run("--resume")
     assert result.exit_code == 0
     assert desk.results.read_bytes().startswith(written[: written.rindex(b"\n") + 1])
@@ -694,7 +695,7 @@ def test_two_runs_of_one_file(desk: Desk) -> None:
     process = desk.start()
     desk.await_rows(1)
     result = desk.run("--resume")
-    assert (result.exit_code, "another run is writing it" in result.stderr) == (2, True)
+    assert (result.exit_code, "another run is writing to it" in result.stderr) == (2, True)
     process.kill()
     process.communicate(timeout=60)
 
@@ -705,10 +706,10 @@ def test_no_room_for_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def full(_fd: int, _data: bytes) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    results = Results.open(tmp_path / "results", resume=False)
+    results = ResultsFile.open(tmp_path / "results", resume=False)
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(Refused, match="RESULTS cannot be written: No space left on device"):
-        results.write(row_without_report(Line(1, "a", "b", None), "internal", "told"))
+    with pytest.raises(CommandError, match="RESULTS cannot be written: No space left on device"):
+        results.write(build_row_without_report(CallLine(1, "a", "b", None), "internal", "told"))
     results.close()
 
 
@@ -719,9 +720,9 @@ def test_a_row_that_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.Monk
     def a_part(fd: int, data: bytes) -> int:
         return write(fd, data[:7])
 
-    results = Results.open(tmp_path / "results", resume=False)
+    results = ResultsFile.open(tmp_path / "results", resume=False)
     monkeypatch.setattr(os, "write", a_part)
-    results.write(row_without_report(Line(1, "a", "b", None), "internal", "told"))
+    results.write(build_row_without_report(CallLine(1, "a", "b", None), "internal", "told"))
     results.close()
     assert json.loads((tmp_path / "results").read_bytes())["told"] == "told"
 
@@ -820,7 +821,7 @@ def test_a_dash_is_no_output(desk: Desk) -> None:
     """``-o -`` is refused, instead of making a file of that name."""
     desk.put({"name": "greet"})
     result = CliRunner().invoke(toolcall, ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-"])
-    assert (result.exit_code, "-o -: write -o /dev/stdout" in result.stderr) == (2, True)
+    assert (result.exit_code, "-o -: use -o /dev/stdout" in result.stderr) == (2, True)
     assert not Path("-").exists()
 
 
@@ -831,7 +832,7 @@ def test_an_empty_registry(desk: Desk) -> None:
     """That a registry has no tools is said, since no call can succeed with it."""
     desk.put({"name": "greet"})
     result = desk.run(target="empty")
-    assert (result.exit_code, f"{desk.module}:empty is empty: it has no tools" in result.stderr) == (0, True)
+    assert (result.exit_code, f"{desk.module}:empty has no tools" in result.stderr) == (0, True)
 
 
 def test_the_summary(desk: Desk) -> None:

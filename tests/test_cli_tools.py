@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli.commands import toolcall
-from pipeline.cli.list_tools import parameters, type_of
+from pipeline.cli.parameter_rows import describe_type, list_parameters
 
 MODULE = '''
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ def test_it_keeps_to_the_width(module: str) -> None:
 def test_no_tools(module: str) -> None:
     """An empty registry is no error, and is told to be one."""
     result = run(f"{module}:empty")
-    assert (result.exit_code, result.stdout) == (0, f"{module}:empty is empty: it has no tools\n")
+    assert (result.exit_code, result.stdout) == (0, f"{module}:empty has no tools\n")
 
 
 def test_json(module: str) -> None:
@@ -151,7 +152,7 @@ def test_json_is_stable(module: str) -> None:
     """--json prints the same bytes in every process."""
     command = [sys.executable, "-m", "pipeline", "tools", f"{module}:tools", "--json"]
     printed = {
-        subprocess.run(command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")
     }
     assert len(printed) == 1
@@ -161,7 +162,7 @@ def test_a_pipeline_without_a_registry(module: str) -> None:
     """A pipeline of which no stage asks a registry has no tools to list, and says so."""
     result = run(f"{module}:without")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is a Pipeline whose stages ask no ToolRegistry" in result.stderr
+    assert "is a Pipeline in which no stage has a ToolRegistry" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_pipeline_without_a_registry(module: str) -> None:
 def test_types_in_words(schema: Any, words: str) -> None:
     """A type is told in a few words; a reference by what it refers to, and one that holds itself by its name."""
     root = {"$defs": {"N": {"type": "integer"}, "Loop": {"type": "array", "items": {"$ref": "#/$defs/Loop"}}}}
-    assert words == type_of(schema, root)
+    assert words == describe_type(schema, root)
 
 
 PATHS: list[tuple[dict[str, Any], list[str]]] = [
@@ -207,7 +208,7 @@ PATHS: list[tuple[dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize(("schema", "paths"), PATHS)
 def test_paths_of_parameters(schema: dict[str, Any], paths: list[str]) -> None:
     """Fields of objects are listed under their paths, and those of a type that holds itself once."""
-    assert paths == [each.path for each in parameters(schema)]
+    assert paths == [each.path for each in list_parameters(schema)]
 
 
 def test_types_that_hold_each_other() -> None:
@@ -215,11 +216,11 @@ def test_types_that_hold_each_other() -> None:
     names = [f"T{number}" for number in range(12)]
     fields = {name.lower(): {"$ref": f"#/$defs/{name}"} for name in names}
     objects = {name: {"type": "object", "properties": fields} for name in names}
-    assert len(parameters({"$defs": objects, "properties": fields})) == 12 * 13
+    assert len(list_parameters({"$defs": objects, "properties": fields})) == 12 * 13
 
 
 def test_words_for_types_that_hold_each_other() -> None:
     """Choices between types that all hold each other are told in words that stay few."""
     references = [{"$ref": f"#/$defs/T{number}"} for number in range(12)]
     root = {"$defs": {f"T{number}": {"anyOf": references} for number in range(12)}}
-    assert set(type_of(references[0], root).split(" or ")) == {f"T{number}" for number in range(12)}
+    assert set(describe_type(references[0], root).split(" or ")) == {f"T{number}" for number in range(12)}
