@@ -1,4 +1,4 @@
-"""``toolcall lint``: what a user's tools and texts lack."""
+"""``toolcall lint``: findings in a user's tools and texts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NUMBERS = count()
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Writes a module and gives its name."""
+    """A function that writes a module and returns its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -85,7 +85,7 @@ def found(module: str, *options: str) -> list[dict[str, str]]:
 
 
 def test_nothing_to_find(shelf: Any) -> None:
-    """Tools that lack nothing have no findings, are not run, and the exit code is 0, however strict."""
+    """Good tools have no findings, with exit code 0 even with --strict, and are not run."""
     module = shelf(GOOD)
     for options in ((), ("--strict",), ("--json",)):
         result = run(f"{module}:tools", *options)
@@ -94,7 +94,7 @@ def test_nothing_to_find(shelf: Any) -> None:
     assert sys.modules[module].RAN == []
 
 
-# What stands in the module, and what is found: severity, rule, tool, a part of what.
+# The source of the module, and the findings in it: severity, rule, tool, a part of what.
 TOOLS: dict[str, tuple[str, list[tuple[str, str, str, str]]]] = {
     "no description": (
         """
@@ -273,7 +273,7 @@ def page(path: str) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), TOOLS.values(), ids=TOOLS)
 def test_tools(shelf: Any, text: str, expected: list[tuple[str, str, str, str]]) -> None:
-    """Each thing that a tool lacks is one finding, with its severity and what to do about it."""
+    """Each fault of a tool is one finding, with its severity and what to do about it."""
     findings = found(shelf(text))
     assert [(each["severity"], each["rule"], each["tool"]) for each in findings] == [each[:3] for each in expected]
     for each, (*_, part) in zip(findings, expected, strict=True):
@@ -281,7 +281,7 @@ def test_tools(shelf: Any, text: str, expected: list[tuple[str, str, str, str]])
         assert each["fix"]
 
 
-# A statement in a tool's body, and the flaws of the texts in it; None: it has no text.
+# A statement in a tool's body, and the flaws of each text in it.
 EXCEPTION = "an exception's own text"
 TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "good": ('raise ToolFailed(f"There is no file {x}.")', [()]),
@@ -329,7 +329,7 @@ TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
 
 @pytest.mark.parametrize(("statement", "flaws"), TEXTS.values(), ids=TEXTS)
 def test_texts(shelf: Any, statement: str, flaws: list[tuple[str, ...]]) -> None:
-    """Texts for a model are judged as they stand in the source, and what an exception says cannot be."""
+    """Each text for a model in the source is checked, and it is a finding if it quotes an exception."""
     source = f'''
 TEXT = "HTTP 500"
 class Own(ToolFailed): ...
@@ -346,17 +346,17 @@ async def probe(x: Any, y: Any, other: Any) -> Any:
 '''
     module = shelf(source)
     run(f"{module}:tools")
-    told = read_sources(sys.modules[module].tools)
-    assert [each.flaws for each in told.texts] == flaws
-    assert {each.tool for each in told.texts} <= {"probe"}
+    sources = read_sources(sys.modules[module].tools)
+    assert [each.flaws for each in sources.texts] == flaws
+    assert {each.tool for each in sources.texts} <= {"probe"}
     findings = [(each["place"], each["what"]) for each in found(module) if each["rule"] == "text"]
     assert len(findings) == sum(map(len, flaws))
-    for text in told.texts:
+    for text in sources.texts:
         assert all((text.place, True) in ((place, flaw in what) for place, what in findings) for flaw in text.flaws)
 
 
 def test_validators(shelf: Any) -> None:
-    """The messages of a user's own validators are for a model too."""
+    """The messages of a user's own validators are texts for a model too."""
     module = shelf('''
 class Mail(BaseModel):
     to: str
@@ -425,7 +425,7 @@ your own; nobody knows what an exception will say
 
 @pytest.mark.parametrize("target", ["tools", "pipeline_of_it"])
 def test_what_is_printed(shelf: Any, target: str) -> None:
-    """Each finding is a line with its severity, tool, what is wrong and what to do; then each tool, then the sums."""
+    """Each finding is one line: severity, tool, what is wrong, what to do. Then follow the tools, then the sums."""
     module = shelf(BAD)
     result = run(f"{module}:{target}")
     assert (result.exit_code, result.stderr) == (1, "")
@@ -449,7 +449,7 @@ def test_what_is_printed(shelf: Any, target: str) -> None:
 
 
 def test_it_keeps_to_the_width(shelf: Any) -> None:
-    """In a terminal, or where COLUMNS says so, cells are folded."""
+    """Cells are folded to the width that COLUMNS gives."""
     output = run(f"{shelf(BAD)}:tools", columns=80).stdout
     findings = output.partition("tool  ")[0]
     assert max(len(line) for line in findings.splitlines()) <= 80
@@ -472,14 +472,14 @@ def test_it_keeps_to_the_width(shelf: Any) -> None:
     ids=["good", "errors", "warnings", "warnings, strict", "notes, strict"],
 )
 def test_exit_codes(shelf: Any, text: str, options: tuple[str, ...], code: int) -> None:
-    """Errors are 1, warnings only where they are to be taken strictly; notes never."""
+    """The exit code is 1 for errors, with --strict also for warnings, and never for notes."""
     module = shelf(text)
     assert run(f"{module}:tools", *options).exit_code == code
     assert run(f"{module}:tools", "--json", *options).exit_code == code
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "error"),
     [
         ("{}:nothing", "has no nothing"),
         ("{}_not:tools", "no module named"),
@@ -487,11 +487,11 @@ def test_exit_codes(shelf: Any, text: str, options: tuple[str, ...], code: int) 
         ("{}", "write MODULE:REGISTRY"),
     ],
 )
-def test_nothing_to_look_at(shelf: Any, target: str, told: str) -> None:
-    """What cannot be loaded is told in one line, with exit code 2."""
+def test_nothing_to_check(shelf: Any, target: str, error: str) -> None:
+    """A target that cannot be loaded is reported in one line, with exit code 2."""
     result = run(target.format(shelf(BAD)))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert error in result.stderr
 
 
 def test_no_tools(shelf: Any) -> None:
@@ -503,7 +503,7 @@ def test_no_tools(shelf: Any) -> None:
 
 
 def test_json_adds_up(shelf: Any) -> None:
-    """--json holds every finding and every tool, closed ones too, and sums that are theirs; no tool was run."""
+    """--json contains every finding and every tool, closed ones too, and their sums; no tool is run."""
     module = shelf(BAD + "\nprint('NOISE')\n")
     result = run(f"{module}:tools", "--json")
     assert result.stderr == "NOISE\n"
@@ -522,7 +522,7 @@ def test_json_adds_up(shelf: Any) -> None:
 
 
 def test_cost() -> None:
-    """A tool costs a token for every four characters of its definition as the adapters send it, rounded up."""
+    """The cost of a tool is a quarter of the characters of its definition as the adapters send it, rounded up."""
     tools = ToolRegistry()
     tools.register(a_tool("plain", description="é" * 9))
     sent = [openai.tools(tools), anthropic.tools(tools)]
@@ -530,8 +530,8 @@ def test_cost() -> None:
     assert estimate_costs(tools) == {"plain": TokenCost(*(-(-size // 4) for size in sizes))}
 
 
-def test_every_kind_is_told(shelf: Any) -> None:
-    """A tool's errors are all kinds of the union; those of its arguments once for each parameter."""
+def test_every_kind_is_rendered(shelf: Any) -> None:
+    """The errors of a tool are all kinds of the union; InvalidParams occurs once for each parameter."""
     module = shelf(GOOD)
     run(f"{module}:tools")
     tool: Tool[..., Any] = sys.modules[module].tools.tools["weather"]
@@ -543,14 +543,14 @@ def test_every_kind_is_told(shelf: Any) -> None:
         ("days", "type"),
         ("no_such_parameter", "additionalProperties"),
     ]
-    told = render_errors(tool, ["weather"])
+    texts = render_errors(tool, ["weather"])
     questions = [render(error, profile="agentopia", tool="weather").startswith("Question:") for error in errors]
-    assert (told.errors, told.questions, told.flawed) == (len(errors), sum(questions), ())
-    assert told.questions / told.errors > 0.8
+    assert (texts.errors, texts.questions, texts.flawed) == (len(errors), sum(questions), ())
+    assert texts.questions / texts.errors > 0.8
 
 
 def test_a_validator_with_a_bug() -> None:
-    """A user's validator that raises what it should not is no reason to see nothing."""
+    """A user's validator with a bug does not end the command."""
     tool = a_tool("odd")
     tool.parse = _raises
     assert render_errors(tool, []).errors > 10
@@ -561,7 +561,7 @@ def _raises(_: object) -> Any:
 
 
 def test_our_own_demo(tmp_path: Path) -> None:
-    """The demo's tools have no errors, and no status code is in what a model would be told of them."""
+    """The demo's tools have no errors, and no text for a model contains a status code."""
     report = check_registry(build_tools(tmp_path))
     assert (report.count("error"), report.status_codes) == (0, 0)
     assert len(report.tools) == 11
@@ -569,7 +569,7 @@ def test_our_own_demo(tmp_path: Path) -> None:
 
 
 def test_source_that_is_no_python(shelf: Any, tmp_path: Path) -> None:
-    """A file that is another one by now is not read, and that is told."""
+    """A file that cannot be parsed is not checked, and a note says so."""
     module = shelf(GOOD)
     run(f"{module}:tools")
     (tmp_path / f"{module}.py").write_text("(", encoding="utf-8")

@@ -43,7 +43,7 @@ def toolcall() -> None:
 def demo(otlp: str | None, log: Path | None) -> None:
     """Play a conversation full of the mistakes that models make.
 
-    The tools, the pipeline and the failures are real; only the model is a script.
+    The tools and the pipeline are real; the model is a script.
 
     \b
     Exit code: 0    every call ended as expected

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-import middlewares  # noqa: F401  # before the current directory is searched, which may have another one
-
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
 from ..tools.definition import Tool
@@ -86,17 +84,18 @@ def _import_module(name: str, target: str) -> ModuleType:
     top = name.partition(".")[0]
     if top in OUR_PACKAGES and (file := find_shadow(top, [here])) is not None:
         raise CommandError(f"{target}: {_explain_two(file)}")
+    for package in OUR_PACKAGES:
+        import_module(package)  # now: the current directory, which is searched from here on, may have another one
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         return import_module(name)
-    except ModuleNotFoundError as exc:
-        if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
-            parent = exc.name.rpartition(".")[0]
-            why = f"{parent} is not a package" if "is not a package" in str(exc) else f"no module named {exc.name}"
-            raise CommandError(f"{target}: {why} (searched {here} first)") from None
-        raise CommandError(f"{target}: {describe_exception(exc)}{_explain_import_error(exc, here)}") from exc
     except (Exception, SystemExit) as exc:  # the user's module may raise anything, and one with a main() may exit
+        missing = exc.name if isinstance(exc, ModuleNotFoundError) else None
+        if missing and (name == missing or name.startswith(f"{missing}.")):
+            parent = missing.rpartition(".")[0]
+            why = f"{parent} is not a package" if "is not a package" in str(exc) else f"no module named {missing}"
+            raise CommandError(f"{target}: {why} (searched {here} first)") from None
         raise CommandError(f"{target}: {describe_exception(exc)}{_explain_import_error(exc, here)}") from exc
 
 

@@ -34,7 +34,7 @@ from ...messages.scrub import flaws
 from ...privacy import approved
 from ...tools.definition import Tool
 from ..terminal_text import fit_on_one_line
-from .findings import Finding
+from .findings import Finding, Severity
 
 MAX_SHOWN = 60  # characters of a text in a finding
 _UNDECLARED = "no_such_parameter"
@@ -101,7 +101,7 @@ def check_error_texts(tool: str, texts: ErrorTexts) -> Iterator[Finding]:
     first = {each.flaw: each for each in reversed(texts.flawed)}
     for flaw, each in first.items():
         what = f"the text of the error {each.kind} contains a {flaw}: {fit_on_one_line(each.text, MAX_SHOWN)!r}"
-        severity = "error" if flaw == "status code" else "warning"  # the others may be what the tool is about
+        severity: Severity = "error" if flaw == "status code" else "warning"  # the others may be what the tool is about
         yield Finding(severity, "text", tool, what, "reword the name or description that it comes from")
 
 
