@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -179,7 +179,7 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def open_desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+def open_desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Desk]:
     """Write the module, whose name is a new one each time, and make its directory the current one."""
     made = Desk(path, f"desk_{next(NUMBERS)}")
     (path / f"{made.module}.py").write_text(MODULE, encoding="utf-8")

@@ -26,8 +26,8 @@ def list_parameters(schema: Mapping[str, Any]) -> list[ParameterRow]:
 
 def _list_fields(schema: Any, root: Mapping[str, Any], prefix: str, seen: set[str]) -> Iterator[ParameterRow]:
     required = _as_list(schema.get("required"))
-    for name, inner in _as_mapping(schema.get("properties")).items():
-        field = _as_mapping(inner)
+    for name, inner in as_mapping(schema.get("properties")).items():
+        field = as_mapping(inner)
         note = "required" if name in required else ""
         if "default" in field:
             note = f"= {_to_json(field['default'])}"
@@ -48,15 +48,15 @@ def _list_inner_fields(
         yield from _list_inner_fields(_resolve_reference(reference, root), root, path, seen)
     yield from _list_fields(schema, root, f"{path}.", seen)
     if "items" in schema:
-        yield from _list_inner_fields(_as_mapping(schema["items"]), root, f"{path}[]", seen)
+        yield from _list_inner_fields(as_mapping(schema["items"]), root, f"{path}[]", seen)
     for key, _ in _JOINED_BY:
         for member in _as_list(schema.get(key)):
-            yield from _list_inner_fields(_as_mapping(member), root, path, seen)
+            yield from _list_inner_fields(as_mapping(member), root, path, seen)
 
 
 def describe_type(schema: object, root: Mapping[str, Any], seen: tuple[str, ...] = ()) -> str:
     """A type in a few words: ``array of integer``, ``string or null``, ``"a" | "b"``."""
-    found = _as_mapping(schema)
+    found = as_mapping(schema)
     reference = _as_text(found.get("$ref"))
     if reference:
         if reference in seen or len(seen) == _MAX_NESTED:
@@ -88,11 +88,12 @@ def _describe_single_type(name: str, schema: Mapping[str, Any], root: Mapping[st
 def _resolve_reference(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
     found: Any = root
     for key in reference.removeprefix("#/").split("/"):
-        found = _as_mapping(found).get(key)
-    return _as_mapping(found)
+        found = as_mapping(found).get(key)
+    return as_mapping(found)
 
 
-def _as_mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one: a schema may come from a server and be wrong."""
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 

@@ -1,4 +1,4 @@
-"""The texts that a model would get for the errors of a tool, under each profile, and the findings in them.
+"""The texts that a model would get for the errors of a tool, under each profile.
 
 No tool is run for it. The arguments of made-up calls are parsed, so the user's own validators are.
 """
@@ -33,10 +33,7 @@ from ...messages import PROFILES, render
 from ...messages.scrub import flaws
 from ...privacy import approved
 from ...tools.definition import Tool
-from ..terminal_text import fit_on_one_line
-from .findings import Finding, Severity
 
-MAX_SHOWN = 60  # characters of a text in a finding
 _UNDECLARED = "no_such_parameter"
 _WRONG_VALUES: tuple[object, ...] = (None, {"no_such_key": 0}, [[0]], True, 0.5, "?")  # no type accepts all of them
 _find_flaws = lru_cache(maxsize=1_000)(flaws)  # most texts are the same for all tools
@@ -94,15 +91,6 @@ def sum_texts(every: Sequence[ErrorTexts]) -> ErrorTexts:
         sum(each.questions for each in every),
         tuple(flawed for each in every for flawed in each.flawed),
     )
-
-
-def check_error_texts(tool: str, texts: ErrorTexts) -> Iterator[Finding]:
-    """One finding for each flaw, with the first text that has it: a name or a description brought it there."""
-    first = {each.flaw: each for each in reversed(texts.flawed)}
-    for flaw, each in first.items():
-        what = f"the text of the error {each.kind} contains a {flaw}: {fit_on_one_line(each.text, MAX_SHOWN)!r}"
-        severity: Severity = "error" if flaw == "status code" else "warning"  # the others may be what the tool is about
-        yield Finding(severity, "text", tool, what, "reword the name or description that it comes from")
 
 
 def list_errors(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]:

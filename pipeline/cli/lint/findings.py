@@ -1,4 +1,4 @@
-"""Finding: one line of the report. The modules that look for findings import it, and nothing else of each other."""
+"""Finding: one line of the report. The modules that look for findings share it, and import nothing of each other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from ..terminal_text import fit_on_one_line
+
 Severity: TypeAlias = Literal["error", "warning", "note"]
+_MAX_QUOTED = 60  # characters
 
 
 @attrs.frozen
@@ -28,3 +31,8 @@ class Finding:
     what: str
     fix: str
     place: str = ""
+
+
+def quote(text: str) -> str:
+    """The beginning of a text in quotes, on one line."""
+    return repr(fit_on_one_line(text, _MAX_QUOTED))

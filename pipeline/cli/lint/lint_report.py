@@ -8,7 +8,8 @@ import attrs
 
 from ...errors import SetupError
 from ...tools.registry import ToolRegistry
-from .error_texts import ErrorTexts, check_error_texts, render_errors, sum_texts
+from .error_findings import check_error_texts
+from .error_texts import ErrorTexts, render_errors, sum_texts
 from .findings import Finding, Severity
 from .source_findings import Sources, check_sources, read_sources
 from .token_costs import TokenCost, estimate_costs

@@ -14,9 +14,8 @@ import attrs
 
 from ...introspection import behind
 from ...tools.definition import Tool
-from ..terminal_text import fit_on_one_line, shorten_path
-from .error_texts import MAX_SHOWN
-from .findings import Finding, Severity
+from ..terminal_text import shorten_path
+from .findings import Finding, Severity, quote
 from .source_texts import EXCEPTION, SourceReader, SourceText
 
 _MAX_NAMES = 5  # tools to list in one finding
@@ -74,8 +73,7 @@ def check_sources(sources: Sources, tools: Iterable[Tool[..., Any]]) -> Iterator
     for text in sources.texts:
         for flaw in text.flaws:
             severity, fix = _FLAWS[flaw]
-            shown = fit_on_one_line(text.text, MAX_SHOWN)
-            what = f"an error text contains {'' if flaw == EXCEPTION else 'a '}{flaw}: {shown!r}"
+            what = f"an error text contains {'' if flaw == EXCEPTION else 'a '}{flaw}: {quote(text.text)}"
             yield Finding(severity, "text", text.tool, what, fix, text.place)
     for tool in tools:
         if tool.reveal:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from ...adapters.provider_names import ANTHROPIC, OPENAI, sent_names
 from ...tools.definition import Tool
 from ...tools.registry import ToolRegistry
-from ..parameter_rows import list_parameters
+from ..parameter_rows import as_mapping, list_parameters
 from .findings import Finding
 
 _PROVIDERS = (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC))
@@ -64,7 +64,7 @@ def _check_descriptions(tool: Tool[..., Any]) -> Iterator[Finding]:
         what = "the tool has no description: a model knows only its name"
         yield Finding("error", "description", tool.name, what, "write a docstring, or pass description=")
     properties = _get_mapping(tool, "properties").items()
-    missing = [name for name, inner in properties if not str(_as_mapping(inner).get("description") or "").strip()]
+    missing = [name for name, inner in properties if not str(as_mapping(inner).get("description") or "").strip()]
     if missing:
         what = f"parameters without a description: {', '.join(missing)}"
         fix = "describe them in the docstring under Args:, or in the schema"
@@ -107,11 +107,7 @@ def _check_effect(tool: Tool[..., Any], declared: bool | None) -> Iterator[Findi
 
 
 def _get_mapping(tool: Tool[..., Any], key: str) -> Mapping[str, Any]:
-    return _as_mapping(tool.definition()["parameters"].get(key))
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    return as_mapping(tool.definition()["parameters"].get(key))
 
 
 def _has_bare_array(schema: object) -> bool:
@@ -122,14 +118,14 @@ def _has_bare_array(schema: object) -> bool:
         if isinstance(node, list):
             pending += cast("list[Any]", node)
             continue
-        found = _as_mapping(node)
+        found = as_mapping(node)
         types = found.get("type")
         is_array = "array" in cast("list[object]", types) if isinstance(types, list) else types == "array"
         if is_array and "items" not in found and "prefixItems" not in found:
             return True
         for key, inner in found.items():
             if key in _SCHEMA_MAPS:
-                pending += _as_mapping(inner).values()
+                pending += as_mapping(inner).values()
             elif key not in _VALUES:
                 pending.append(inner)
     return False
