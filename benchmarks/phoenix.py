@@ -204,7 +204,7 @@ def _all(spans: Sequence[Read], number: int) -> Sequence[Read]:
 
 def verdict(spans: Sequence[Read], sent: int, calls: int) -> int:
     """Print what was read, and whether it is what was sent."""
-    from pipeline.cli.demo.script import TURNS
+    from pipeline.cli.demo.script import SCRIPT
     from pipeline.telemetry.span_tree import tree
     from pipeline.testing import assert_trace
 
@@ -213,7 +213,7 @@ def verdict(spans: Sequence[Read], sent: int, calls: int) -> int:
     facts = [each.attributes or {} for each in roots]
     told = [(each.get("error.type", "success"), each.get("toolcall.attempts")) for each in facts]
     wrong = [] if len(spans) == sent else [f"{sent} spans were sent, {len(spans)} are there"]
-    if told != (wanted := [(turn.kind, turn.runs) for turn in TURNS]):
+    if told != (wanted := [(call.kind, call.runs) for call in SCRIPT]):
         wrong.append(f"the calls came out as\n{told}\nand not as\n{wanted}")
     if kinds := {each.kind for each in roots} - {"TOOL"}:
         wrong.append(f"Phoenix takes calls for {kinds}, and not for tools")

@@ -1,7 +1,34 @@
-"""The stages, one file each, named after them. Those of the standard stack at once, the others when first named."""
+"""The stages, one file each, named after them.
 
-import importlib
+Those of the standard stack are imported with the package, the others when they are first used.
+"""
+# ruff: noqa: E402  # the stages import pipeline, so the check of that name comes before them
+
+import importlib.util
+import pathlib
 import typing
+
+
+def _check_pipeline() -> None:
+    """Raise ImportError if ``import pipeline`` would not import the package beside this one.
+
+    The usual reason is an application's own ``pipeline.py``. Without this check the first stage would fail with
+    ``cannot import name …``. The check only looks the file up: to execute it could import this package again.
+    """
+    spec = importlib.util.find_spec("pipeline")
+    if spec is None or spec.origin is None:
+        return
+    ours = pathlib.Path(__file__).parents[1] / "pipeline"
+    if pathlib.Path(spec.origin).parent.resolve() != ours.resolve():
+        raise ImportError(
+            f"{spec.origin} hides the package 'pipeline' of toolcall-pipeline ({ours}), because Python imports the "
+            "first one that it finds on sys.path: rename it, or move it into a package of your application",
+            name="pipeline",
+            path=spec.origin,
+        )
+
+
+_check_pipeline()
 
 from .available import Available
 from .classify import Classify

@@ -1,6 +1,6 @@
 """``python -m pipeline`` is the command ``toolcall``."""
 
-from pipeline.cli import main  # not relative: a worker process runs this file by itself
+from pipeline.cli import main  # absolute: a worker process imports this file under another name
 
 if __name__ == "__main__":
     main()

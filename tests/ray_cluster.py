@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 import remote_tools
+from cli_desk import until
 from middlewares import Trace, standard
 from pipeline import (
     Call,
@@ -39,7 +40,6 @@ from pipeline import (
 from pipeline.executors import Ray
 from remote_tools import Began, OddError
 from support import Exported, a_tool
-from test_cli_run import until
 from test_process import HOW
 
 TOOLS = remote_tools.tools

@@ -1,4 +1,4 @@
-"""``toolcall run --executor``: the same results, wherever the tools run."""
+"""``toolcall run --executor``: the same results wherever the tools run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any, Self
 import anyio
 import pytest
 
-from pipeline.cli.loading import Refused
-from pipeline.cli.run.executor_choice import executor_of, opened
+from cli_desk import until
+from pipeline.cli.command_error import CommandError
+from pipeline.cli.run.executor_choice import choose_executor, open_executor
 from pipeline.executors import Executor, Process, Thread
-from test_cli_run import until
 
 MODULE = """
 import os
@@ -83,7 +83,7 @@ def rows(desk: Path) -> dict[int, dict[str, Any]]:
     "options", [(), ("--executor", "thread"), ("--executor", "process", "--workers", "2")], ids=str
 )
 def test_the_same_results_wherever_they_run(desk: Path, options: tuple[str, ...]) -> None:
-    """One result for each line, and the mistakes of the model are told alike; only the place is another one."""
+    """Every executor gives each line one result, of the same kind."""
     put(desk, *({"id": n, "name": ("who", "echo", "ekko")[n % 3], "arguments": {"n": n}} for n in range(1, 61)))
     done = run(desk, *options)
     assert done.returncode == 0, done.stderr
@@ -96,7 +96,7 @@ def test_the_same_results_wherever_they_run(desk: Path, options: tuple[str, ...]
 
 
 def test_other_processes_are_other_processes(desk: Path) -> None:
-    """With --executor process no tool runs in the command's own process, and at most so many others are there."""
+    """With --executor process no tool runs in the command's own process, and --workers limits the others."""
     put(desk, *({"name": "who"} for _ in range(40)))
     with subprocess.Popen(command(desk, "--executor", "process", "--workers", "2"), cwd=desk) as process:
         process.wait(120)
@@ -106,7 +106,7 @@ def test_other_processes_are_other_processes(desk: Path) -> None:
 
 
 def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
-    """--timeout ends a tool for good, with nothing left behind, and does not run while a call waits for a process."""
+    """--timeout kills the tool's process, and does not include the time that a call waits for a process."""
     put(desk, {"name": "sleeps"}, {"name": "echo", "arguments": {"n": 1}})
     done = run(desk, "--executor", "process", "--workers", "1", "--timeout", "1", "--attempts", "1")
     assert done.returncode == 0, done.stderr
@@ -115,7 +115,7 @@ def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
 
 
 def test_killed_and_resumed(desk: Path) -> None:
-    """A run in processes that is killed goes on where it ended, with one result for each line."""
+    """A run in processes that is killed can be resumed, and each line gets one result."""
     put(desk, *({"id": n, "name": "who"} for n in range(400)))
     with subprocess.Popen(command(desk, "--executor", "process", "--concurrency", "4"), cwd=desk) as process:
         results = desk / "results.jsonl"
@@ -129,34 +129,34 @@ def test_killed_and_resumed(desk: Path) -> None:
 
 REFUSED = [
     pytest.param("hidden", ["--executor", "process"], "inner (elsewhere_tools.hidden.<locals>.inner", id="closure"),
-    pytest.param("pipeline", ["--executor", "thread"], "--executor cannot be set", id="a pipeline"),
-    pytest.param("pipeline", ["--workers", "2"], "--workers cannot be set", id="workers of a pipeline"),
+    pytest.param("pipeline", ["--executor", "thread"], "remove --executor", id="a pipeline"),
+    pytest.param("pipeline", ["--workers", "2"], "remove --workers", id="workers of a pipeline"),
     pytest.param("tools", ["--executor", "cloud"], "'cloud' is not one of", id="no such place"),
     pytest.param("tools", ["--workers", "0"], "0 is not in the range", id="no workers"),
 ]
 
 
-@pytest.mark.parametrize(("target", "options", "told"), REFUSED)
-def test_what_cannot_run_there_is_refused(desk: Path, target: str, options: list[str], told: str) -> None:
-    """What cannot be run is told before anything runs, with exit code 2."""
+@pytest.mark.parametrize(("target", "options", "error"), REFUSED)
+def test_what_cannot_run_there_is_refused(desk: Path, target: str, options: list[str], error: str) -> None:
+    """A tool or option that the executor cannot run is refused with exit code 2, before any call is run."""
     put(desk, {"name": "echo", "arguments": {"n": 1}})
     done = run(desk, *options, target=target)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert error in done.stderr
     assert not (desk / "results.jsonl").exists()
 
 
 def test_which_executor_a_name_means() -> None:
-    """Threads unless told otherwise; Ray, where it is not installed, says how to install it."""
-    assert isinstance(executor_of(None, None, 50), Thread)
-    assert isinstance(executor_of("process", 2, 50), Process)
+    """The default is threads; if Ray is not installed, the error says how to install it."""
+    assert isinstance(choose_executor(None, None, 50), Thread)
+    assert isinstance(choose_executor("process", 2, 50), Process)
     if importlib.util.find_spec("ray") is None:
-        with pytest.raises(Refused, match=r"--executor ray: Ray is not installed: pip install"):
-            executor_of("ray", None, 50)
+        with pytest.raises(CommandError, match=r"--executor ray: Ray is not installed: pip install"):
+            choose_executor("ray", None, 50)
 
 
 async def test_an_executor_that_does_not_open() -> None:
-    """What is wrong with the place is told in one line, and what was opened is closed in the end."""
+    """An executor is closed at the end, and one that does not start is reported in one line."""
 
     class Odd(Executor):
         name = "odd"
@@ -175,9 +175,9 @@ async def test_an_executor_that_does_not_open() -> None:
             self.closed += 1
 
     odd = Odd()
-    async with opened(odd):
+    async with open_executor(odd):
         assert odd.closed == 0
     assert odd.closed == 1
-    with pytest.raises(Refused, match=r"^--executor odd: ConnectionError: nobody there$"):
-        async with opened(odd):
+    with pytest.raises(CommandError, match=r"^--executor odd: ConnectionError: nobody there$"):
+        async with open_executor(odd):
             pass

@@ -1,4 +1,4 @@
-"""``toolcall lint``: what a user's tools and texts lack."""
+"""``toolcall lint``: findings in a user's tools and texts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 from pipeline import Tool, ToolRegistry, render
 from pipeline.adapters import anthropic, openai
 from pipeline.cli.commands import toolcall
-from pipeline.cli.demo.workspace import tools_over
-from pipeline.cli.lint import error_texts
-from pipeline.cli.lint.lint_command import look
-from pipeline.cli.lint.text_findings import read
-from pipeline.cli.lint.tool_findings import Cost, costs
+from pipeline.cli.demo.demo_tools import build_tools
+from pipeline.cli.lint.error_texts import list_errors, render_errors
+from pipeline.cli.lint.lint_report import check_registry
+from pipeline.cli.lint.source_findings import read_sources
+from pipeline.cli.lint.token_costs import TokenCost, estimate_costs
 from pipeline.errors import KINDS
 from support import a_tool
 
@@ -55,7 +55,7 @@ NUMBERS = count()
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Writes a module and gives its name."""
+    """A function that writes a module and returns its name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -85,7 +85,7 @@ def found(module: str, *options: str) -> list[dict[str, str]]:
 
 
 def test_nothing_to_find(shelf: Any) -> None:
-    """Tools that lack nothing have no findings, are not run, and the exit code is 0, however strict."""
+    """Good tools have no findings, with exit code 0 even with --strict, and are not run."""
     module = shelf(GOOD)
     for options in ((), ("--strict",), ("--json",)):
         result = run(f"{module}:tools", *options)
@@ -94,14 +94,14 @@ def test_nothing_to_find(shelf: Any) -> None:
     assert sys.modules[module].RAN == []
 
 
-# What stands in the module, and what is found: severity, rule, tool, a part of what.
+# The source of the module, and the findings in it: severity, rule, tool, a part of what.
 TOOLS: dict[str, tuple[str, list[tuple[str, str, str, str]]]] = {
     "no description": (
         """
 @tools.tool(effect="read")
 async def weather() -> None: ...
 """,
-        [("error", "description", "weather", "it has no description")],
+        [("error", "description", "weather", "the tool has no description")],
     ),
     "parameters without a description": (
         """
@@ -124,13 +124,13 @@ async def weather(city, days: Any, at: int) -> None:
 SCHEMA = {"properties": {"q": {"description": "q", "type": "object", "properties": {"r": {}}}}}
 tools.register(Tool.from_schema(name="w", description="W.", effect="read", handler=print, parameters=SCHEMA))
 """,
-        [("warning", "type", "w", "without a type: q.r"), ("note", "source", "", "no source of w")],
+        [("warning", "type", "w", "without a type: q.r"), ("note", "source", "", "no source found for w")],
     ),
     "any object": (
         """
 tools.register(Tool.from_schema(name="w", description="W.", effect="read", handler=print, parameters=None))
 """,
-        [("warning", "type", "w", "it takes any object"), ("note", "source", "", "no source of w")],
+        [("warning", "type", "w", "the tool takes any object"), ("note", "source", "", "no source found for w")],
     ),
     "arrays of nothing": (
         """
@@ -155,14 +155,14 @@ tools.register(Tool.from_schema(name="w", description="W.", effect="read", handl
 @tools.tool(effect="read", name="wetter.für", description="Tell it.")
 async def weather() -> None: ...
 """,
-        [("warning", "name", "wetter.für", "OpenAI and Anthropic refuse its name: letters from a to z")],
+        [("warning", "name", "wetter.für", "OpenAI and Anthropic refuse the name: only letters from a to z")],
     ),
     "a long name": (
         """
 @tools.tool(effect="read", name="w" * 65, description="Tell it.")
 async def weather() -> None: ...
 """,
-        [("warning", "name", "w" * 65, "OpenAI refuses its name: it has 65 characters, and 64 are allowed")],
+        [("warning", "name", "w" * 65, "OpenAI refuses the name: it has 65 characters, and 64 are allowed")],
     ),
     "an effect that nobody declared": (
         """
@@ -179,8 +179,8 @@ async def list_all() -> None:
     "List, and count who did."
 """,
         [
-            ("warning", "effect", "send", "its effect is not declared: no failure of it is retried"),
-            ("warning", "effect", "get_it", "its effect is not declared"),
+            ("warning", "effect", "send", "the effect is not declared, so no failure is retried"),
+            ("warning", "effect", "get_it", "the effect is not declared"),
         ],
     ),
     "an effect that nobody can see": (
@@ -192,8 +192,13 @@ for each in (get_a, getB, put_c):
     tools.tool(description="It.")(each)
 """,
         [
-            ("warning", "effect", "get_a", "its effect is mutating, and it is named like a read"),
-            ("warning", "effect", "getB", "named like a read"),
+            (
+                "warning",
+                "effect",
+                "get_a",
+                "the effect is mutating, so no failure is retried, but the name says that the tool reads",
+            ),
+            ("warning", "effect", "getB", "the name says that the tool reads"),
         ],
     ),
     "the effect of a schema": (
@@ -204,7 +209,7 @@ NONE = {"type": "object", "properties": {}}
 tools.register(Tool.from_schema(name="one", description="1", parameters=NONE, handler=one))
 tools.register(Tool.from_schema(name="two", description="2", parameters=NONE, handler=two, effect="mutating"))
 """,
-        [("warning", "effect", "one", "its effect is not declared")],
+        [("warning", "effect", "one", "the effect is not declared")],
     ),
     "a read that changes": (
         """
@@ -212,7 +217,7 @@ for name in ("delete_file", "list_updates", "get_set"):
     @tools.tool(effect="read", name=name, description="Do it.")
     async def do() -> None: ...
 """,
-        [("warning", "effect", "delete_file", "its name says that it changes something")],
+        [("warning", "effect", "delete_file", "the name says that the tool changes something")],
     ),
     "a check that is not there": (
         """
@@ -220,7 +225,14 @@ for name in ("delete_file", "list_updates", "get_set"):
 def send() -> None:
     "Send."
 """,
-        [("error", "verify_with", "send", "a model is told to check with list_mail, which is no tool here")],
+        [
+            (
+                "error",
+                "verify_with",
+                "send",
+                "tells the model to check with list_mail, which is not a tool here",
+            )
+        ],
     ),
     "a tool without a schema": (
         """
@@ -238,7 +250,7 @@ def forecast(city: Odd) -> None: ...
 def weather() -> None:
     "Tell it."
 """,
-        [("note", "expect", "weather", "reveal= lets a model read what KeyError, FileNotFoundError says")],
+        [("note", "expect", "weather", "reveal= shows a model the texts of KeyError, FileNotFoundError")],
     ),
     "a status code in a description": (
         """
@@ -246,7 +258,7 @@ def weather() -> None:
 def page(url: str) -> None:
     "Tell it.\\n\\nArgs:\\n    url: not one that answers HTTP 404"
 """,
-        [("error", "text", "page", "what a model is told of an error (validation) holds a status code")],
+        [("error", "text", "page", "the text of the error validation contains a status code")],
     ),
     "a path in a description": (
         """
@@ -254,14 +266,14 @@ def page(url: str) -> None:
 def page(path: str) -> None:
     "Tell it.\\n\\nArgs:\\n    path: below /srv/data/pages"
 """,
-        [("warning", "text", "page", "what a model is told of an error (validation) holds a path")],
+        [("warning", "text", "page", "the text of the error validation contains a path")],
     ),
 }
 
 
 @pytest.mark.parametrize(("text", "expected"), TOOLS.values(), ids=TOOLS)
 def test_tools(shelf: Any, text: str, expected: list[tuple[str, str, str, str]]) -> None:
-    """Each thing that a tool lacks is one finding, with its severity and what to do about it."""
+    """Each fault of a tool is one finding, with its severity and what to do about it."""
     findings = found(shelf(text))
     assert [(each["severity"], each["rule"], each["tool"]) for each in findings] == [each[:3] for each in expected]
     for each, (*_, part) in zip(findings, expected, strict=True):
@@ -269,7 +281,7 @@ def test_tools(shelf: Any, text: str, expected: list[tuple[str, str, str, str]])
         assert each["fix"]
 
 
-# A statement in a tool's body, and the flaws of the texts in it; None: it has no text.
+# A statement in a tool's body, and the flaws of each text in it.
 EXCEPTION = "an exception's own text"
 TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "good": ('raise ToolFailed(f"There is no file {x}.")', [()]),
@@ -317,7 +329,7 @@ TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
 
 @pytest.mark.parametrize(("statement", "flaws"), TEXTS.values(), ids=TEXTS)
 def test_texts(shelf: Any, statement: str, flaws: list[tuple[str, ...]]) -> None:
-    """Texts for a model are judged as they stand in the source, and what an exception says cannot be."""
+    """Each text for a model in the source is checked, and it is a finding if it quotes an exception."""
     source = f'''
 TEXT = "HTTP 500"
 class Own(ToolFailed): ...
@@ -334,17 +346,17 @@ async def probe(x: Any, y: Any, other: Any) -> Any:
 '''
     module = shelf(source)
     run(f"{module}:tools")
-    told = read(sys.modules[module].tools)
-    assert [each.flaws for each in told.texts] == flaws
-    assert {each.tool for each in told.texts} <= {"probe"}
+    sources = read_sources(sys.modules[module].tools)
+    assert [each.flaws for each in sources.texts] == flaws
+    assert {each.tool for each in sources.texts} <= {"probe"}
     findings = [(each["place"], each["what"]) for each in found(module) if each["rule"] == "text"]
     assert len(findings) == sum(map(len, flaws))
-    for text in told.texts:
+    for text in sources.texts:
         assert all((text.place, True) in ((place, flaw in what) for place, what in findings) for flaw in text.flaws)
 
 
 def test_validators(shelf: Any) -> None:
-    """The messages of a user's own validators are for a model too."""
+    """The messages of a user's own validators are texts for a model too."""
     module = shelf('''
 class Mail(BaseModel):
     to: str
@@ -365,7 +377,7 @@ async def probe(mail: Mail, text: Annotated[str, AfterValidator(short)]) -> None
     """Look."""
 ''')
     run(f"{module}:tools")
-    source = read(sys.modules[module].tools)
+    source = read_sources(sys.modules[module].tools)
     lines = (Path.cwd() / f"{module}.py").read_text(encoding="utf-8").splitlines()
     assert [(each.tool, each.flaws, lines[int(each.place.partition(":")[2]) - 1].strip()) for each in source.texts] == [
         ("", ("url",), 'raise ValueError("Nobody at http://a.example/b")'),
@@ -396,16 +408,16 @@ empty = ToolRegistry()
 '''
 )
 PRINTED = """\
-error    send_mail  an error text holds a status code: 'HTTP 500 Internal Server Error' (FILE:38)  say what happened, \
-and what to do, in words
-warning  send_mail  parameters without a description: text                                         say what each is \
-for, in the docstring's Args: or in the schema
-warning  send_mail  parameters without a type: to                                                  annotate them: \
-anything that a model sends is taken
-warning  send_mail  its effect is not declared: no failure of it is retried                        declare \
+error    send_mail  an error text contains a status code: 'HTTP 500 Internal Server Error' (FILE:38)  say in words \
+what happened and what to do
+warning  send_mail  parameters without a description: text                                         describe them in \
+the docstring under Args:, or in the schema
+warning  send_mail  parameters without a type: to                                                  annotate them; \
+without a type any value is accepted
+warning  send_mail  the effect is not declared, so no failure is retried                        declare \
 effect="mutating", "read", "idempotent" or "keyed"
-warning  send_mail  an error text holds an exception's own text: 'No: …' (FILE:37)                 write a text of \
-your own: nobody knows what an exception will say
+warning  send_mail  an error text contains an exception's own text: 'No: …' (FILE:37)                 write a text of \
+your own; nobody knows what an exception will say
 
 2 tools: 1 error, 4 warnings, 0 notes
 """
@@ -413,7 +425,7 @@ your own: nobody knows what an exception will say
 
 @pytest.mark.parametrize("target", ["tools", "pipeline_of_it"])
 def test_what_is_printed(shelf: Any, target: str) -> None:
-    """Each finding is a line with its severity, tool, what is wrong and what to do; then each tool, then the sums."""
+    """Each finding is one line: severity, tool, what is wrong, what to do. Then follow the tools, then the sums."""
     module = shelf(BAD)
     result = run(f"{module}:{target}")
     assert (result.exit_code, result.stderr) == (1, "")
@@ -421,23 +433,23 @@ def test_what_is_printed(shelf: Any, target: str) -> None:
     expected = PRINTED.replace("FILE", f"{module}.py").splitlines()
     assert [line.split() for line in lines[:6]] == [line.split() for line in expected[:6]]
     assert lines[6].split() == ["tool", "effect", "OpenAI", "Anthropic", "questions"]
-    report = look(sys.modules[module].tools)
-    for line, row in zip(lines[7:9], report.rows, strict=True):
-        share = f"{row.told.questions / row.told.errors * 100:.0f}"
+    report = check_registry(sys.modules[module].tools)
+    for line, row in zip(lines[7:9], report.tools, strict=True):
+        share = f"{row.texts.questions / row.texts.errors * 100:.0f}"
         assert line.split() == [row.name, row.effect, str(row.cost.openai), str(row.cost.anthropic), share, "%"]
     assert lines[10] == expected[6]
     assert [line.partition(":")[0] for line in lines[11:]] == [
         "Definitions",
         "Errors in question form under the agentopia profile",
-        "Raw status codes",
-        "Own error texts",
+        "Status codes",
+        "Your own error texts",
     ]
-    assert lines[-1] == "Own error texts: 4 read in 1 file"
+    assert lines[-1] == "Your own error texts: 4 in 1 file"
     assert "\x1b" not in result.stdout
 
 
 def test_it_keeps_to_the_width(shelf: Any) -> None:
-    """In a terminal, or where COLUMNS says so, cells are folded."""
+    """Cells are folded to the width that COLUMNS gives."""
     output = run(f"{shelf(BAD)}:tools", columns=80).stdout
     findings = output.partition("tool  ")[0]
     assert max(len(line) for line in findings.splitlines()) <= 80
@@ -451,43 +463,47 @@ def test_it_keeps_to_the_width(shelf: Any) -> None:
         (BAD, (), 1),
         ('@tools.tool\ndef send() -> None:\n    """Send."""\n', (), 0),
         ('@tools.tool\ndef send() -> None:\n    """Send."""\n', ("--strict",), 1),
-        ('@tools.tool(effect="read", reveal=KeyError)\ndef look() -> None:\n    """Look."""\n', ("--strict",), 0),
+        (
+            '@tools.tool(effect="read", reveal=KeyError)\ndef look() -> None:\n    """Look."""\n',
+            ("--strict",),
+            0,
+        ),
     ],
     ids=["good", "errors", "warnings", "warnings, strict", "notes, strict"],
 )
 def test_exit_codes(shelf: Any, text: str, options: tuple[str, ...], code: int) -> None:
-    """Errors are 1, warnings only where they are to be taken strictly; notes never."""
+    """The exit code is 1 for errors, with --strict also for warnings, and never for notes."""
     module = shelf(text)
     assert run(f"{module}:tools", *options).exit_code == code
     assert run(f"{module}:tools", "--json", *options).exit_code == code
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "error"),
     [
         ("{}:nothing", "has no nothing"),
-        ("{}_not:tools", "there is no module"),
-        ("{}:without", "is a Pipeline whose stages ask no ToolRegistry"),
+        ("{}_not:tools", "no module named"),
+        ("{}:without", "is a Pipeline in which no stage has a ToolRegistry"),
         ("{}", "write MODULE:REGISTRY"),
     ],
 )
-def test_nothing_to_look_at(shelf: Any, target: str, told: str) -> None:
-    """What cannot be loaded is told in one line, with exit code 2."""
+def test_nothing_to_check(shelf: Any, target: str, error: str) -> None:
+    """A target that cannot be loaded is reported in one line, with exit code 2."""
     result = run(target.format(shelf(BAD)))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert error in result.stderr
 
 
 def test_no_tools(shelf: Any) -> None:
     """An empty registry is no error."""
     module = shelf(BAD)
     result = run(f"{module}:empty")
-    assert (result.exit_code, result.stdout) == (0, f"{module}:empty is empty: it has no tools\n")
+    assert (result.exit_code, result.stdout) == (0, f"{module}:empty has no tools\n")
     assert json.loads(run(f"{module}:empty", "--json").stdout)["tools"] == []
 
 
 def test_json_adds_up(shelf: Any) -> None:
-    """--json holds every finding and every tool, closed ones too, and sums that are theirs; no tool was run."""
+    """--json contains every finding and every tool, closed ones too, and their sums; no tool is run."""
     module = shelf(BAD + "\nprint('NOISE')\n")
     result = run(f"{module}:tools", "--json")
     assert result.stderr == "NOISE\n"
@@ -506,40 +522,38 @@ def test_json_adds_up(shelf: Any) -> None:
 
 
 def test_cost() -> None:
-    """A tool costs a token for every four characters of its definition as the adapters send it, rounded up."""
+    """The cost of a tool is a quarter of the characters of its definition as the adapters send it, rounded up."""
     tools = ToolRegistry()
     tools.register(a_tool("plain", description="é" * 9))
     sent = [openai.tools(tools), anthropic.tools(tools)]
     sizes = [len(json.dumps(one, ensure_ascii=False, separators=(",", ":"))) for (one,) in sent]
-    assert costs(tools) == {"plain": Cost(*(-(-size // 4) for size in sizes))}
+    assert estimate_costs(tools) == {"plain": TokenCost(*(-(-size // 4) for size in sizes))}
 
 
-def test_every_kind_is_told(shelf: Any) -> None:
-    """A tool's errors are all kinds of the union; those of its arguments once for each parameter."""
+def test_every_kind_is_rendered(shelf: Any) -> None:
+    """The errors of a tool are all kinds of the union; InvalidParams occurs once for each parameter."""
     module = shelf(GOOD)
     run(f"{module}:tools")
     tool: Tool[..., Any] = sys.modules[module].tools.tools["weather"]
-    errors = list(error_texts.errors_of(tool, ["weather"]))
-    assert {type(error) for error in errors} | {
-        type(e) for e in error_texts.errors_of(a_tool(effect="mutating"), [])
-    } == KINDS
+    errors = list(list_errors(tool, ["weather"]))
+    assert {type(error) for error in errors} | {type(e) for e in list_errors(a_tool(effect="mutating"), [])} == KINDS
     assert [(p.path, p.rule) for error in errors for p in getattr(error, "problems", ())] == [
         ("city", "required"),
         ("city", "type"),
         ("days", "type"),
         ("no_such_parameter", "additionalProperties"),
     ]
-    told = error_texts.rendered(tool, ["weather"])
+    texts = render_errors(tool, ["weather"])
     questions = [render(error, profile="agentopia", tool="weather").startswith("Question:") for error in errors]
-    assert (told.errors, told.questions, told.flawed) == (len(errors), sum(questions), ())
-    assert told.questions / told.errors > 0.8
+    assert (texts.errors, texts.questions, texts.flawed) == (len(errors), sum(questions), ())
+    assert texts.questions / texts.errors > 0.8
 
 
 def test_a_validator_with_a_bug() -> None:
-    """A user's validator that raises what it should not is no reason to see nothing."""
+    """A user's validator with a bug does not end the command."""
     tool = a_tool("odd")
     tool.parse = _raises
-    assert error_texts.rendered(tool, []).errors > 10
+    assert render_errors(tool, []).errors > 10
 
 
 def _raises(_: object) -> Any:
@@ -547,16 +561,16 @@ def _raises(_: object) -> Any:
 
 
 def test_our_own_demo(tmp_path: Path) -> None:
-    """The demo's tools have no errors, and no status code is in what a model would be told of them."""
-    report = look(tools_over(tmp_path))
+    """The demo's tools have no errors, and no text for a model contains a status code."""
+    report = check_registry(build_tools(tmp_path))
     assert (report.count("error"), report.status_codes) == (0, 0)
-    assert len(report.rows) == 11
-    assert report.told.questions / report.told.errors > 0.8
+    assert len(report.tools) == 11
+    assert report.texts.questions / report.texts.errors > 0.8
 
 
 def test_source_that_is_no_python(shelf: Any, tmp_path: Path) -> None:
-    """A file that is another one by now is not read, and that is told."""
+    """A file that cannot be parsed is not checked, and a note says so."""
     module = shelf(GOOD)
     run(f"{module}:tools")
     (tmp_path / f"{module}.py").write_text("(", encoding="utf-8")
-    assert read(sys.modules[module].tools).unread == ["weather"]
+    assert read_sources(sys.modules[module].tools).unread == ["weather"]

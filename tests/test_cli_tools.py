@@ -1,8 +1,9 @@
-"""``toolcall tools``: a registry as the model sees it."""
+"""``toolcall tools``: prints a registry as a model sees it."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli.commands import toolcall
-from pipeline.cli.list_tools import parameters, type_of
+from pipeline.cli.parameter_rows import describe_type, list_parameters
 
 MODULE = '''
 from dataclasses import dataclass
@@ -111,27 +112,27 @@ foreign  mutating
 
 @pytest.mark.parametrize("target", ["tools", "pipeline"])
 def test_the_list(module: str, target: str) -> None:
-    """Each tool has its effect, description and parameters, a closed one its reason; a terminal is told no more."""
+    """Each tool is printed with effect, description and parameters, a closed one with the reason; no control codes."""
     result = run(f"{module}:{target}")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "\n".join(line.rstrip() for line in result.stdout.splitlines()) + "\n" == LISTED
 
 
 def test_it_keeps_to_the_width(module: str) -> None:
-    """In a narrow terminal cells are folded, and no letter is lost."""
+    """In a narrow terminal cells are folded, and no character is lost."""
     output = run(f"{module}:tools", columns=40).stdout
     assert max(len(line) for line in output.splitlines()) <= 40
     assert Counter("".join(output.split())) == Counter("".join(LISTED.split()))
 
 
 def test_no_tools(module: str) -> None:
-    """An empty registry is no error, and is told to be one."""
+    """An empty registry is not an error, and the output says that it is empty."""
     result = run(f"{module}:empty")
-    assert (result.exit_code, result.stdout) == (0, f"{module}:empty is empty: it has no tools\n")
+    assert (result.exit_code, result.stdout) == (0, f"{module}:empty has no tools\n")
 
 
 def test_json(module: str) -> None:
-    """--json prints what `definitions()` gives: the tools that are open, as a model is offered them."""
+    """--json prints what `definitions()` returns: the open tools, as a model is offered them."""
     result = run(f"{module}:tools", "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout) == sys.modules[module].tools.definitions()
@@ -151,17 +152,17 @@ def test_json_is_stable(module: str) -> None:
     """--json prints the same bytes in every process."""
     command = [sys.executable, "-m", "pipeline", "tools", f"{module}:tools", "--json"]
     printed = {
-        subprocess.run(command, capture_output=True, check=True, env={"PYTHONHASHSEED": seed}).stdout
+        subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")
     }
     assert len(printed) == 1
 
 
 def test_a_pipeline_without_a_registry(module: str) -> None:
-    """A pipeline of which no stage asks a registry has no tools to list, and says so."""
+    """A pipeline in which no stage has a registry is an error."""
     result = run(f"{module}:without")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is a Pipeline whose stages ask no ToolRegistry" in result.stderr
+    assert "is a Pipeline in which no stage has a ToolRegistry" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -187,9 +188,9 @@ def test_a_pipeline_without_a_registry(module: str) -> None:
     ],
 )
 def test_types_in_words(schema: Any, words: str) -> None:
-    """A type is told in a few words; a reference by what it refers to, and one that holds itself by its name."""
+    """A type is described in a few words: a reference by its target, a type that contains itself by its name."""
     root = {"$defs": {"N": {"type": "integer"}, "Loop": {"type": "array", "items": {"$ref": "#/$defs/Loop"}}}}
-    assert words == type_of(schema, root)
+    assert words == describe_type(schema, root)
 
 
 PATHS: list[tuple[dict[str, Any], list[str]]] = [
@@ -206,20 +207,20 @@ PATHS: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("schema", "paths"), PATHS)
 def test_paths_of_parameters(schema: dict[str, Any], paths: list[str]) -> None:
-    """Fields of objects are listed under their paths, and those of a type that holds itself once."""
-    assert paths == [each.path for each in parameters(schema)]
+    """Fields of objects are listed with their paths; those of a type that contains itself, once."""
+    assert paths == [each.path for each in list_parameters(schema)]
 
 
 def test_types_that_hold_each_other() -> None:
-    """Of types that all hold each other each is shown once, so that the list does not grow with their ways."""
+    """Types that all contain each other are listed once each, not once for every path through them."""
     names = [f"T{number}" for number in range(12)]
     fields = {name.lower(): {"$ref": f"#/$defs/{name}"} for name in names}
     objects = {name: {"type": "object", "properties": fields} for name in names}
-    assert len(parameters({"$defs": objects, "properties": fields})) == 12 * 13
+    assert len(list_parameters({"$defs": objects, "properties": fields})) == 12 * 13
 
 
 def test_words_for_types_that_hold_each_other() -> None:
-    """Choices between types that all hold each other are told in words that stay few."""
+    """The description of a union of types that all contain each other stays short."""
     references = [{"$ref": f"#/$defs/T{number}"} for number in range(12)]
     root = {"$defs": {f"T{number}": {"anyOf": references} for number in range(12)}}
-    assert set(type_of(references[0], root).split(" or ")) == {f"T{number}" for number in range(12)}
+    assert set(describe_type(references[0], root).split(" or ")) == {f"T{number}" for number in range(12)}

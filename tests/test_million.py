@@ -16,7 +16,7 @@ from benchmarks import million
 from benchmarks.million import CASES, Run, judged, line_of, main, memory, run, tear, tools
 from middlewares import standard
 from pipeline import is_failure, render
-from pipeline.cli.run.calls_file import parsed
+from pipeline.cli.run.calls_file import parse_line
 
 CALLS = 40
 FIRST = {name: next(n for n in count(1) if line_of(n)[0] == name) for name in CASES}  # the first line of each case
@@ -29,7 +29,7 @@ async def test_each_mistake_leads_to_the_kind_that_it_says(case: str) -> None:
     """And what a row has to say of the line is what the line itself, and the standard pipeline, make of it."""
     number = FIRST[case]
     _, text, row = line_of(number)
-    line = parsed(number, text.encode())
+    line = parse_line(number, text.encode())
     if line.call is None:
         assert row == {"line": number, "id": line.id, "name": line.name, "ok": False, "kind": "malformed_line"}
         return

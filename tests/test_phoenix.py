@@ -21,7 +21,7 @@ from benchmarks import phoenix
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
 from pipeline.cli.demo import script
-from pipeline.cli.demo.script import Turn
+from pipeline.cli.demo.script import ScriptedCall
 from pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 from support import a_tool
 
@@ -81,7 +81,9 @@ def stand_in() -> Iterator[StandIn]:
 @pytest.fixture
 def recorded(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedSpans]:
     """Two calls, one of them with a wrong name, as the conversation has it and Phoenix tells it."""
-    monkeypatch.setattr(script, "TURNS", (Turn("probe", {}), Turn("prob", {}, "a typo", "unknown_tool", 0)))
+    monkeypatch.setattr(
+        script, "SCRIPT", (ScriptedCall("probe", {}), ScriptedCall("prob", {}, "a typo", "unknown_tool", 0))
+    )
     tools = ToolRegistry()
     tools.register(a_tool())
     with recorded_spans() as recorded:

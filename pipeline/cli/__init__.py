@@ -1,12 +1,15 @@
-"""The command ``toolcall``; what it needs beyond the library is imported when it runs."""
+"""The command ``toolcall``. To import it loads neither click nor rich nor the OpenTelemetry SDK."""
 
 import sys
 
-_EXTRAS = ("click", "opentelemetry", "rich")  # of OpenTelemetry the SDK and the exporter: the API is always there
+from .shadowing import check_middlewares
+
+_EXTRAS = ("click", "opentelemetry", "rich")  # opentelemetry: its SDK and exporter; the API is always installed
 
 
 def main() -> None:
-    """Run the command. Without the extras that it needs it says in one line how to get them."""
+    """Run the command. Exits with one line if a package that it needs is not installed or is hidden by another."""
+    check_middlewares()
     try:
         from .commands import toolcall
 

@@ -1,47 +1,67 @@
-"""What may be written after ``toolcall``."""
+"""What can be typed after ``toolcall``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 
-class _Usage(click.ClickException):
-    """Told in one line, without the usage around it."""
+class _UsageError(click.ClickException):
+    """Printed as one line, without click's usage text; the exit code is 2."""
 
     exit_code = 2
+
+
+@contextmanager
+def _print_command_errors() -> Generator[None]:
+    from .command_error import CommandError
+
+    try:
+        yield
+    except CommandError as exc:
+        raise _UsageError(str(exc)) from None
 
 
 @click.group()
 @click.version_option(package_name="toolcall-pipeline")
 def toolcall() -> None:
-    """Every tool call of your model in, one typed outcome out."""
+    """List, check and run the tools that you give a language model."""
 
 
 @toolcall.command()
-@click.option("--otlp", metavar="URL", help="Send the spans to this OTLP/HTTP endpoint too: http://localhost:4318")
+@click.option("--otlp", metavar="URL", help="Also send the spans to this OTLP/HTTP endpoint: http://localhost:4318")
 @click.option(
     "--log",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Append the developer's log, with its stacks, to this file.  [default: a new temporary file]",
+    help="Append the developer's log, with stack traces, to this file.  [default: a new temporary file]",
 )
 def demo(otlp: str | None, log: Path | None) -> None:
-    """A conversation full of the mistakes that models make, run for real."""
+    """Play a conversation full of the mistakes that models make.
+
+    The tools and the pipeline are real; the model is a script.
+
+    \b
+    Exit code: 0    every call ended as expected
+               1    a call did not, a secret leaked, or spans were lost
+               2    an option has a wrong value: stderr says which
+    """  # noqa: D301  # \b tells click to keep the line breaks
     from .demo.demo_command import run
-    from .demo.tracing import endpoint
+    from .demo.tracing import resolve_endpoint
 
     try:
-        url = None if otlp is None else endpoint(otlp)
+        url = None if otlp is None else resolve_endpoint(otlp)
     except ValueError as exc:
-        raise _Usage(f"--otlp {otlp}: {exc}") from None
+        raise _UsageError(f"--otlp {otlp}: {exc}") from None
     try:
         if log is not None:
-            log.open("a").close()  # now, and not in the middle of it
+            log.open("a").close()  # fail before the conversation begins
     except OSError as exc:
-        raise _Usage(f"--log {log}: {exc.strerror}") from None
+        raise _UsageError(f"--log {log}: {exc.strerror}") from None
     sys.exit(run(otlp=url, log=log))
 
 
@@ -54,32 +74,42 @@ def demo(otlp: str | None, log: Path | None) -> None:
     metavar="RESULTS.jsonl",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Where the results go, one JSON object a line.",
+    help="Write the results to this file, one JSON object per line.",
 )
 @click.option(
     "--concurrency",
     metavar="N",
     type=click.IntRange(1, 10_000),
-    help="Calls at a time.  [default: 50, or as many as there are processes]",
+    help="Calls that run at the same time.  [default: 50; with --executor process, one per worker]",
 )
 @click.option(
-    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For each attempt.  [default: none]"
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="Per attempt.  [default: no limit]"
 )
-@click.option("--attempts", metavar="N", type=click.IntRange(1), help="In all, the first one included.  [default: 3]")
+@click.option(
+    "--attempts",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Attempts per call, the first one included.  [default: 3]",
+)
 @click.option(
     "--executor",
     type=click.Choice(["thread", "process", "ray"]),
-    help="Where the tools run that do not say: sync ones in threads; all in processes of this machine, which --timeout "
-    "can end; all on the Ray cluster at RAY_ADDRESS, or one started here.  [default: thread]",
+    help="Where tools without a run_in of their own run. thread: sync tools in threads, async tools in the event loop. "
+    "process: in processes of this machine, which --timeout can kill. ray: on the Ray cluster at RAY_ADDRESS, or on "
+    "one started for this run.  [default: thread]",
 )
 @click.option(
     "--workers",
     metavar="N",
     type=click.IntRange(1),
-    help="Threads, processes or actors.  [default: as many threads as calls at a time; one for each processor]",
+    help="Threads, processes or Ray actors.  [default: one thread per concurrent call; one process or actor per "
+    "processor]",
 )
 @click.option(
-    "--resume", is_flag=True, help="Go on with what RESULTS lacks; what was under way when it ended is run again."
+    "--resume",
+    is_flag=True,
+    help="Run only the calls that have no result in RESULTS yet. Calls that were running when the last run ended are "
+    "run again.",
 )
 def run(
     target: str,
@@ -90,31 +120,32 @@ def run(
     attempts: int | None,
     executor: str | None,
     workers: int | None,
-    resume: bool,  # noqa: FBT001  # click hands it by name
+    resume: bool,  # noqa: FBT001  # click passes it by name
 ) -> None:
-    """Run a file of calls, one a line: {"id": ..., "name": ..., "arguments": ...}.
+    """Run a file of calls, one JSON object per line.
 
-    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without arguments that makes one; the current
-    directory is looked in first. "arguments" is an object, JSON text or null; "principal", "finish_reason" and
-    "timeout" may be there too, any other key is ignored, and so are blank lines. "-" reads standard input.
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
+    current directory is searched first.
 
-    Each line has one result, written when its call ends: line (its number, from 1), id and name (as they came), tool
-    (the one it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), attempts
-    (runs of the tool), ms, repairs. A line that holds no call has the kind malformed_line, and "told" says what is
-    wrong with it.
+    A call is {"id": ..., "name": ..., "arguments": ...}. "arguments" is an object, JSON text or null. "principal",
+    "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is standard input.
 
-    Ctrl-C or SIGTERM begins no more calls and waits a moment for those under way; a second one does not wait.
+    A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
+    (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), attempts
+    (how often the tool ran), ms, repairs. A line that is not a call gets a result of the kind malformed_line, and
+    "told" says what is wrong with it.
+
+    Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
 
     \b
-    Exit code: 0    every line was run, however its call came out
-               1    every line was run but malformed ones
-               2    nothing was run, or not all: stderr says why
-               130  interrupted (143 by SIGTERM)
-    """  # noqa: D301  # click's mark for text that keeps its lines
-    from .loading import Refused
+    Exit code: 0    every call has a result, successful or not
+               1    as 0, but some lines are malformed
+               2    nothing was run, or the run stopped early: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+    """  # noqa: D301  # as above
     from .run.run_command import run
 
-    try:
+    with _print_command_errors():
         code = run(
             target,
             calls,
@@ -126,48 +157,46 @@ def run(
             workers=workers,
             resume=resume,
         )
-    except Refused as exc:
-        raise _Usage(str(exc)) from None
     sys.exit(code)
 
 
 @toolcall.command()
 @click.argument("target", metavar="MODULE:REGISTRY")
 @click.option(
-    "--json", "as_json", is_flag=True, help="The definitions of the tools that are open, as a model is offered them."
+    "--json", "as_json", is_flag=True, help="Print the definitions of the open tools, as a model is offered them."
 )
 def tools(target: str, as_json: bool) -> None:  # noqa: FBT001  # as above
-    """List a registry, or a pipeline's, as a model sees it; tools that are closed are marked."""
-    from .list_tools import show
-    from .loading import Refused
+    """List your tools as a model sees them.
 
-    try:
-        show(target, as_json=as_json)
-    except Refused as exc:
-        raise _Usage(str(exc)) from None
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. Tools
+    that are closed are listed with the reason; a model is not offered them.
+    """
+    from .list_tools import print_tools
+
+    with _print_command_errors():
+        print_tools(target, as_json=as_json)
 
 
 @toolcall.command()
 @click.argument("target", metavar="MODULE:REGISTRY")
-@click.option("--json", "as_json", is_flag=True, help="What was found as one JSON object.")
-@click.option("--strict", is_flag=True, help="Warnings count as errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 for warnings too.")
 def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # as above
-    """Look through your tools and their texts for what models stumble over; no tool is run.
+    """Check your tools and their texts for what models stumble over.
 
-    Missing descriptions, effects that nobody declared, names that a provider refuses, parameters without a type, error
-    texts with status codes, paths or class names; what each tool costs in tokens, by the estimate of 4 characters a
-    token; how much of what a model would be told is in question form under the agentopia profile.
+    No tool is run. Reported are missing descriptions, undeclared effects, names that a provider refuses, parameters
+    without a type, and error texts that contain status codes, paths or class names.
+
+    Then, for each tool: its cost in tokens (estimated at 4 characters per token), and the share of its error texts
+    that are questions under the agentopia profile.
 
     \b
     Exit code: 0    no errors
                1    errors, or with --strict warnings
-               2    MODULE:REGISTRY is nothing that could be looked at: stderr says why
+               2    MODULE:REGISTRY cannot be loaded: stderr says why
     """  # noqa: D301  # as above
     from .lint.lint_command import lint
-    from .loading import Refused
 
-    try:
+    with _print_command_errors():
         code = lint(target, as_json=as_json, strict=strict)
-    except Refused as exc:
-        raise _Usage(str(exc)) from None
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""The standard streams while the user's own code runs: what it prints, or reads, is not the command's."""
+"""The standard streams while the user's code runs: it neither prints to the command's stdout nor reads its stdin."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 
-class _Heedless:
-    """A stream whose reader may have gone, or whose disk may be full: what cannot be written is dropped."""
+class _LossyStream:
+    """Drops what cannot be written, because the reader has gone or the disk is full, instead of raising OSError."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -20,20 +20,20 @@ class _Heedless:
         return getattr(self._file, name)
 
     def write(self, text: str) -> int:
-        with self._dropping():
+        with self._drop_failed():
             self._file.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with self._dropping():
+        with self._drop_failed():
             self._file.flush()
 
     @contextmanager
-    def _dropping(self) -> Generator[None]:
+    def _drop_failed(self) -> Generator[None]:
         try:
             yield
         except OSError:
-            with suppress(OSError):  # what is buffered would make Python's own exit fail, if it had nowhere to go
+            with suppress(OSError):  # Python flushes the buffer when it exits, and would fail if that cannot be written
                 null = os.open(os.devnull, os.O_WRONLY)
                 try:
                     os.dup2(null, self._file.fileno())
@@ -42,18 +42,22 @@ class _Heedless:
 
 
 @contextmanager
-def printing_to_stderr() -> Generator[None]:
-    """Nothing but the command itself prints to stdout; a stderr that is broken, full or closed harms nobody."""
+def redirect_to_stderr() -> Generator[None]:
+    """Send what the user's code prints to stderr. A stderr that is broken, full or closed raises nothing."""
     stderr = cast("TextIO | None", sys.stderr)
     with Path(os.devnull).open("w", encoding="utf-8") if stderr is None else nullcontext(stderr) as file:
-        heedless = cast("TextIO", _Heedless(file))
-        with redirect_stdout(heedless), redirect_stderr(heedless):
+        lossy = cast("TextIO", _LossyStream(file))
+        with redirect_stdout(lossy), redirect_stderr(lossy):
             yield
 
 
 @contextmanager
-def stdin_taken() -> Generator[int]:
-    """Standard input under another number, and nothing to read where it was. Raises OSError where there is none."""
+def take_stdin() -> Generator[int]:
+    """Move standard input to another file descriptor, which is yielded, and leave an empty one in its place.
+
+    Raises:
+        OSError: the process has no standard input.
+    """
     fd = os.dup(0)
     try:
         null = os.open(os.devnull, os.O_RDONLY)

@@ -1,1 +1,1 @@
-"""``toolcall demo``: a conversation full of the mistakes that models make."""
+"""``toolcall demo``: a scripted model, real tools, and the mistakes that models make."""

@@ -1,1 +1,1 @@
-"""``toolcall lint``: what is wrong with tools and with the texts that they give a model."""
+"""``toolcall lint``: what models stumble over in tools, in the texts of their errors, and in their source."""

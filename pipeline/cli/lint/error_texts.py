@@ -1,4 +1,7 @@
-"""What a model would be told, under each profile, of every error that a tool can come to: no tool is run for it."""
+"""The texts that a model would get for the errors of a tool, under each profile.
+
+No tool is run for it. The arguments of made-up calls are parsed, so the user's own validators are.
+"""
 
 from __future__ import annotations
 
@@ -32,44 +35,77 @@ from ...privacy import approved
 from ...tools.definition import Tool
 
 _UNDECLARED = "no_such_parameter"
-_VALUES: tuple[object, ...] = (None, {"no_such_key": 0}, [[0]], True, 0.5, "?")  # one of them is of a wrong type
-_flaws = lru_cache(maxsize=1_000)(flaws)  # most texts are the same for all tools
+_WRONG_VALUES: tuple[object, ...] = (None, {"no_such_key": 0}, [[0]], True, 0.5, "?")  # no type accepts all of them
+_find_flaws = lru_cache(maxsize=1_000)(flaws)  # most texts are the same for all tools
 
 
 @attrs.frozen
-class Rendered:
-    """The texts of one tool's errors."""
+class FlawedText:
+    """A flaw in a text."""
 
-    texts: int  # under all profiles
-    errors: int  # one text of each under the agentopia profile
-    questions: int  # of those, how many are in question form
-    flawed: tuple[tuple[str, str, str], ...]  # kind of the error, flaw (see `flaws`), text
+    kind: str  # of the error
+    flaw: str  # one that `flaws` names
+    text: str
 
 
-def rendered(tool: Tool[..., Any], names: Sequence[str]) -> Rendered:
-    """Each of `errors_of`, told under each profile."""
-    errors = list(errors_of(tool, names))
-    told = [
+@attrs.frozen
+class ErrorTexts:
+    """Counts of the texts of one tool, or the sums of several.
+
+    Args:
+        texts: Texts under all profiles.
+        errors: Errors, each of which has one text under each profile.
+        questions: Errors whose text is a question under the agentopia profile.
+        flawed: A text is listed once for each of its flaws.
+    """
+
+    texts: int
+    errors: int
+    questions: int
+    flawed: tuple[FlawedText, ...]
+
+    @property
+    def status_codes(self) -> int:
+        """Texts with a status code."""
+        return sum(each.flaw == "status code" for each in self.flawed)
+
+
+def render_errors(tool: Tool[..., Any], names: Sequence[str]) -> ErrorTexts:
+    """Render each error of `list_errors` under each profile."""
+    errors = list(list_errors(tool, names))
+    rendered = [
         (error.kind, profile, render(error, profile=profile, tool=tool.name))
         for error in errors
         for profile in PROFILES
     ]
-    questions = sum(profile == "agentopia" and text.startswith("Question:") for _, profile, text in told)
-    flawed = tuple((kind, flaw, text) for kind, _, text in told for flaw in _flaws(text))
-    return Rendered(len(told), len(errors), questions, flawed)
+    questions = sum(profile == "agentopia" and text.startswith("Question:") for _, profile, text in rendered)
+    flawed = tuple(FlawedText(kind, flaw, text) for kind, _, text in rendered for flaw in _find_flaws(text))
+    return ErrorTexts(len(rendered), len(errors), questions, flawed)
 
 
-def errors_of(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]:
-    """Each kind of the union, those of the arguments once for each parameter. The tool is not run for it.
+def sum_texts(every: Sequence[ErrorTexts]) -> ErrorTexts:
+    """The counts of several tools together."""
+    return ErrorTexts(
+        sum(each.texts for each in every),
+        sum(each.errors for each in every),
+        sum(each.questions for each in every),
+        tuple(flawed for each in every for flawed in each.flawed),
+    )
 
-    Its arguments are checked, and with them what validators its author wrote. ``names`` are all that may be called.
+
+def list_errors(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]:
+    """Each kind of error that a call of the tool can end in; InvalidParams once for each parameter.
+
+    Args:
+        tool: Its arguments are parsed, with the validators of its author.
+        names: The tools that UnknownTool lists.
     """
     yield UnknownTool(f"{tool.name}_", (tool.name,), tuple(names))
     yield Unavailable(tool.name, "disabled")
     yield NotExecuted("an earlier call of the batch failed")
     yield MalformedCall("expected `,` or `}`", (1, 12))
     yield MalformedCall("EOF while parsing a string", (1, 12), truncated=True)
-    yield from _of_arguments(tool)
+    yield from _list_invalid_params(tool)
     yield NeedsUserInput("Which one is meant?")
     yield ResourceNotFound()
     yield Denied(tool.name)
@@ -82,23 +118,23 @@ def errors_of(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolError]
     yield Crashed()
 
 
-def _of_arguments(tool: Tool[..., Any]) -> Iterator[InvalidParams]:
-    """Each parameter missing, if it has to be there; each of a wrong type; one that is not declared."""
-    yield from _refused(tool, {}, "")
+def _list_invalid_params(tool: Tool[..., Any]) -> Iterator[InvalidParams]:
+    """Each required parameter missing, each parameter with a wrong type, and one that is not declared."""
+    yield from _parse_wrong(tool, {}, "")
     for name in tool.definition()["parameters"].get("properties") or ():
-        wrong = (each for value in _VALUES for each in _refused(tool, {name: value}, name))
+        wrong = (error for value in _WRONG_VALUES for error in _parse_wrong(tool, {name: value}, name))
         yield from islice(wrong, 1)
-    yield from _refused(tool, {_UNDECLARED: 0}, _UNDECLARED)
+    yield from _parse_wrong(tool, {_UNDECLARED: 0}, _UNDECLARED)
 
 
-def _refused(tool: Tool[..., Any], arguments: dict[str, object], name: str) -> Iterator[InvalidParams]:
-    """One error for each of the problems at a parameter; "" is for those that are missing."""
+def _parse_wrong(tool: Tool[..., Any], arguments: dict[str, object], name: str) -> Iterator[InvalidParams]:
+    """One error for each problem with the parameter of that name; "" stands for the ones that are missing."""
     try:
         found: Any = tool.parse(arguments)
-    except Exception:  # noqa: BLE001  # a validator of the user's own, and its bug is found elsewhere
+    except Exception:  # noqa: BLE001  # a validator of the user's own; its bug shows when the tool is called
         return
     if type(found) is InvalidParams:
         for problem in found.problems:
-            here = problem.path == name or problem.path.startswith((f"{name}.", f"{name}["))
-            if problem.rule == "required" if not name else here and problem.rule != "required":
+            inside = problem.path == name or problem.path.startswith((f"{name}.", f"{name}["))
+            if problem.rule == "required" if not name else inside and problem.rule != "required":
                 yield attrs.evolve(found, problems=(problem,))

@@ -1,7 +1,7 @@
-"""The texts for a model in one module's source, and whether its tools declare their effect. Nothing is run for it.
+"""The texts for a model in the source of one module, and whether its tools declare their effect. No code is run.
 
-What a text is made of at run time is told apart from what stands there: only that is judged, and what is put in from
-an exception, of which nobody knows what it says.
+Only the literal parts of a text are checked. Of the parts that are computed, those count that take their text from an
+exception, because nobody knows what it will say.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from ...messages.scrub import flaws
 from ...privacy import approved
 from ...tools.definition import Tool
 from ...tools.failure import ToolFailed
+from .text_pieces import split_text
 
 EXCEPTION = "an exception's own text"
-_ELSE = "…"  # what a text is made of at run time
-# Which arguments of each are for a model: their places (-1: by name alone) and names.
-_TOLD: list[tuple[Any, tuple[tuple[int, str], ...]]] = [
-    (ToolFailed, ((0, "message"), (-1, "suggestion"))),
+_COMPUTED = "…"  # stands for a part that is computed
+_BY_NAME = -1  # for an argument that has a name only
+# The arguments of each callable that a model gets to see, by position and name.
+_TEXT_ARGUMENTS: list[tuple[Any, tuple[tuple[int, str], ...]]] = [
+    (ToolFailed, ((0, "message"), (_BY_NAME, "suggestion"))),
     (Failure, ((0, ""),)),
     (ExecutionFailed, ((0, "message"),)),
     (ResourceNotFound, ((0, "message"),)),
@@ -51,8 +53,8 @@ _TOLD: list[tuple[Any, tuple[tuple[int, str], ...]]] = [
     (FailureDetails, ((1, "suggestion"),)),
     (approved, ((0, "text"),)),
 ]
-_FIRST = ((0, ""),)
-_REVEALING = {
+_FIRST_ARGUMENT = ((0, ""),)
+_REVEALING_NAMES = {
     "status_code": "status code",
     "__name__": "class name",
     "__qualname__": "class name",
@@ -66,166 +68,143 @@ _REVEALING = {
 
 
 @attrs.frozen
-class Told:
-    """A text for a model, as it stands in the source."""
+class SourceText:
+    """A text for a model, as it is written in the source."""
 
-    tool: str  # in whose function it stands; "" is another one's
+    tool: str  # whose function contains it; "" if no tool's does
     place: str  # file:line
-    text: str  # with … for what it is made of at run time
+    text: str  # with … for each computed part
     flaws: tuple[str, ...]
 
 
-class Reader(ast.NodeVisitor):
-    """One module: its names mean what they mean in the module as it was imported."""
+class SourceReader(ast.NodeVisitor):
+    """Reads one module. A name in the source means what it means in the imported module.
+
+    Attributes:
+        texts: The texts for a model, in the order of the source.
+        declared: Whether the source of a tool gives an effect; a tool is absent if that cannot be seen.
+    """
 
     def __init__(self, module: ModuleType, file: str, tools: Iterable[Tool[..., Any]], tree: ast.AST) -> None:
-        self.texts: list[Told] = []
-        self.declared: dict[str, bool] = {}  # whether it gives an effect, by tool; absent where that cannot be seen
+        self.texts: list[SourceText] = []
+        self.declared: dict[str, bool] = {}
         self._module = module
-        self._known: dict[str, Any] = {**vars(builtins), **vars(module)}
+        self._names: dict[str, Any] = {**vars(builtins), **vars(module)}
         self._file = file
         self._tools: dict[int, list[str]] = {}  # by the first line of their function
-        self._expected: tuple[type[Exception], ...] = ()
+        self._revealed: tuple[type[Exception], ...] = ()
         for tool in tools:
             code = getattr(behind(tool.fn), "__code__", None)
             self._tools.setdefault(getattr(code, "co_firstlineno", 0), []).append(tool.name)
-            self._expected += tool.reveal
+            self._revealed += tool.reveal
         self._tool = ""
-        self._caught: frozenset[str] = frozenset()  # names that exceptions have here
-        self._validates = False
-        self._validators = frozenset(_validators(tree))
-        self._seen: set[int] = set()  # what was approved within a text that was read
+        self._caught: frozenset[str] = frozenset()  # names of exceptions that are caught around this node
+        self._in_validator = False
+        self._validators = frozenset(_find_validators(tree))
+        self._read_already: set[int] = set()  # ids of nodes inside of approved(…), read with the text around it
         self.visit(tree)
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """A tool's own function, or another one."""
-        before = self._tool, self._caught, self._validates
+        """Note which tool the function is, and whether it is a validator."""
+        before = self._tool, self._caught, self._in_validator
         if names := self._tools.get(min([node.lineno, *(each.lineno for each in node.decorator_list)])):
             self._tool = names[0]
-            for each in node.decorator_list:
-                self._declares(each, names)
-        self._validates = node.name in self._validators or any(
-            "validator" in ast.unparse(each) for each in node.decorator_list
+            for decorator in node.decorator_list:
+                self._note_effect(decorator, names)
+        self._in_validator = node.name in self._validators or any(
+            "validator" in ast.unparse(decorator) for decorator in node.decorator_list
         )
         self.generic_visit(node)
-        self._tool, self._caught, self._validates = before
+        self._tool, self._caught, self._in_validator = before
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # the name that ast asks for
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  # the name that ast calls
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Inside of a function too, where the module knows nothing of it."""
+        """Note what an import inside a function imports; the module has no such name."""
         try:
             name = resolve_name("." * node.level + (node.module or ""), self._module.__package__)
         except (ImportError, ValueError):
             return
         if (module := sys.modules.get(name)) is not None:
-            for each in node.names:
-                self._known.setdefault(each.asname or each.name, vars(module).get(each.name))
+            for alias in node.names:
+                self._names.setdefault(alias.asname or alias.name, vars(module).get(alias.name))
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        """Where an exception has a name; the text of a ToolFailed is approved already."""
+        """Note the name of the exception, except for ToolFailed, whose text is for a model."""
         before = self._caught
-        caught = self._meant(node.type)
+        caught = self._look_up(node.type)
         if node.name and not (isinstance(caught, type) and issubclass(caught, ToolFailed)):
             self._caught |= {node.name}
         self.generic_visit(node)
         self._caught = before
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Perhaps of what takes a text, or makes a tool."""
-        called = self._meant(node.func)
-        for place, name in self._places(called):
-            told = node.args[place] if 0 <= place < len(node.args) else None
-            told = told or next((each.value for each in node.keywords if each.arg == name), None)
-            if told is not None and (called is not Failure or self._is_text(told)):  # it may be of an error as well
-                self._read(told)
+        """Read the texts for a model in the arguments, and note the effect of a tool that is made from a schema."""
+        called = self._look_up(node.func)
+        for position, name in self._find_text_arguments(called):
+            argument = node.args[position] if 0 <= position < len(node.args) else None
+            argument = argument or next((each.value for each in node.keywords if each.arg == name), None)
+            if argument is not None and (called is not Failure or self._is_text(argument)):  # or it holds an error
+                self._read_text(argument)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "from_schema":
             names = [each.value for each in node.keywords if each.arg == "name"]
-            self._declares(node, [str(each.value) for each in names if isinstance(each, ast.Constant)])
+            self._note_effect(node, [str(each.value) for each in names if isinstance(each, ast.Constant)])
         self.generic_visit(node)
 
-    def _places(self, called: Any) -> tuple[tuple[int, str], ...]:
+    def _find_text_arguments(self, called: Any) -> tuple[tuple[int, str], ...]:
         if isinstance(called, type):
             if issubclass(called, ToolFailed):
                 called = ToolFailed
-            elif issubclass(called, self._expected) or (self._validates and called in (ValueError, AssertionError)):
-                return _FIRST
-        return next((places for each, places in _TOLD if each is called), ())
+            elif issubclass(called, self._revealed) or (self._in_validator and called in (ValueError, AssertionError)):
+                return _FIRST_ARGUMENT
+        return next((arguments for each, arguments in _TEXT_ARGUMENTS if each is called), ())
 
     def _is_text(self, node: ast.expr) -> bool:
-        made = self._meant(node.func) if isinstance(node, ast.Call) else None
-        return made is str or made is repr or next(self._pieces(node), node) is not node
+        called = self._look_up(node.func) if isinstance(node, ast.Call) else None
+        return called is str or called is repr or next(self._split(node), node) is not node
 
-    def _read(self, told: ast.expr) -> None:
-        if id(told) in self._seen:
+    def _read_text(self, node: ast.expr) -> None:
+        if id(node) in self._read_already:
             return
-        text, found = "", list[str]()
-        for piece in self._pieces(told):
-            text += piece if isinstance(piece, str) else _ELSE
-            found += () if isinstance(piece, str) else self._revealed(piece)
-        if text.strip(_ELSE) or found:
-            every = dict.fromkeys((*flaws(text), *found))
-            self.texts.append(Told(self._tool, f"{self._file}:{told.lineno}", text, tuple(every)))
+        text, revealed = "", list[str]()
+        for piece in self._split(node):
+            text += piece if isinstance(piece, str) else _COMPUTED
+            revealed += () if isinstance(piece, str) else self._find_revealed(piece)
+        if text.strip(_COMPUTED) or revealed:
+            found = dict.fromkeys((*flaws(text), *revealed))
+            self.texts.append(SourceText(self._tool, f"{self._file}:{node.lineno}", text, tuple(found)))
 
-    def _pieces(self, node: Any) -> Iterator[str | ast.expr]:  # noqa: C901  # a case for each way to write one
-        """Literal parts, and the expressions between them."""
-        match node:
-            case ast.Constant(value=str(text)):
-                yield text
-            case ast.JoinedStr(values=values):
-                for each in values:
-                    yield from self._pieces(each)
-            case ast.FormattedValue(value=value):
-                yield value
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                yield from self._pieces(left)
-                yield from self._pieces(right)
-            case ast.BinOp(left=left, op=ast.Mod(), right=right):
-                yield from self._pieces(left)
-                yield right
-            case ast.IfExp(body=body, orelse=other):
-                yield from self._pieces(body)
-                yield "\n"
-                yield from self._pieces(other)
-            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=args):
-                yield text
-                yield from args
-                yield from (keyword.value for keyword in node.keywords)
-            case ast.Call(args=[inner]) if self._meant(node.func) is approved:
-                self._seen.add(id(inner))
-                yield from self._pieces(inner)
-            case ast.Name() if isinstance(constant := self._known.get(node.id), str):
-                yield constant
-            case _:
-                yield node
+    def _split(self, node: ast.expr) -> Iterator[str | ast.expr]:
+        return split_text(node, self._look_up, self._read_already)
 
-    def _revealed(self, node: ast.expr) -> Iterator[str]:
+    def _find_revealed(self, node: ast.expr) -> Iterator[str]:
+        """What a computed part may reveal."""
         for each in ast.walk(node):
             name = each.attr if isinstance(each, ast.Attribute) else each.id if isinstance(each, ast.Name) else ""
-            if name in _REVEALING:
-                yield _REVEALING[name]
+            if name in _REVEALING_NAMES:
+                yield _REVEALING_NAMES[name]
             elif isinstance(each, ast.Name) and name in self._caught:
                 yield EXCEPTION
 
-    def _meant(self, node: ast.expr | None) -> Any:
-        """What a name stands for, as far as modules go; None for anything else."""
+    def _look_up(self, node: ast.expr | None) -> Any:
+        """The object that a name, or an attribute of a module, stands for; None for anything else."""
         if isinstance(node, ast.Name):
-            return self._known.get(node.id)
-        if isinstance(node, ast.Attribute) and isinstance(module := self._meant(node.value), ModuleType):
+            return self._names.get(node.id)
+        if isinstance(node, ast.Attribute) and isinstance(module := self._look_up(node.value), ModuleType):
             return vars(module).get(node.attr)
         return None
 
-    def _declares(self, maker: ast.expr, names: list[str]) -> None:
-        """Note whether what makes tools says their effect: a decorator called tool, or a call of from_schema."""
+    def _note_effect(self, maker: ast.expr, names: list[str]) -> None:
+        """Note for these tools whether a decorator called ``tool``, or a call of ``from_schema``, gives an effect."""
         called = maker.func if isinstance(maker, ast.Call) else maker
         name = called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
         keywords = [each.arg for each in maker.keywords] if isinstance(maker, ast.Call) else []
-        if name in ("tool", "from_schema") and None not in keywords:  # **options may hold it
+        if name in ("tool", "from_schema") and None not in keywords:  # **options may contain it
             self.declared |= dict.fromkeys(names, "effect" in keywords)
 
 
-def _validators(tree: ast.AST) -> Iterator[str]:
-    """Functions that are named as in ``AfterValidator(check)``."""
+def _find_validators(tree: ast.AST) -> Iterator[str]:
+    """The functions that are named in annotations such as ``AfterValidator(check)``."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Validator"):
             yield from (each.id for each in node.args if isinstance(each, ast.Name))

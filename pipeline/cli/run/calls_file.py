@@ -1,4 +1,4 @@
-"""CALLS, line by line as they are wanted: never held as a whole, and a broken line is only a broken line."""
+"""Reads CALLS line by line, as the workers ask for lines. The file is never held in memory as a whole."""
 
 from __future__ import annotations
 
@@ -7,60 +7,64 @@ import os
 import selectors
 import sys
 from collections import deque
-from math import isnan
+from math import isfinite
 from typing import Any, NamedTuple, cast
 
 import anyio
 
 from ...call import Call
-from ..loading import Refused
+from ..command_error import CommandError
 
-_CHUNK = 1 << 16  # bytes at a time: what is read ahead, and after how much of it others get their turn
+_CHUNK = 1 << 16  # bytes to read at once; other tasks run between two chunks
 _BOM = b"\xef\xbb\xbf"
 
 
-class Line(NamedTuple):
+class CallLine(NamedTuple):
     """One line of CALLS."""
 
     number: int  # from 1
-    id: str | int | float | None  # as it stands there
-    name: str | None  # as it stands there; None where it is no text
-    call: Call | None  # None: malformed
-    wrong: str = ""  # what a malformed line has wrong
+    id: str | int | float | None  # as in the line
+    name: str | None  # as in the line; None if it is not a string
+    call: Call | None  # None if the line is malformed
+    problem: str = ""  # why it is malformed
 
 
-class Lines:
-    """The lines that are not blank, with their numbers. Workers pull from it; whoever finds it empty reads on."""
+class LineReader:
+    """Hands out the lines that are not blank. A worker that finds none ready reads the next chunk."""
 
     def __init__(self, fd: int) -> None:
-        self.read = 0  # bytes so far
+        self.bytes_read = 0
         self._fd = fd
-        self._waits = _can_wait(fd)
+        self._can_wait = _can_wait(fd)
         self._ready: deque[tuple[int, bytes]] = deque()
-        self._begun: list[bytes] = []  # the parts of a line whose end was not read yet
+        self._incomplete: list[bytes] = []  # the parts of a line whose end has not been read yet
         self._number = 0
         self._ended = False
         self._lock = anyio.Lock()
         self._waiting = anyio.CancelScope()
 
     async def next(self) -> tuple[int, bytes] | None:
-        """The next line; None where there is none left. Raises Refused where it cannot be read."""
+        """The number and the bytes of the next line; None after the last one.
+
+        Raises:
+            CommandError: the file cannot be read.
+        """
         while not self._ready:
             if self._ended:
                 return None
-            async with self._lock:  # also lets all others go on for a while
+            async with self._lock:  # waiting for it lets the other tasks run
                 if not self._ready and not self._ended:
-                    await self._fill()
+                    await self._read_chunk()
         return self._ready.popleft()
 
     def stop(self) -> None:
-        """There are no more lines."""
+        """Hand out no more lines."""
         self._ended = True
         self._ready.clear()
         self._waiting.cancel()
 
-    async def _fill(self) -> None:
-        if self._waits:  # a pipe or a terminal may take its time, and the calls under way go on meanwhile
+    async def _read_chunk(self) -> None:
+        if self._can_wait:  # a pipe or a terminal may be slow, and running calls go on meanwhile
             self._waiting = anyio.CancelScope()
             with self._waiting:
                 await anyio.wait_readable(self._fd)
@@ -69,23 +73,23 @@ class Lines:
         try:
             chunk = os.read(self._fd, _CHUNK)
         except OSError as exc:
-            raise Refused(f"CALLS cannot be read: {exc.strerror}") from exc
-        self.read += len(chunk)
-        *ended, begun = chunk.split(b"\n") if chunk else (b"", b"")  # the last line may lack its end
-        for part in ended:
-            self._begun.append(part)
-            line = b"".join(self._begun)
-            self._begun.clear()
+            raise CommandError(f"CALLS cannot be read: {exc.strerror}") from exc
+        self.bytes_read += len(chunk)
+        *complete, incomplete = chunk.split(b"\n") if chunk else (b"", b"")  # the last line may lack its line end
+        for part in complete:
+            self._incomplete.append(part)
+            line = b"".join(self._incomplete)
+            self._incomplete.clear()
             self._number += 1
             if line and not line.isspace():
                 self._ready.append((self._number, line))
-        if begun:
-            self._begun.append(begun)
+        if incomplete:
+            self._incomplete.append(incomplete)
         self._ended = self._ended or not chunk
 
 
 def _can_wait(fd: int) -> bool:
-    """Whether the loop can be asked to wait for it; an ordinary file is always ready."""
+    """Whether the event loop can wait until the file is readable. A regular file always is."""
     if sys.platform == "win32":
         return False
     with selectors.DefaultSelector() as selector:
@@ -96,59 +100,61 @@ def _can_wait(fd: int) -> bool:
     return True
 
 
-def _no_json(word: str) -> None:
-    raise ValueError(f"{word} is no JSON value")
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_json)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
-def parsed(number: int, raw: bytes) -> Line:
-    """What stands in a line; never raises. The arguments are the pipeline's to judge, not ours."""
+def parse_line(number: int, raw: bytes) -> CallLine:
+    """The call in a line, or what is wrong with the line. Never raises. The pipeline judges name and arguments."""
     try:
         found: object = _DECODER.decode((raw.removeprefix(_BOM) if number == 1 else raw).decode())
     except UnicodeDecodeError as exc:
-        return Line(number, None, None, None, f"not UTF-8: byte 0x{raw[exc.start]:02x} in column {exc.start + 1}")
+        return _malformed(number, f"not UTF-8: byte 0x{raw[exc.start]:02x} in column {exc.start + 1}")
     except json.JSONDecodeError as exc:
-        return Line(number, None, None, None, f"not JSON: {exc.msg}, in column {exc.colno}")
+        return _malformed(number, f"not JSON: {exc.msg}, in column {exc.colno}")
     except RecursionError:
-        return Line(number, None, None, None, "not read: nested too deeply")
-    except ValueError as exc:  # NaN; a number of more digits than python takes
-        return Line(number, None, None, None, f"not JSON: {str(exc).partition(';')[0]}")
+        return _malformed(number, "nested too deeply")
+    except ValueError as exc:  # NaN, or a number of more digits than Python converts
+        return _malformed(number, f"not JSON: {str(exc).partition(';')[0]}")
     if type(found) is not dict:
-        return Line(number, None, None, None, "not a JSON object")
-    return _line(number, cast("dict[str, Any]", found))
+        return _malformed(number, "not a JSON object")
+    return _parse_object(number, cast("dict[str, Any]", found))
 
 
-def _line(number: int, found: dict[str, Any]) -> Line:
+def _malformed(number: int, problem: str) -> CallLine:
+    return CallLine(number, None, None, None, problem)
+
+
+def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
     id_, name = found.get("id"), found.get("name")
     principal, finish_reason, timeout = found.get("principal"), found.get("finish_reason"), found.get("timeout")
     text = name if isinstance(name, str) else None
-    wrong = ""
+    problem = ""
     if id_ is not None and not isinstance(id_, str) and not _is_number(id_):
-        id_, wrong = None, '"id" is neither a text nor a number'
+        id_, problem = None, '"id" is neither a string nor a number'
     elif "name" not in found:
-        wrong = 'there is no "name"'
+        problem = '"name" is missing'
     elif principal is not None and not isinstance(principal, str):
-        wrong = '"principal" is no text'
+        problem = '"principal" is not a string'
     elif finish_reason is not None and not isinstance(finish_reason, str):
-        wrong = '"finish_reason" is no text'
+        problem = '"finish_reason" is not a string'
     elif timeout is not None and not _is_number(timeout):
-        wrong = '"timeout" is no number'
-    if wrong:
-        return Line(number, id_, text, None, wrong)
+        problem = '"timeout" is not a number'
+    if problem:
+        return CallLine(number, id_, text, None, problem)
     call = Call(
-        cast("str", name),  # as the model wrote it: if it is no text, the pipeline knows no such tool
+        cast("str", name),  # as the model wrote it: a name that is not a string is an unknown tool
         found.get("arguments"),
         "" if id_ is None else str(id_),
         principal or "",
         finish_reason=finish_reason,
         timeout=timeout,
     )
-    return Line(number, id_, text, call)
+    return CallLine(number, id_, text, call)
 
 
 def _is_number(value: object) -> bool:
-    if isinstance(value, float):
-        return not isnan(value) and abs(value) != float("inf")
-    return type(value) is int
+    return type(value) is int or (isinstance(value, float) and isfinite(value))

@@ -1,34 +1,43 @@
-"""Where the tools of ``toolcall run`` run: in threads, in processes, on a Ray cluster."""
+"""The executor of a run, from ``--executor`` and ``--workers``: threads, processes or a Ray cluster."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from math import ceil
+from pathlib import Path
 from typing import Any
 
 from ...errors import SetupError
 from ...executors import Executor, Thread
-from ..loading import Refused
+from ..command_error import CommandError
+from ..shadowing import explain_shadow, find_shadow
 
-_LEFT = 40  # threads that may be left behind, as Execute has it
+_MAX_ABANDONED = 40  # threads; the default of Execute
 
 
-def calls_at_a_time(executor: str | None, workers: int | None) -> int:
-    """Unless told otherwise. As many as processes, since the time of a call runs while it waits for one."""
+def default_concurrency(executor: str | None, workers: int | None) -> int:
+    """Calls at the same time: one per process, because a call's time runs while it waits for a process; else 50."""
     return (workers or os.cpu_count() or 1) if executor == "process" else 50
 
 
-def executor_of(name: str | None, workers: int | None, concurrency: int) -> Executor:
-    """The one of that name, with so many threads, processes or actors. Raises Refused where it cannot be had."""
-    if name is None or name == "thread":  # sync tools are calls under way too: as many threads as calls
-        return Thread(workers or concurrency, max(_LEFT, concurrency))
+def choose_executor(name: str | None, workers: int | None, concurrency: int) -> Executor:
+    """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default.
+
+    Raises:
+        CommandError: Ray is not installed, or worker processes would import another ``pipeline``.
+    """
+    if name is None or name == "thread":  # a sync tool holds a thread: as many threads as calls
+        return Thread(workers or concurrency, max(_MAX_ABANDONED, concurrency))
+    if (file := find_shadow("pipeline", [str(Path.cwd()), *sys.path])) is not None:
+        raise CommandError(f"--executor {name}: {explain_shadow('pipeline', file)}")
     if name == "process":
         from ...executors import Process
 
         return Process(workers)
-    # A Ray that is started for this run alone is nobody else's to reach: without this it leaves the loopback interface.
+    # Nobody else may reach a Ray that is started for this run: without this it would listen beyond the loopback.
     if not os.environ.get("RAY_ADDRESS"):
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from ...executors import Ray
@@ -37,16 +46,21 @@ def executor_of(name: str | None, workers: int | None, concurrency: int) -> Exec
     try:
         return Ray(init={"logging_level": "ERROR"}, **options)
     except SetupError as exc:
-        raise Refused(f"--executor {name}: {exc}") from None
+        raise CommandError(f"--executor {name}: {exc}") from None
 
 
 @asynccontextmanager
-async def opened(executor: Executor) -> AsyncGenerator[None]:
-    """Within it there is what it takes. Raises Refused where there is not."""
+async def open_executor(executor: Executor) -> AsyncGenerator[None]:
+    """Start the executor, and close it at the end of the block.
+
+    Raises:
+        CommandError: it does not start.
+    """
     try:
         await executor.__aenter__()
-    except Exception as exc:
-        raise Refused(f"--executor {executor.name}: {type(exc).__name__}: {' '.join(str(exc).split())}") from exc
+    except Exception as exc:  # an executor of any kind may raise anything, for example what its cluster raises
+        text = " ".join(str(exc).split())
+        raise CommandError(f"--executor {executor.name}: {type(exc).__name__}: {text}") from exc
     try:
         yield
     finally:

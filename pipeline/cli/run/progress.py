@@ -1,4 +1,4 @@
-"""What a run says while it runs, and at its end; all of it on stderr, so that RESULTS may be a pipe."""
+"""What a run prints while it runs and at its end. All of it goes to stderr, so that RESULTS may be stdout."""
 
 from __future__ import annotations
 
@@ -17,75 +17,88 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from .calls_file import Lines
-from .results_file import MALFORMED, SUCCESS
+from ..terminal_text import format_count
+from .calls_file import LineReader
+from .result_rows import MALFORMED
+from .results_file import SUCCESS
 
-_BEAT = 0.1  # seconds between two looks of the bar
-_MOST = 20  # malformed lines that are told one by one; they all have their row
-SHOW_CURSOR = b"\x1b[?25h"  # the bar hides it
+SHOW_CURSOR = b"\x1b[?25h"  # the progress bar hides it
+_INTERVAL = 0.1  # seconds between two updates of the bar
+_MAX_MALFORMED = 20  # malformed lines that are printed; all of them have a result
 
 
-class Told:
-    """What happened so far in this run, in numbers, and the bar that shows them where stderr is a terminal."""
+class RunProgress:
+    """Counts what this run did, and prints it.
+
+    Attributes:
+        calls: Calls that ended.
+        failed: Those of them that failed.
+        skipped: Lines that had a result from an earlier run.
+    """
 
     def __init__(self) -> None:
         self.calls = 0
         self.failed = 0
         self.skipped = 0
-        self.malformed = 0
-        self.console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._malformed = 0
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
-    def say(self, text: str) -> None:
-        """One line."""
-        self.console.print(text, soft_wrap=True)
+    def print(self, text: str) -> None:
+        """Print one line, above the bar if there is one."""
+        self._console.print(text, soft_wrap=True)
 
-    def say_malformed(self, number: int, wrong: str) -> None:
-        """A line of CALLS is none."""
-        self.malformed += 1
-        if self.malformed <= _MOST:
-            self.say(f"line {number}: {wrong}")
-        elif self.malformed == _MOST + 1:
-            self.say("more malformed lines: not told one by one, but each has its row")
+    def print_malformed(self, number: int, problem: str) -> None:
+        """Print what is wrong with a line of CALLS, for the first lines only."""
+        self._malformed += 1
+        if self._malformed <= _MAX_MALFORMED:
+            self.print(f"line {number}: {problem}")
+        elif self._malformed == _MAX_MALFORMED + 1:
+            self.print("more malformed lines follow, which are not printed; each has a result")
 
     @contextmanager
-    def bar(self, size: int | None) -> Generator[Progress]:
-        """Drawn on a terminal only. ``size`` is that of CALLS in bytes: to count its lines is to read it twice."""
+    def show_bar(self, size: int | None) -> Generator[Progress]:
+        """Draw a progress bar if stderr is a terminal.
+
+        Args:
+            size: Bytes in CALLS, None if unknown. The bar counts bytes, because to count lines is to read them twice.
+        """
         counts = TextColumn("{task.fields[calls]:,} calls  {task.fields[failed]:,} failed  {task.fields[rate]:,.0f}/s")
         columns = (SpinnerColumn(), BarColumn(24), TaskProgressColumn(), counts, TimeElapsedColumn())
         shown = sys.stderr.isatty()
-        with Progress(*columns, console=self.console, disable=not shown, auto_refresh=False) as bar:
+        with Progress(*columns, console=self._console, disable=not shown, auto_refresh=False) as bar:
             bar.add_task("", total=size, calls=0, failed=0, rate=0.0)
             yield bar
 
-    async def tick(self, bar: Progress, lines: Lines) -> None:
-        """Keep the bar up to date; for ever, so somebody has to cancel it."""
+    async def update_bar(self, bar: Progress, lines: LineReader) -> None:
+        """Update the bar until the task is cancelled; return at once if there is none."""
         began = anyio.current_time()
         while not bar.disable:
-            await anyio.sleep(_BEAT)
+            await anyio.sleep(_INTERVAL)
             rate = self.calls / (anyio.current_time() - began)
-            now: dict[str, Any] = {"calls": self.calls, "failed": self.failed, "rate": rate}
-            bar.update(bar.task_ids[0], completed=lines.read, refresh=True, **now)
+            counts: dict[str, Any] = {"calls": self.calls, "failed": self.failed, "rate": rate}
+            bar.update(bar.task_ids[0], completed=lines.bytes_read, refresh=True, **counts)
 
-    def sum_up(self, kinds: Counter[str], results: Path, seconds: float) -> None:
-        """All rows of RESULTS by kind, then what this run did."""
+    def print_summary(self, kinds: Counter[str], results: Path, seconds: float) -> None:
+        """Print how many results there are of each kind, successes first, then what this run did."""
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("outcome")
-        table.add_column("lines", justify="right")
+        table.add_column("results", justify="right")
         table.add_column("share", justify="right")
         total = kinds.total()
         for kind, count in sorted(kinds.items(), key=lambda each: (each[0] != SUCCESS, -each[1], each[0])):
-            colour = "green" if kind == SUCCESS else "yellow" if kind == MALFORMED else "red"
-            table.add_row(kind, f"{count:,}", f"{count / total:.1%}", style=colour)
+            style = "green" if kind == SUCCESS else "yellow" if kind == MALFORMED else "red"
+            table.add_row(kind, f"{count:,}", f"{count / total:.1%}", style=style)
         if total:
-            self.console.print(table)
-        done = f"{self.calls:,} calls in {seconds:.2f} s, {self.calls / max(seconds, 1e-9):,.0f} calls/s"
-        before = f"; {self.skipped:,} lines were done before" if self.skipped else ""
-        self.say(f"{total:,} results in {results}: {done}{before}")
+            self._console.print(table)
+        rate = self.calls / max(seconds, 1e-9)
+        skipped = f"; {format_count(self.skipped, 'line')} had a result before" if self.skipped else ""
+        calls = f"{format_count(self.calls, 'call')} in {seconds:.2f} s, {rate:,.0f} calls/s"
+        self.print(f"{format_count(total, 'result')} in {results}: {calls}{skipped}")
         if malformed := kinds[MALFORMED]:
-            self.say(f"{malformed:,} malformed {'line' if malformed == 1 else 'lines'}: no calls, so nothing was run")
+            self.print(f"{format_count(malformed, 'malformed line')}: no call, so nothing was run")
 
 
-def size_of(fd: int) -> int | None:
-    """The size of an ordinary file in bytes; None for all that ends when it ends."""
-    facts = os.fstat(fd)
-    return facts.st_size if stat.S_ISREG(facts.st_mode) else None
+def measure_file(fd: int) -> int | None:
+    """The size of a regular file in bytes; None for a pipe or a terminal, whose size is not known."""
+    status = os.fstat(fd)
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

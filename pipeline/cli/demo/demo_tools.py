@@ -1,4 +1,4 @@
-"""The demo's tools: real ones, over a few real files, with backends that fail the way backends do."""
+"""The tools of the demo: they work on real files, and their backends fail as real ones do."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import anyio
 from ...tools.decorator import ToolFailed
 from ...tools.registry import ToolRegistry
 
-PLANTED = "sk-demo-7f3a91c2e5"  # a key in an exception's text: it may reach the developer's log and nothing else
+PLANTED_KEY = "sk-demo-7f3a91c2e5"  # in an exception's message: it may reach the developer's log and nothing else
 PRICES = {"Aurora lamp": "54.00", "Borealis lamp": "79.00"}
-BUSY_ONCE = "Borealis lamp"  # the article whose first request finds the supplier busy
+BUSY_ONCE = "Borealis lamp"  # the first request for this article fails
 FILES = {
     "catalogue.md": "# Catalogue\nAurora lamp: 49.00\nBorealis lamp: 79.00\n",
     "addresses.csv": "name,mail\nAda,ada@example.org\n",
@@ -29,13 +29,13 @@ class Query:
 
 
 class ServiceBusyError(Exception):
-    """What an HTTP client raises for a 503."""
+    """As an HTTP client raises it for status 503."""
 
     response = SimpleNamespace(status_code=503, headers={})
 
 
-def tools_over(root: Path) -> ToolRegistry:
-    """Write the files, and give the tools that work on them. One of the tools is switched off."""
+def build_tools(root: Path) -> ToolRegistry:
+    """Write the files into the folder, and return the tools that work on them. One of the tools is switched off."""
     for name, text in FILES.items():
         (root / name).write_text(text, encoding="utf-8")
     tools = ToolRegistry()
@@ -50,13 +50,13 @@ def tools_over(root: Path) -> ToolRegistry:
 def _add_thinking(tools: ToolRegistry) -> None:
     @tools.tool(name="sequential-thinking__sequentialthinking", effect="read")
     async def think(thought: str, next_thought_needed: bool) -> str:  # noqa: FBT001
-        """Write down one thought; named as a gateway names a server's tool."""
+        """Write down one thought. The name is one that a gateway gives to a server's tool."""
         return f"Noted: {thought}" + (" Go on." if next_thought_needed else "")
 
 
 def _add_files(tools: ToolRegistry, root: Path) -> None:
-    def inside(path: str) -> Path:
-        file = root / Path(path).name  # whatever is asked for, it is one of ours
+    def find_file(path: str) -> Path:
+        file = root / Path(path).name  # never a file outside of the folder
         if not file.is_file():
             raise ToolFailed(f"There is no file {path}.", kind="not_found", suggestion="list_files shows them all.")
         return file
@@ -68,16 +68,16 @@ def _add_files(tools: ToolRegistry, root: Path) -> None:
 
     @tools.tool(effect="read")
     def search_files(query: Query) -> list[str]:
-        """Find the lines that hold a text."""
+        """Find the lines that contain a text."""
 
-        def folded(text: str) -> str:
+        def fold_case(text: str) -> str:
             return text.casefold() if query.ignore_case else text
 
         return [
             f"{file.name}:{number}: {line}"
             for file in sorted(root.iterdir())
             for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
-            if folded(query.text) in folded(line)
+            if fold_case(query.text) in fold_case(line)
         ]
 
     @tools.tool(effect="read")
@@ -86,43 +86,43 @@ def _add_files(tools: ToolRegistry, root: Path) -> None:
 
         Args:
             path: the file's name, as list_files gives it
-            start_line: the first line wanted, from 1
+            start_line: the first line to read, from 1
         """
-        lines = await anyio.Path(inside(path)).read_text(encoding="utf-8")
+        lines = await anyio.Path(find_file(path)).read_text(encoding="utf-8")
         return "".join(lines.splitlines(keepends=True)[start_line - 1 :])
 
     @tools.tool(effect="idempotent")
     async def write_file(path: str, text: str) -> str:
-        """Replace what is in a file."""
-        return f"{await anyio.Path(inside(path)).write_text(text, encoding='utf-8')} characters written to {path}"
+        """Replace the content of a file."""
+        return f"{await anyio.Path(find_file(path)).write_text(text, encoding='utf-8')} characters written to {path}"
 
     @tools.tool(effect="idempotent")
     def delete_file(path: str) -> None:
         """Delete a file."""
-        inside(path).unlink()
+        find_file(path).unlink()
 
 
 def _add_backends(tools: ToolRegistry) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     @tools.tool(effect="read")
     async def fetch_quote(article: str, currency: str = "EUR") -> dict[str, str]:
         """Ask the supplier for today's price."""
-        asked.append(article)
-        if asked.count(BUSY_ONCE) == 1 and article == BUSY_ONCE:
+        requests.append(article)
+        if requests.count(BUSY_ONCE) == 1 and article == BUSY_ONCE:
             raise ServiceBusyError
         return {"article": article, "price": PRICES[article], "currency": currency}
 
     @tools.tool(effect="read")
     async def search_archive(text: str) -> list[str]:
-        """Search the catalogues of earlier years, for longer than anybody waits."""
+        """Search the catalogues of earlier years. Takes longer than anybody waits."""
         await anyio.sleep(60)
         return [text]
 
     @tools.tool(effect="read")
     async def find_address(name: str) -> str:
         """Look up a mail address in the directory."""
-        raise RuntimeError(f"ldaps://directory.internal refused the bind for {name} with key {PLANTED}")
+        raise RuntimeError(f"ldaps://directory.internal refused the bind for {name} with key {PLANTED_KEY}")
 
 
 def _add_mail(tools: ToolRegistry) -> None:
@@ -130,11 +130,11 @@ def _add_mail(tools: ToolRegistry) -> None:
 
     @tools.tool(effect="mutating", verify_with="list_sent_mail")
     async def send_mail(to: str, subject: str, body: str) -> str:
-        """Send a mail. The server takes it, and then the line drops before it has said so."""
+        """Send a mail. The server accepts it, and the connection breaks before the reply."""
         sent.append(f"to {to}: {subject} ({len(body)} characters)")
         raise ConnectionResetError("connection reset by peer")
 
     @tools.tool(effect="read")
     async def list_sent_mail() -> list[str]:
-        """List what was sent."""
+        """List the mails that were sent."""
         return sent

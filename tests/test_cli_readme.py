@@ -1,0 +1,77 @@
+"""The README of the command line is true: each command of it is run, and prints what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from snippets import snippets
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "pipeline" / "cli" / "README.md").read_text(encoding="utf-8")
+_CHANGING = re.compile(r"\d[\d,.]*(?= ms| s\b| calls/s)|(?<=\"ms\": )[\d.]+")
+_SETTINGS = ("COLUMNS", "FORCE_COLOR", "OTEL_", "TTY_")  # of a developer, which change what is printed
+
+
+def list_commands() -> Iterator[tuple[str, list[str]]]:
+    """Each command of the ``console`` blocks with the lines below it."""
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            yield command, lines
+
+
+def normalise(line: str) -> str:
+    """The line without times, which differ from run to run, and without the blanks that align it."""
+    return " ".join(_CHANGING.sub("0", line).split())
+
+
+def matches(expected: list[str], printed: list[str]) -> bool:
+    """Whether the lines are printed as expected; ``...`` stands for any lines."""
+    text = "\n".join(map(normalise, printed)).strip()
+    wanted = "\n".join(map(normalise, expected)).strip()
+    return re.fullmatch(re.escape(wanted).replace(re.escape("..."), ".*"), text, re.DOTALL) is not None
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files that the README shows, and the command."""
+    made = tmp_path_factory.mktemp("readme")
+    (made / "tools.py").write_text(snippets(README)[0][1], encoding="utf-8")
+    (calls,) = re.findall(r"^```jsonl\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (made / "calls.jsonl").write_text(calls, encoding="utf-8")
+    command = shlex.join([sys.executable, "-P", "-m", "pipeline"])
+    (made / "toolcall").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    (made / "toolcall").chmod(0o755)
+    return made
+
+
+def test_every_command_prints_what_it_says(folder: Path) -> None:
+    """The commands of the README, run in their order, print the lines below them, times aside."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(_SETTINGS)},
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONIOENCODING": "utf-8",
+    }
+    code = 0
+    for command, expected in list_commands():
+        done = subprocess.run(
+            ["sh", "-c", command.replace("$?", str(code))],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            check=False,
+            timeout=60,
+        )
+        code = done.returncode
+        assert matches(expected, done.stdout.splitlines()), f"$ {command}\n{done.stdout}"
