@@ -1,4 +1,4 @@
-"""What stands behind a callable: its own function, its docstring, and the parameters that are left to fill."""
+"""What the pipeline reads from a callable: the function that runs, its documentation, the parameters left to fill."""
 
 from __future__ import annotations
 
@@ -10,42 +10,61 @@ from typing import Any
 from .errors import SetupError
 
 
-def behind(function: Callable[..., Any]) -> Any:
-    """The function whose code runs in the end: of a partial, a wrapper, a bound method, a class, a callable object."""
-    plain: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
-    if hasattr(plain, "__globals__"):
-        return plain
-    if isinstance(plain, type):
-        return vars(plain).get("__init__")
-    return inspect.unwrap(getattr(plain, "__func__", None) or type(plain).__call__)
+def unwrap(function: Callable[..., Any]) -> Any:
+    """Find the function whose code runs: of a partial, a wrapper, a bound method, a class or a callable object.
+
+    A class gives its ``__init__``, or None if it has none of its own.
+    """
+    inner: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
+    if hasattr(inner, "__globals__"):
+        return inner
+    if isinstance(inner, type):
+        return vars(inner).get("__init__")
+    return inspect.unwrap(getattr(inner, "__func__", None) or type(inner).__call__)
 
 
-def docstring(function: Callable[..., Any]) -> str:
-    """What its author says of calling it; "" for nothing."""
-    if isinstance(function, functools.partial):  # whose own docstring is about partial
-        return docstring(function.func)
+def get_docstring(function: Callable[..., Any]) -> str:
+    """Read what the author wrote about calling it; "" if there is nothing."""
+    if isinstance(function, functools.partial):  # its own docstring is the one of functools.partial
+        return get_docstring(function.func)
     if inspect.isroutine(function) or isinstance(function, type):
         return inspect.getdoc(function) or ""
     return inspect.getdoc(type(function).__call__) or inspect.getdoc(function) or ""
 
 
-def bound(function: Callable[..., Any]) -> frozenset[str]:
-    """The keyword arguments that a partial has filled: not the model's to see or to change."""
+def get_bound_names(function: Callable[..., Any]) -> frozenset[str]:
+    """List the keyword arguments that a partial has filled: the model neither sees nor changes them."""
     return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
 
 
-def parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The parameters that are left to fill. Raises SetupError where there is no telling."""
+def get_open_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """List the parameters that are left to fill.
+
+    Raises:
+        SetupError: The callable has no signature, as some builtins.
+    """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError) as exc:
-        raise SetupError(f"{function!r} has no signature that could be read: wrap it in a function") from exc
-    filled = bound(function)
-    return [parameter for name, parameter in signature.parameters.items() if name not in filled]
+        raise SetupError(f"{function!r} has no signature that Python can read; wrap it in a function") from exc
+    bound = get_bound_names(function)
+    return [parameter for name, parameter in signature.parameters.items() if name not in bound]
 
 
-def named(function: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments as a model gives them, by name, past the first ``skip`` parameters. Raises TypeError for too many."""
+def bind_by_name(
+    function: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """Give positional and keyword arguments the form that a model sends: all by name.
+
+    Args:
+        function: The callable whose parameters name the arguments.
+        skip: The number of leading parameters that are not the caller's, such as a `ToolContext`.
+        args: The positional arguments, which fill the parameters after those.
+        kwargs: The keyword arguments.
+
+    Raises:
+        TypeError: There are more arguments than parameters, or one is given twice.
+    """
     if not args:
         return dict(kwargs)
     found = inspect.signature(function).bind_partial(*[None] * skip, *args, **kwargs)

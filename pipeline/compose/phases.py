@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from ..call import Call, ResolvedCall, ValidCall
-from ..introspection import behind
+from ..introspection import unwrap
 
 _PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
 
@@ -60,7 +60,7 @@ def _evaluate(function: Callable[..., Any], annotation: Any, names: dict[str, An
     """One annotation by itself: the others may use names that exist for the type checkers only."""
     if not isinstance(annotation, str):
         return annotation
-    known = {**_PHASES, **names, **getattr(behind(function), "__globals__", {})}
+    known = {**_PHASES, **names, **getattr(unwrap(function), "__globals__", {})}
     try:
         return eval(annotation, known)  # noqa: S307  # the author's own source
     except Exception:  # noqa: BLE001  # a name for the type checkers only, or no expression at all

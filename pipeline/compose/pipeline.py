@@ -9,7 +9,7 @@ from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import SetupError
-from ..introspection import named
+from ..introspection import bind_by_name
 from ..report import CallReport
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
@@ -70,7 +70,7 @@ class Pipeline(StageList):
         if self.registries and not any(held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
         try:
-            arguments = named(tool.fn, int(tool.context), args, kwargs)
+            arguments = bind_by_name(tool.fn, int(tool.context), args, kwargs)
         except TypeError as exc:
             raise SetupError(f"{tool.name}: {exc}") from exc
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(Call(tool.name, arguments)))

@@ -14,7 +14,7 @@ from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import SetupError, ToolError
-from ..introspection import behind
+from ..introspection import unwrap
 from ..report import Observer
 from ..tools.definition import Tool
 from .phases import read_check_phases, read_end_phase, read_middleware_phases
@@ -106,7 +106,7 @@ def _check_signature(run: Callable[..., Any], role: Role, arity: int | None, nam
     """Raise SetupError where a stage of that role cannot be called as a pipeline calls it."""
     if unmet := [p.name for p in inspect.signature(run).parameters.values() if _is_unmet(p)]:
         raise SetupError(f"{name} wants {', '.join(unmet)}, which no pipeline gives")
-    if role == "check" and inspect.iscoroutinefunction(behind(run)):
+    if role == "check" and inspect.iscoroutinefunction(unwrap(run)):
         raise SetupError(f"{name} is async, and a check does no I/O: make it a middleware, (call, call_next)")
     if arity is None or arity == _ARITY[role]:
         return

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError,
 from pydantic.fields import FieldInfo
 
 from ..errors import SetupError
-from ..introspection import behind, bound, docstring, parameters
+from ..introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
 from .annotations import ANYTHING, DECLARED, Known, as_json, bridged
 from .docstrings import parameters as told_of
 
@@ -37,7 +37,7 @@ class Shape:
 def shape_of(function: Callable[..., Any], *, skip_first: bool) -> Shape:
     """Read the signature. Raises SetupError for a type that has no JSON Schema or cannot be found."""
     name = getattr(function, "__qualname__", repr(function))
-    every = parameters(function)
+    every = get_open_parameters(function)
     wanted = every[skip_first:]
     try:
         hints = _hints(function, wanted)
@@ -50,8 +50,8 @@ def shape_of(function: Callable[..., Any], *, skip_first: bool) -> Shape:
     except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
         raise SetupError(f"{name}: {exc}") from exc
     defaults = {p.name: p.default for p in wanted if isinstance(p.default, FieldInfo) and not p.default.is_required()}
-    _describe(schema, docstring(function), wanted, fields, defaults)
-    reserved = bound(function) | {parameter.name for parameter in every[:skip_first]}
+    _describe(schema, get_docstring(function), wanted, fields, defaults)
+    reserved = get_bound_names(function) | {parameter.name for parameter in every[:skip_first]}
     return Shape(
         adapter,
         schema,
@@ -100,7 +100,7 @@ def _hints(function: Callable[..., Any], wanted: list[inspect.Parameter]) -> dic
     """The parameters' own hints: neither the context's nor the return type needs to exist at run time."""
     written = {p.name: p.annotation for p in wanted if p.annotation is not p.empty}
     holder = types.SimpleNamespace(__annotations__=written)
-    return get_type_hints(holder, getattr(behind(function), "__globals__", {}), include_extras=True)
+    return get_type_hints(holder, getattr(unwrap(function), "__globals__", {}), include_extras=True)
 
 
 _CARRIED = ("title", "description", "examples", "alias", "validation_alias")

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overl
 import attrs
 
 from ..errors import SetupError
-from ..introspection import docstring, parameters
+from ..introspection import get_docstring, get_open_parameters
 from ..parameters.docstrings import description as described
 from .context import ToolContext
 from .definition import Detector, Effect, Resource, Revealed, RunIn, Tool, Undeclared, default_run_in, expected
@@ -175,7 +175,7 @@ def _made(
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
         raise SetupError(f"{function!r} has no name of its own: give it name=")
-    left = parameters(function)
+    left = get_open_parameters(function)
     if context and not left:
         raise SetupError(f"{name}: context=True wants a first parameter for the ToolContext")
     for parameter in left[context:]:
@@ -184,7 +184,7 @@ def _made(
     if undeclared is not None and (undeclared == "pass") != any(each.kind is each.VAR_KEYWORD for each in left):
         raise SetupError(f"{name}: undeclared={undeclared!r} contradicts its parameters, with **kwargs or without")
     if description is None:
-        description = described(docstring(function))
+        description = described(get_docstring(function))
     kind: Any = ContextTool if context else FunctionTool
     made: Tool[..., Any] = kind(
         name,

@@ -11,7 +11,7 @@ import attrs
 
 from .. import semconv
 from ..errors import SetupError, ToolError
-from ..introspection import behind
+from ..introspection import unwrap
 
 if TYPE_CHECKING:
     from ..parameters.coercions import Place
@@ -166,7 +166,7 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: detect is a function of what the tool returned, not {self.detect!r}")
         if not _is_name(self.run_in):
             raise SetupError(f"{self.name}: run_in is the name of a place, as loop, thread or process: {self.run_in!r}")
-        if inspect.isgeneratorfunction(behind(self.fn)) or inspect.isasyncgenfunction(behind(self.fn)):
+        if inspect.isgeneratorfunction(unwrap(self.fn)) or inspect.isasyncgenfunction(unwrap(self.fn)):
             raise SetupError(f"{self.name} is a generator: a tool returns one value, so collect what it yields")
         if self.run_in == "thread" and is_async(self.fn):
             raise SetupError(f"{self.name} is async: it runs in the loop")
@@ -218,7 +218,7 @@ def expected(reveal: Revealed) -> tuple[type[Exception], ...]:
 
 
 def _origin(function: Callable[..., Any]) -> str:
-    plain = behind(function) if callable(function) else function
+    plain = unwrap(function) if callable(function) else function
     code = getattr(plain, "__code__", None)
     place = f" (line {code.co_firstlineno})" if code else ""
     return f"{getattr(plain, '__module__', '?')}.{getattr(plain, '__qualname__', type(plain).__name__)}{place}"

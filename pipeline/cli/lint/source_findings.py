@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import attrs
 
-from ...introspection import behind
+from ...introspection import unwrap
 from ...tools.definition import Tool
 from ..terminal_text import shorten_path
 from .findings import Finding, Severity, quote
@@ -52,7 +52,7 @@ def read_sources(tools: Iterable[Tool[..., Any]]) -> Sources:
     sources = Sources()
     by_module: dict[str, list[Tool[..., Any]]] = {}
     for tool in tools:
-        by_module.setdefault(str(getattr(behind(tool.fn), "__module__", "")), []).append(tool)
+        by_module.setdefault(str(getattr(unwrap(tool.fn), "__module__", "")), []).append(tool)
     for name, its_tools in by_module.items():
         module = sys.modules.get(name)
         try:

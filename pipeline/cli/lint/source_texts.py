@@ -28,7 +28,7 @@ from ...errors import (
     Problem,
     ResourceNotFound,
 )
-from ...introspection import behind
+from ...introspection import unwrap
 from ...messages.scrub import flaws
 from ...privacy import approved
 from ...tools.definition import Tool
@@ -94,7 +94,7 @@ class SourceReader(ast.NodeVisitor):
         self._tools: dict[int, list[str]] = {}  # by the first line of their function
         self._revealed: tuple[type[Exception], ...] = ()
         for tool in tools:
-            code = getattr(behind(tool.fn), "__code__", None)
+            code = getattr(unwrap(tool.fn), "__code__", None)
             self._tools.setdefault(getattr(code, "co_firstlineno", 0), []).append(tool.name)
             self._revealed += tool.reveal
         self._tool = ""
