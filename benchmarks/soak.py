@@ -169,7 +169,7 @@ async def run(calls: int, seed: int) -> list[str]:
         "every kind of end was seen": len(soak.outcomes) >= 6,  # noqa: PLR2004
         "bodies are attempts": sum(soak.bodies.values()) <= soak.attempts,
         "no side effect twice": max(soak.effects.values(), default=0) <= 1,
-        "no thread left": left == 0 and pipeline.entries[-1].obj.abandoned == 0,
+        "no thread left": left == 0 and pipeline.entries[-1].obj.executors["thread"].abandoned == 0,
         f"memory grew by less than {_MOST_GROWTH} MB": grown < _MOST_GROWTH,
     }
     return [what for what, holds in held.items() if not holds]

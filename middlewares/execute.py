@@ -1,32 +1,51 @@
-"""Execute: runs the tool. What it returns or raises becomes an Outcome, not yet judged."""
+"""Execute: runs the tool, and makes an Outcome of what it returns or raises."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, cast, get_args
 
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Crashed, ExecutionFailed, Outcome, Placement, SetupError, Tool, ValidCall
-from pipeline.errors import KINDS
+from pipeline import (
+    Crashed,
+    ExecutionFailed,
+    Outcome,
+    Placement,
+    SetupError,
+    Tool,
+    ToolError,
+    ValidCall,
+    approved,
+)
 from pipeline.executors import Executor, Loop, Thread
-from pipeline.privacy import approved
-from pipeline.tools.definition import Detector
+
+_ERRORS = frozenset(get_args(ToolError))
+
+
+def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
+    if "loop" in executors:
+        raise SetupError("Execute: `executors` must not contain 'loop', which is always the caller's event loop")
+    return {"loop": Loop(), "thread": Thread(), **executors}
 
 
 @attrs.frozen
 class Execute:
-    """Ends a stack. Async tools run in the loop, sync ones in a worker thread with the caller's context variables.
+    """The end of a stack: asks the executor of the tool to run its body.
 
-    With ``executor`` all tools run there that do not say otherwise by their ``run_in``. That may be ``"loop"``,
-    ``"thread"``, ``"process"``, or a name of ``executors``, which may put others in place of the last two. A tool whose
-    place is not known, or that cannot run there, is a SetupError when the pipeline is built; one that is registered
-    later is a crash, told to the developer.
+    A tool names its executor in ``run_in``. If it does not, an async tool runs in the loop and a sync one in a thread.
+    Known from the start are ``"loop"``, ``"thread"`` and ``"process"``. What the tool raises is a `Crashed` with the
+    exception as its cause, which Classify reads.
 
-    A thread that is still at it when nobody waits any more cannot be stopped, only left behind. With as many left as
-    may be, the tools that want one are refused, as ``Unavailable(tool, "busy")``, until one of them ends. Processes can
-    be stopped: for a tool that hangs for good a thread is the wrong place.
+    Args:
+        executor: Runs all tools that do not say ``run_in``. Default None: the loop and threads do.
+        executors: Further executors, by the names that tools use in ``run_in``. They may replace ``"thread"`` and
+            ``"process"``, as in ``{"thread": Thread(8, max_abandoned=4)}``. Default: none.
+
+    Raises:
+        SetupError: ``executors`` contains ``"loop"``. When the pipeline is built: a tool names an executor that is not
+            known, or one that cannot run it. A tool that is registered later crashes instead, and does not run.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -36,69 +55,57 @@ class Execute:
     )
 
     executor: Executor | None = None
-    executors: Mapping[str, Executor] = attrs.field(factory=dict[str, Executor], kw_only=True)
-    threads: int = attrs.field(default=40, kw_only=True)  # at a time, in each event loop
-    max_abandoned: int = attrs.field(default=40, kw_only=True)  # in all
-    _places: dict[str, Executor] = attrs.field(init=False, repr=False, eq=False)
-
-    def __attrs_post_init__(self) -> None:
-        if "loop" in self.executors:
-            raise SetupError("the loop is where it is: give what should run elsewhere another run_in")
-        own = {"loop": Loop(), "thread": Thread(self.threads, self.max_abandoned)}
-        object.__setattr__(self, "_places", {**own, **self.executors})
-
-    @property
-    def abandoned(self) -> int:
-        """How many threads run on though nobody waits for them."""
-        threads = {place for place in (self.executor, *self._places.values()) if isinstance(place, Thread)}
-        return sum(place.abandoned for place in threads)
+    executors: dict[str, Executor] = attrs.field(
+        factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
+    )
 
     def check_tool(self, tool: Tool[..., Any]) -> None:
-        """Raise SetupError for a tool that cannot run where it would have to."""
-        if (why := self._place(tool).refuses(tool)) is not None:
-            raise SetupError(why)
+        """Raise SetupError if the executor of the tool is not known, or cannot run it."""
+        self._get_executor(tool).check_tool(tool)
 
     async def __call__(self, call: ValidCall) -> Outcome:
-        """Success with the value, or the failure that it is or tells of; Crashed, not yet read, with what it raised."""
+        """Run the body.
+
+        Returns:
+            Success with what the tool returned, or the Failure that it returned or that its ``detect`` found in the
+            value. What it raised, or a detector raised, is ``Failure(Crashed)``.
+        """
         tool = call.tool
         try:
             if tool.direct and call.time_limit is None and self.executor is None:
-                value: object = await tool.fn(**call.params)
+                value: object = await tool.fn(**call.params)  # what Loop does if no time limit has to be asked
             else:
-                place = self._place(tool)
+                executor = self._get_executor(tool)
                 if call.report is not None:
-                    call.report.executor = place.name
-                value = await place.run(call)
-                if tool.detect is not None:  # then a tool is not direct
-                    value = _detected(tool.detect, value)
-        except Exception as exc:  # noqa: BLE001  # a tool may raise anything, and that is what this stage is for
+                    call.report.executor = executor.name
+                value = await executor.run(call)
+                if tool.detect is not None:  # then the tool is not direct
+                    value = _apply_detector(tool.detect, value)
+        except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
             return Failure(Crashed(exc))
         kind = type(value)
         if kind is Success:
             return cast("Outcome", value)
-        return _failure(value) if kind is Failure else Success(value)
+        return _read_failure(value) if kind is Failure else Success(value)
 
-    def _place(self, tool: Tool[..., Any]) -> Executor:
+    def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
             return self.executor
-        place = self._places.get(tool.run_in)
-        if place is not None:
-            return place
+        executor = self.executors.get(tool.run_in)
+        if executor is not None:
+            return executor
         if tool.run_in != "process":
-            known = ", ".join(sorted({*self._places, "process"}))
-            raise SetupError(
-                f"{tool.name}: nobody knows where {tool.run_in!r} is: there are {known}, and what "
-                "Execute(executors={…}) names"
-            )
-        from pipeline.executors import Process
+            known = ", ".join(sorted({*self.executors, "process"}))
+            raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
+        from pipeline.executors import Process  # slow to import, and few use it
 
-        return self._places.setdefault("process", Process())
+        return self.executors.setdefault("process", Process())
 
 
-def _failure(value: Any) -> Outcome:
-    """A tool's own Failure: of a ToolError as it is, of text as its author's word, of an exception as if raised."""
+def _read_failure(value: Any) -> Outcome:
+    """Read a Failure that the tool returned: a ToolError as it is, text as its author's, an exception as if raised."""
     error = value.failure()
-    if type(error) in KINDS:
+    if type(error) in _ERRORS:
         return cast("Outcome", value)
     if isinstance(error, str):
         return Failure(ExecutionFailed(approved(error)))
@@ -107,14 +114,14 @@ def _failure(value: Any) -> Outcome:
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
 
 
-def _detected(detect: Detector, value: object) -> object:
-    """The value, or a Failure of what the tool's detector found in it; in a Success it looks at what that holds."""
+def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:
+    """Look for a failure in what the tool returned, or in what its Success holds."""
     kind: type[Any] = type(value)
     if kind is Failure:
         return value
     error: Any = detect(cast("Any", value).unwrap() if kind is Success else value)
     if error is None:
         return value
-    if type(error) in KINDS:
+    if type(error) in _ERRORS:
         return Failure(error)
-    raise TypeError(f"detect= gives a ToolError or None, and not {type(error).__name__}")
+    raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")

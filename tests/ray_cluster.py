@@ -1,4 +1,4 @@
-"""Ray: tools on a cluster of this machine, which is started here. Run by ``make test-ray``, where Ray is installed."""
+"""Ray: tools on a cluster of this machine, which this file starts. ``make test-ray`` runs it; it installs Ray."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
 
-os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # or Ray leaves the loopback interface
+os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else Ray listens beyond the loopback interface
 
 import anyio
 import pytest
@@ -40,7 +40,7 @@ from pipeline import (
 from pipeline.executors import Ray
 from remote_tools import Began, OddError
 from support import Exported, a_tool
-from test_process import HOW
+from test_process import FAILURES
 
 TOOLS = remote_tools.tools
 ray: Any = import_module("ray")
@@ -49,9 +49,9 @@ LOOPBACK: dict[str, Any] = {"_node_ip_address": "127.0.0.1", "include_dashboard"
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster() -> Iterator[set[str]]:
-    """One for all tests, in the thread that stays: Ray's processes end with the one that started them.
+    """One cluster for all tests, started in the main thread, as Ray's processes end with the thread that started them.
 
-    What listened before it was started.
+    Gives what listened before it was started.
     """
     before = listening()
     here = str(Path(__file__).parent)
@@ -62,27 +62,27 @@ def cluster() -> Iterator[set[str]]:
 
 
 def listening() -> set[str]:
-    """The local ends of all sockets of this machine that listen, as the kernel tells them."""
+    """Return the local addresses of all listening sockets of this machine, as the kernel writes them."""
     rows = [line.split() for file in ("tcp", "tcp6") for line in Path(f"/proc/net/{file}").read_text().splitlines()[1:]]
     return {row[1] for row in rows if row[3] == "0A"}
 
 
 def test_nothing_listens_beyond_this_machine(cluster: set[str]) -> None:
-    """What these tests start is bound to the loopback interface alone."""
+    """What these tests start is bound to the loopback interface only."""
     new = {socket.partition(":")[0] for socket in listening() - cluster}
     assert new
     assert new <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 
-async def test_what_comes_back_is_what_came_of_it() -> None:
-    """A value comes back as it is, of sync and async tools; what the tool raised is read as if raised here."""
+async def test_results_and_errors_come_back() -> None:
+    """Results of sync and async tools come back as they are; an exception is read as if it was raised here."""
     async with Ray(workers=1) as executor:
         pipeline = standard(TOOLS, executor=executor, attempts=1)
         assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
         assert isinstance(await pipeline.call("where"), Success)
-        for how, (kind, cause) in HOW.items():
+        for how, (kind, cause) in FAILURES.items():
             outcome = await pipeline.call("fails", {"how": how})
-            if how == "lambda":  # by value
+            if how == "lambda":  # cloudpickle sends it by value
                 assert isinstance(outcome, Success)
                 continue
             assert is_failure(outcome), how
@@ -91,21 +91,21 @@ async def test_what_comes_back_is_what_came_of_it() -> None:
             assert cause is None or isinstance(error.cause, cause) or how == "local", how
 
 
-async def test_what_a_tool_knows_of_its_call() -> None:
-    """A ToolContext goes along, with deps and the time that is left; progress comes back, and who ran it."""
+async def test_a_tool_gets_its_context() -> None:
+    """The actor gets a ToolContext with the deps and the time that is left; progress comes back."""
     async with Ray(workers=1) as executor:
         pipeline = standard(TOOLS, executor=executor, timeout=60)
-        report = await pipeline.report(Call("told", {"n": 2}, id="c1", principal="p", deps={"a": 1}))
+        report = await pipeline.report(Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1}))
     assert isinstance(report.outcome, Success)
-    told = cast("dict[str, Any]", report.outcome.unwrap())
-    assert 0 < told.pop("left") <= 60
-    assert told == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
+    shown = cast("dict[str, Any]", report.outcome.unwrap())
+    assert 0 < shown.pop("left") <= 60
+    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
     assert [(each.done, each.total) for each in report.progress] == [(2, 4)]
     assert [attempt.executor for attempt in report.attempts] == ["ray"]
 
 
-async def test_what_is_in_no_module_goes_by_value() -> None:
-    """A function inside of a function is sent along."""
+async def test_a_function_without_an_address_goes_by_value() -> None:
+    """A function inside a function is sent to the actor itself."""
     offset = 10
     tools = ToolRegistry()
 
@@ -126,7 +126,7 @@ async def test_what_is_in_no_module_goes_by_value() -> None:
 
 @pytest.mark.parametrize("batch", [1, 10])
 async def test_many_at_once(batch: int) -> None:
-    """Each call has its own answer, in batches or not, whatever becomes of its neighbours."""
+    """Each call has its own result, in batches or not, also if another call of its batch fails."""
     async with Ray(workers=2, in_flight=20, batch=batch) as executor:
         pipeline = standard(TOOLS, executor=executor, attempts=1)
         calls = [Call("fails", {"how": "odd"}) if n % 7 == 0 else Call("add", {"a": n, "b": n % 3}) for n in range(300)]
@@ -140,8 +140,8 @@ async def test_many_at_once(batch: int) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-async def test_no_more_are_sent_than_may_be_in_flight(batch: int) -> None:
-    """However many calls wait, an actor has so many at a time; the others wait here, and come after."""
+async def test_calls_in_flight_are_bounded(batch: int) -> None:
+    """An actor never has more than `in_flight` calls; further calls wait here, and run later."""
     async with Ray(workers=1, in_flight=5, batch=batch) as executor:
         outcomes = await gather(standard(TOOLS, executor=executor), [Call("crowd") for _ in range(40)], limit=40)
     crowds = [cast("int", outcome.unwrap()) for outcome in outcomes if isinstance(outcome, Success)]
@@ -151,8 +151,8 @@ async def test_no_more_are_sent_than_may_be_in_flight(batch: int) -> None:
 
 @pytest.mark.parametrize("batch", [1, 4])
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))
-async def test_an_actor_that_is_lost(tool: Tool[..., Any], batch: int, tmp_path: Path) -> None:
-    """A killed actor's call is run again where that is safe, by the same key, and never for a mutating tool."""
+async def test_a_lost_actor(tool: Tool[..., Any], batch: int, tmp_path: Path) -> None:
+    """The call of a killed actor is retried with the same key if that is safe; a mutating one is not."""
     file = tmp_path / "effects"
     async with Ray(workers=1, batch=batch) as executor:
         pipeline = standard(TOOLS, executor=executor).replace("trace", Trace())
@@ -170,7 +170,7 @@ async def test_an_actor_that_is_lost(tool: Tool[..., Any], batch: int, tmp_path:
 
 
 async def test_one_lost_actor_among_many_calls(tmp_path: Path) -> None:
-    """With an actor killed amid 200 calls each has one outcome; what was lost with it was read only, and ran again."""
+    """If an actor dies among 200 calls, each has one outcome: the lost reads are retried, the lost mutation is not."""
     file = tmp_path / "effects"
     async with Ray(workers=2) as executor:
         pipeline = standard(TOOLS, executor=executor)
@@ -191,8 +191,8 @@ def began(tmp_path: Path) -> Iterator[Began]:
     made.close()
 
 
-async def test_a_cancelled_coroutine_ends_over_there(began: Began, tmp_path: Path) -> None:
-    """Out of time, an async tool is cancelled where it runs, and comes to its end before the caller goes on."""
+async def test_a_cancelled_async_tool_ends_in_its_actor(began: Began, tmp_path: Path) -> None:
+    """An async tool is cancelled in its actor, and has ended before the caller goes on."""
     tools, ended = ToolRegistry(), str(tmp_path / "ended")
 
     @tools.tool
@@ -209,18 +209,18 @@ async def test_a_cancelled_coroutine_ends_over_there(began: Began, tmp_path: Pat
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
 
-                async def end_it() -> None:
+                async def cancel_when_begun() -> None:
                     await began.pid()
                     scope.cancel()
 
-                group.start_soon(end_it)
+                group.start_soon(cancel_when_begun)
                 await pipeline.call("waits", {"fifo": began.path, "ended": ended})
         assert scope.cancelled_caught
     assert (tmp_path / "ended").exists()
 
 
-async def test_a_thread_over_there_cannot_be_ended(tmp_path: Path) -> None:
-    """A sync tool out of time is told as still running; an actor with nothing else on it is replaced."""
+async def test_a_sync_tool_in_an_actor_cannot_be_ended(tmp_path: Path) -> None:
+    """A sync tool out of time is still running; an actor that has nothing else is replaced."""
     async with Ray(workers=1, in_flight=1) as executor:
         pipeline = standard(TOOLS, executor=executor, attempts=1)
         first = await pipeline.call("pid")
@@ -242,7 +242,7 @@ async def test_a_thread_over_there_cannot_be_ended(tmp_path: Path) -> None:
 
 
 async def test_a_tool_with_needs_has_actors_of_its_own() -> None:
-    """What a tool asks of the cluster, by a name of the cluster's own too, is asked for it alone."""
+    """Only the tool named in `needs` runs in actors that ask for them, also if the cluster made up the name."""
     async with Ray(workers=1, needs={"where": {"lathe": 1}}) as executor:
         pipeline = standard(TOOLS, executor=executor)
         plain = await pipeline.call("pid")
@@ -253,8 +253,8 @@ async def test_a_tool_with_needs_has_actors_of_its_own() -> None:
         assert pid[0] != plain.unwrap()
 
 
-async def test_needs_that_nobody_meets() -> None:
-    """A call that waits for an actor that cannot be had is out of time without having begun."""
+async def test_needs_that_the_cluster_does_not_have() -> None:
+    """A call whose actor never starts is out of time, and its body did not begin."""
     async with Ray(workers=1, needs={"pid": {"num_gpus": 4}}) as executor:
         outcome = await standard(TOOLS, executor=executor, attempts=1, timeout=0.5).call("pid")
     assert is_failure(outcome)
@@ -262,7 +262,7 @@ async def test_needs_that_nobody_meets() -> None:
 
 
 async def test_one_trace_across_processes() -> None:
-    """A span that a tool makes over there belongs to the trace of its call, under the attempt that it serves."""
+    """A span that a tool makes in an actor is a child of the attempt that the tool runs in."""
     exported = Exported()
     async with Ray(workers=1) as executor:
         traced = standard(TOOLS, executor=executor).replace("trace", Trace(tracer_provider=exported.provider))
@@ -277,8 +277,8 @@ async def test_one_trace_across_processes() -> None:
     assert cast("tuple[int, int | None]", untraced.unwrap())[1] is None
 
 
-async def test_a_module_that_is_not_there() -> None:
-    """A function that the cluster cannot import is a set-up error for the developer, and did not run."""
+async def test_a_module_that_the_cluster_does_not_have() -> None:
+    """A tool whose module an actor cannot import crashes with a SetupError, and did not run."""
     module: Any = ModuleType("here_only")
     exec("async def f(): pass", module.__dict__)
     sys.modules["here_only"] = module
@@ -289,11 +289,11 @@ async def test_a_module_that_is_not_there() -> None:
     assert is_failure(outcome)
     error: Any = outcome.failure()
     assert isinstance(error, Crashed)
-    assert "here_only:f cannot be imported where the tool is to run" in str(error.cause)
+    assert "here_only:f cannot be imported in the worker" in str(error.cause)
 
 
-async def test_what_is_under_way_when_it_is_closed_is_told_as_lost(began: Began) -> None:
-    """Closing loses what still runs; that is told of it, and nobody hangs."""
+async def test_closing_loses_the_calls_that_run(began: Began) -> None:
+    """A call that runs while the executor is closed returns as lost, and does not hang."""
     outcomes: list[Any] = []
     executor = Ray(workers=1)
     pipeline = standard(TOOLS, executor=executor, attempts=1)
@@ -310,7 +310,7 @@ async def test_what_is_under_way_when_it_is_closed_is_told_as_lost(began: Began)
 
 
 def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
-    """``toolcall run --executor ray`` on the cluster at RAY_ADDRESS: killed and resumed, one result for each line."""
+    """``toolcall run --executor ray``, killed and resumed, gives one result for each line."""
     calls, results = tmp_path / "calls.jsonl", tmp_path / "results.jsonl"
     names = ("add", "spans", "ad")
     calls.write_text(
@@ -334,7 +334,7 @@ def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"workers": 0}, {"in_flight": 0}, {"batch": 1.5}], ids=repr)
-def test_senseless_numbers_are_refused(options: Any) -> None:
-    """Fewer than one actor, or half a batch, is a set-up error."""
-    with pytest.raises(SetupError, match="whole numbers from 1 on"):
+def test_wrong_numbers(options: Any) -> None:
+    """All three numbers are integers from 1 on."""
+    with pytest.raises(SetupError, match=r"^Ray: `\w+` must be an integer ≥ 1, not"):
         Ray(**options)

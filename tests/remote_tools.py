@@ -1,4 +1,4 @@
-"""Tools that run in another process: what they are called by has to be importable there."""
+"""Tools for the tests of Process and Ray, in a module that workers can import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNT = {"running": 0}
 
 
 class Began:
-    """A pipe that a tool writes its process into as it begins; whoever waits for that gives up after a minute."""
+    """A pipe into which a tool writes its process id as it begins."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "began")
@@ -34,22 +34,22 @@ class Began:
         self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
 
     async def pid(self) -> int:
-        """Of a tool that has begun, or is about to."""
+        """Wait for a tool to begin, a minute at most, and return its process id."""
         with anyio.fail_after(60):
             await anyio.wait_readable(self._fd)
         return self.read()
 
     def read(self) -> int:
-        """Of a tool that has begun; a ValueError where none has."""
+        """Return the process id of a tool that has begun. Raises ValueError if none has."""
         return int(os.read(self._fd, 20))
 
     def close(self) -> None:
-        """Of no more use."""
+        """Close the reading end."""
         os.close(self._fd)
 
 
 class OddError(Exception):
-    """Cannot be made again from its own ``args``."""
+    """An exception that cannot be made again from its ``args``, with an attribute that does not pickle."""
 
     def __init__(self, code: int, *, why: str) -> None:
         super().__init__(f"{why} ({code})")
@@ -58,7 +58,7 @@ class OddError(Exception):
 
 
 class Unreadable:
-    """Pickles, and cannot be read back."""
+    """Pickles, but cannot be unpickled."""
 
     def __reduce__(self) -> Any:
         return _refuse, ()
@@ -69,7 +69,7 @@ def _refuse() -> None:
 
 
 def put(path: str, text: str) -> None:
-    """Write a file: into a pipe it waits for somebody who reads."""
+    """Write a file. For a pipe this waits for a reader."""
     Path(path).write_text(text)
 
 
@@ -81,20 +81,20 @@ def add(a: int, b: int) -> int:
 
 @tools.tool(effect="read")
 async def where() -> tuple[int, str, int]:
-    """Which process, whose context variable, which event loop."""
+    """Return the process id, a context variable and the id of the event loop."""
     await asyncio.sleep(0)
     return os.getpid(), WHO.get(), id(asyncio.get_running_loop())
 
 
 @tools.tool(effect="read")
 def pid() -> int:
-    """Which process."""
+    """Return the process id."""
     return os.getpid()
 
 
 @tools.tool(effect="read", context=True)
-def told(context: ToolContext, n: int) -> Mapping[str, Any]:
-    """What a tool knows of its call."""
+def show_context(context: ToolContext, n: int) -> Mapping[str, Any]:
+    """Return what the context has, and report progress."""
     context.progress(n, 2 * n, "half")
     left = context.deadline
     return {
@@ -108,7 +108,7 @@ def told(context: ToolContext, n: int) -> Mapping[str, Any]:
 
 @tools.tool(effect="read")
 async def crowd() -> int:
-    """How many of these run in this process at once."""
+    """Return how many calls of this tool run in this process at once."""
     COUNT["running"] += 1
     try:
         await asyncio.sleep(0.02)
@@ -119,7 +119,7 @@ async def crowd() -> int:
 
 @tools.tool(effect="read")
 def noisy() -> str:
-    """Write where the pipes to the parent are."""
+    """Write to stdout and stderr, which are the pipes to the caller, and start a child that writes too."""
     sys.stdout.write("printed")
     sys.stderr.write("x" * 200_000)
     os.write(2, b"x" * 200_000)
@@ -129,7 +129,7 @@ def noisy() -> str:
 
 @tools.tool(effect="read", reveal=OddError)
 def fails(how: str) -> Any:
-    """Fail in that way."""
+    """Fail in the way that is named."""
     if how == "lambda":
         return lambda: None
     if how == "unreadable":
@@ -150,8 +150,8 @@ def fails(how: str) -> Any:
 
 @tools.tool(effect="read")
 def hangs(fifo: str) -> None:
-    """Say which process it is, then hang, deaf to everything short of SIGKILL."""
-    if threading.current_thread() is threading.main_thread():  # a process of its own, and no actor's thread
+    """Write the process id, then hang; only SIGKILL ends it."""
+    if threading.current_thread() is threading.main_thread():  # not in an actor of Ray, which has threads
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
     Path(fifo).write_text(str(os.getpid()))
@@ -160,36 +160,39 @@ def hangs(fifo: str) -> None:
 
 @tools.tool(effect="read")
 def spans() -> tuple[int, int | None]:
-    """A span of its own, by a provider of this process: the trace that it is in, and its parent."""
+    """Make a span with a provider of this process; return its trace id and the id of its parent."""
     with TracerProvider(shutdown_on_exit=False).get_tracer("remote").start_as_current_span("inside") as span:
         parent: Any = getattr(span, "parent", None)
         return span.get_span_context().trace_id, None if parent is None else parent.span_id
 
 
-def dies(name: str, effect: Effect, keyed: bool) -> Tool[..., Any]:
-    """A tool whose first run takes effect and then loses its process."""
+def make_fatal_tool(name: str, effect: Effect, keyed: bool) -> Tool[..., Any]:
+    """Make a tool whose first run has its effect and then kills its process."""
     fn = dies_keyed if keyed else dies_once
     schema = {"type": "object", "properties": {"file": {"type": "string"}}, "required": ["file"]}
     return Tool.from_schema(name=name, parameters=schema, handler=fn, effect=effect, context=keyed)
 
 
 def dies_once(file: str) -> int:
-    return _run_of(file, "effect")
+    return _write_and_die(file, "effect")
 
 
 def dies_keyed(context: ToolContext, file: str) -> int:
-    return _run_of(file, context.idempotency_key)
+    return _write_and_die(file, context.idempotency_key)
 
 
-def _run_of(file: str, what: str) -> int:
+def _write_and_die(file: str, effect: str) -> int:
     with Path(file).open("a") as effects:
-        effects.write(f"{what}\n")
+        effects.write(f"{effect}\n")
     runs = len(Path(file).read_text().splitlines())
     if runs == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return runs
 
 
-FATAL = [dies(f"dies_{effect}", effect, effect == "keyed") for effect in ("read", "idempotent", "keyed", "mutating")]
+FATAL = [
+    make_fatal_tool(f"dies_{effect}", effect, effect == "keyed")
+    for effect in ("read", "idempotent", "keyed", "mutating")
+]
 for each in FATAL:
     tools.register(each)

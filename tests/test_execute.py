@@ -1,17 +1,13 @@
-"""Execute: where a tool runs, and with what."""
+"""Execute: which executor runs a tool, what the tool is given, and what its result becomes."""
 
 from __future__ import annotations
 
 import contextvars
 import functools
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
-import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
 
@@ -22,23 +18,22 @@ from pipeline import (
     ExecutionFailed,
     Progress,
     SetupError,
+    TimedOut,
     Tool,
     ToolContext,
     ToolError,
     ToolRegistry,
-    Unavailable,
     ValidCall,
+    approved,
 )
-from pipeline.executors import Executor, Loop, Thread
-from pipeline.privacy import approved
-from pipeline.time_limit import TooLateError
+from pipeline.executors import Executor, Loop, begin_body, end_body
 from support import a_call, a_tool
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
 
 async def test_sync_tools_run_in_a_worker_thread_with_the_callers_context() -> None:
-    """A sync tool blocks no event loop, and sees the caller's context variables."""
+    """A sync tool does not block the event loop, and sees the context variables of its caller."""
 
     def look() -> tuple[bool, str]:
         return threading.current_thread() is threading.main_thread(), WHO.get()
@@ -48,7 +43,7 @@ async def test_sync_tools_run_in_a_worker_thread_with_the_callers_context() -> N
     assert await Execute()(a_call(a_tool(fn=look, run_in="loop"))) == Success((True, "the caller"))
 
 
-class Callable:
+class CallableObject:
     """A tool may be an object."""
 
     async def __call__(self, a: int) -> int:
@@ -62,36 +57,36 @@ async def plain(a: int) -> int:
     return a
 
 
-def hands_on(a: int) -> Any:
+def returns_a_coroutine(a: int) -> Any:
     return plain(a)
 
 
-ASYNC: list[Any] = [plain, functools.partial(plain), Callable(), Callable().method, hands_on]
+ASYNC: list[Any] = [plain, functools.partial(plain), CallableObject(), CallableObject().method, returns_a_coroutine]
 
 
-@pytest.mark.parametrize("fn", ASYNC, ids=["function", "partial", "object", "method", "not known to be"])
-async def test_whatever_gives_a_coroutine_is_awaited(fn: Any) -> None:
-    """A tool is awaited whether or not it could be known beforehand to be async."""
+@pytest.mark.parametrize("fn", ASYNC, ids=["function", "partial", "object", "method", "not known to be async"])
+async def test_a_coroutine_is_awaited(fn: Any) -> None:
+    """A coroutine is awaited, also if the function was not known to be async."""
     assert await Execute()(a_call(a_tool(fn=fn), {"a": 3})) == Success(3)
 
 
-async def test_a_failure_of_the_tools_own() -> None:
-    """A Failure that a tool returns is its outcome: of text its author's word, of an exception as if raised."""
+async def test_a_failure_that_a_tool_returns() -> None:
+    """A Failure that a tool returns is its outcome: text counts as approved, an exception as if it was raised."""
 
-    async def give(what: Any) -> Any:
-        return Failure(what)
+    async def fail(with_: Any) -> Any:
+        return Failure(with_)
 
-    tool = a_tool(fn=give)
-    assert await Execute()(a_call(tool, {"what": ExecutionFailed("no")})) == Failure(ExecutionFailed("no"))
-    assert await Execute()(a_call(tool, {"what": "no"})) == Failure(ExecutionFailed("no"))
+    tool = a_tool(fn=fail)
+    assert await Execute()(a_call(tool, {"with_": ExecutionFailed("no")})) == Failure(ExecutionFailed("no"))
+    assert await Execute()(a_call(tool, {"with_": "no"})) == Failure(ExecutionFailed("no"))
     for odd in (ValueError("no"), 3):
-        outcome = await Execute()(a_call(tool, {"what": odd}))
+        outcome = await Execute()(a_call(tool, {"with_": odd}))
         assert isinstance(outcome, Failure)
         assert isinstance(outcome.failure(), Crashed)
 
 
-def tells(value: object) -> ToolError | None:
-    """A detector that takes text for a failure, and does badly with numbers."""
+def find_failure(value: object) -> ToolError | None:
+    """A detector that reads text as a failure, raises for a number, and returns something else for a list."""
     if isinstance(value, int):
         raise KeyError(value)
     if isinstance(value, list):
@@ -100,25 +95,25 @@ def tells(value: object) -> ToolError | None:
 
 
 DETECTED: dict[str, tuple[Any, Any]] = {
-    "a failure": ("no", Failure(ExecutionFailed("no"))),
-    "none": (b"yes", Success(b"yes")),
-    "in a Success": (Success("no"), Failure(ExecutionFailed("no"))),
-    "none in a Success": (Success(b"yes"), Success(b"yes")),
-    "a Failure of its own": (Failure("oh"), Failure(ExecutionFailed("oh"))),
-    "a detector that raises": (3, KeyError),
-    "a detector that gives something else": ([], TypeError),
+    "failure": ("no", Failure(ExecutionFailed("no"))),
+    "no failure": (b"yes", Success(b"yes")),
+    "failure in a Success": (Success("no"), Failure(ExecutionFailed("no"))),
+    "no failure in a Success": (Success(b"yes"), Success(b"yes")),
+    "Failure of the tool itself": (Failure("oh"), Failure(ExecutionFailed("oh"))),
+    "detector raises": (3, KeyError),
+    "detector returns no ToolError": ([], TypeError),
 }
 
 
 @pytest.mark.parametrize("threaded", [True, False])
 @pytest.mark.parametrize(("value", "expected"), DETECTED.values(), ids=DETECTED)
 async def test_a_declared_detector(value: Any, expected: Any, threaded: bool) -> None:
-    """What a detector finds in a value is the outcome; one that raises, or gives what is no ToolError, is a bug."""
+    """What a detector finds in a value is the outcome. One that raises, or returns no ToolError, is a crash."""
 
-    async def give() -> Any:
+    async def return_it() -> Any:
         return value
 
-    tool = a_tool(fn=(lambda: value) if threaded else give, detect=tells)
+    tool = a_tool(fn=(lambda: value) if threaded else return_it, detect=find_failure)
     outcome = await Execute()(a_call(tool))
     if isinstance(expected, type):
         assert isinstance(outcome, Failure)
@@ -130,7 +125,7 @@ async def test_a_declared_detector(value: Any, expected: Any, threaded: bool) ->
 
 
 async def test_a_context_is_injected_first() -> None:
-    """A tool made with context=True gets the facts of its call, in front of its arguments."""
+    """A tool with context=True gets a ToolContext of its call before its arguments."""
     tools = ToolRegistry()
 
     @tools.tool(effect="keyed", context=True)
@@ -149,7 +144,7 @@ async def test_a_context_is_injected_first() -> None:
 
 @pytest.mark.parametrize("threaded", [True, False])
 async def test_one_idempotency_key_for_all_attempts(threaded: bool) -> None:
-    """The key is made once per call: equal across its attempts, another one for the next call, even with equal ids."""
+    """The key is the same for all attempts of a call, and another one for the next call, even if both have one id."""
     seen: list[tuple[int, str]] = []
 
     def note(context: ToolContext) -> str:
@@ -173,190 +168,22 @@ async def test_one_idempotency_key_for_all_attempts(threaded: bool) -> None:
     assert all(first)
 
 
-async def test_progress_with_nobody_listening() -> None:
-    """A tool may always tell its progress."""
+async def test_progress_without_a_listener() -> None:
+    """A tool may report progress even if nobody listens."""
     ToolContext("c1").progress(0.5)
 
 
-class Hanging:
-    """Tools that hang in their threads until they are let go."""
-
-    def __init__(self, **options: Any) -> None:
-        self.execute = Execute(**options)
-        self.begun = threading.Semaphore(0)
-        self.release = threading.Event()
-        self.runs: list[str] = []
-        self.expire: Any = None  # set by whoever wants to cancel a call as soon as its body has begun
-
-    def body(self, name: str = "") -> str:
-        self.runs.append(name)
-        self.begun.release()
-        if self.expire is not None:
-            anyio.from_thread.run_sync(self.expire)
-        self.release.wait(10)
-        return name
-
-    def call(self, name: str = "") -> Any:
-        return self.execute(a_call(a_tool(fn=self.body), {"name": name}))
-
-    async def leave(self, count: int) -> None:
-        """Leave so many threads behind, each as soon as it has begun."""
-        for number in range(count):
-            with anyio.CancelScope() as scope:
-                self.expire = scope.cancel
-                await self.call(f"left {number}")
-        self.expire = None
-
-    async def all_ended(self) -> None:
-        self.release.set()
-        with anyio.fail_after(10):
-            while self.execute.abandoned:
-                await anyio.lowlevel.checkpoint()
-
-
-BUSY = Failure(Unavailable("probe", "busy"))
-
-
-async def test_threads_left_behind_are_counted() -> None:
-    """A thread that runs on though nobody waits is counted until it ends, and no other one is."""
-    hanging = Hanging()
-    try:
-        assert hanging.execute.abandoned == 0
-        await hanging.leave(3)
-        assert hanging.execute.abandoned == 3
-    finally:
-        await hanging.all_ended()
-    assert await hanging.call("later") == Success("later")
-    assert hanging.execute.abandoned == 0
-
-
-async def test_threads_left_behind_are_bounded() -> None:
-    """With as many as may be, a tool that wants a thread is refused before it begins, until one of them ends."""
-    hanging, loop = Hanging(max_abandoned=2), a_tool()
-    try:
-        await hanging.leave(2)
-        assert await hanging.call("one more") == BUSY
-        assert hanging.runs == ["left 0", "left 1"]
-        assert await hanging.execute(a_call(loop)) == Success("done")
-    finally:
-        await hanging.all_ended()
-    assert await hanging.call("later") == Success("later")
-
-
-async def test_a_thread_left_behind_gives_its_place_on() -> None:
-    """On both event loops its place is for the next one, and it keeps none of those that other libraries wait for."""
-    hanging = Hanging(threads=1)
-    try:
-        await hanging.leave(2)
-        assert hanging.runs == ["left 0", "left 1"]
-        assert anyio.to_thread.current_default_thread_limiter().borrowed_tokens == 0
-    finally:
-        await hanging.all_ended()
-
-
-async def test_so_many_threads_at_a_time() -> None:
-    """Tools beyond the number of threads wait for one; whoever is cancelled in the queue never begins."""
-    hanging = Hanging(threads=2)
-    outcomes: list[Any] = []
-
-    async def run(name: str) -> None:
-        outcomes.append(await hanging.call(name))
-
-    async with anyio.create_task_group() as group:
-        for name in ("a", "b"):
-            group.start_soon(run, name)
-        for _ in range(2):
-            assert await anyio.to_thread.run_sync(hanging.begun.acquire, True, 10)
-        with anyio.move_on_after(0.01) as scope:
-            await run("c")
-        assert scope.cancelled_caught
-        hanging.release.set()
-    assert await hanging.call("d") == Success("d")
-    assert (sorted(hanging.runs), hanging.execute.abandoned) == (["a", "b", "d"], 0)
-
-
-async def test_too_many_were_left_while_it_waited_for_a_thread() -> None:
-    """A call that got its place only because a hanging one was given up is refused too."""
-    hanging = Hanging(threads=1, max_abandoned=1)
-    outcomes: list[Any] = []
-
-    async def run() -> None:
-        outcomes.append(await hanging.call("queued"))
-
-    try:
-        async with anyio.create_task_group() as group:
-            with anyio.CancelScope() as scope:
-
-                def give_up() -> None:
-                    group.start_soon(run)
-                    group.start_soon(soon)
-
-                async def soon() -> None:
-                    for _ in range(10):  # until the other one stands in the queue
-                        await anyio.lowlevel.checkpoint()
-                    scope.cancel()
-
-                hanging.expire = give_up
-                await hanging.call("left")
-        assert outcomes == [BUSY]
-        assert hanging.runs == ["left"]
-    finally:
-        await hanging.all_ended()
-
-
-async def test_what_was_called_off_before_it_began_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread that comes to a body for which nobody waits any more lets it be."""
-    hanging = Hanging()
-    dispatched: list[Any] = []
-
-    async def slow_to_begin(function: Any, *args: Any, **_options: Any) -> None:
-        dispatched.append(functools.partial(function, *args))
-        scope.cancel()
-        await anyio.sleep_forever()
-
-    monkeypatch.setattr("pipeline.executors.thread_pool.run_sync", slow_to_begin)
-    with anyio.CancelScope() as scope:
-        await hanging.call()
-    with pytest.raises(TooLateError):
-        dispatched[0]()
-    assert (hanging.runs, hanging.execute.abandoned) == ([], 0)
-
-
-def test_one_execute_for_several_event_loops() -> None:
-    """A pipeline may be used from one event loop after another, and from several threads at once."""
-    execute = Execute(threads=2)
-
-    def run(backend: str) -> None:
-        call = a_call(a_tool(fn=threading.get_ident))
-        assert isinstance(anyio.run(execute, call, backend=backend), Success)
-
-    for backend in ("asyncio", "trio", "asyncio"):
-        run(backend)
-    with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(run, backend) for backend in ("asyncio", "trio") * 4]:
-            done.result(10)
-
-
-@pytest.mark.parametrize("options", [{"threads": 0}, {"max_abandoned": 0}, {"threads": 1.5}], ids=repr)
-def test_senseless_numbers_of_threads_are_refused(options: Any) -> None:
-    """Fewer than one thread, or half a one, is a set-up error."""
-    with pytest.raises(SetupError, match="at least one thread"):
-        Execute(**options)
-
-
-# where a tool runs
-
-
 class Noted(Executor):
-    """Runs tools here, and notes which."""
+    """Runs tools in the loop, and notes which."""
 
     name = "noted"
 
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def refuses(self, tool: Tool[..., Any]) -> str | None:
-        return "odd: not here" if tool.name == "odd" else None
+    def check_tool(self, tool: Tool[..., Any]) -> None:
+        if tool.name == "odd":
+            raise SetupError("odd: not here")
 
     async def run(self, call: ValidCall) -> object:
         self.ran.append(call.tool.name)
@@ -371,7 +198,7 @@ async def async_one() -> int:
     return threading.get_ident()
 
 
-def placed() -> ToolRegistry:
+def four_tools() -> ToolRegistry:
     tools = ToolRegistry()
     for name, fn, run_in in (
         ("sync", sync_one, None),
@@ -383,16 +210,16 @@ def placed() -> ToolRegistry:
     return tools
 
 
-async def test_all_tools_that_leave_it_open_run_in_the_pipelines_executor() -> None:
-    """An executor of the pipeline's has all tools that do not say where they run, and the report says who ran them."""
+async def test_one_executor_for_all_tools_that_name_none() -> None:
+    """`executor=` runs all tools without `run_in`, and the report names the executor of each attempt."""
     noted = Noted()
-    pipeline = standard(placed(), executor=noted)
-    said = {name: await pipeline.report(Call(name)) for name in ("sync", "async", "in the loop", "in a thread")}
+    pipeline = standard(four_tools(), executor=noted)
+    reports = {name: await pipeline.report(Call(name)) for name in ("sync", "async", "in the loop", "in a thread")}
     assert noted.ran == ["sync", "async"]
-    executors = {name: [attempt.executor for attempt in report.attempts] for name, report in said.items()}
+    executors = {name: [attempt.executor for attempt in report.attempts] for name, report in reports.items()}
     assert executors == {"sync": ["noted"], "async": ["noted"], "in the loop": ["loop"], "in a thread": ["thread"]}
     here = threading.get_ident()
-    assert {name: report.outcome == Success(here) for name, report in said.items()} == {
+    assert {name: report.outcome == Success(here) for name, report in reports.items()} == {
         "sync": True,
         "async": True,
         "in the loop": True,
@@ -400,9 +227,9 @@ async def test_all_tools_that_leave_it_open_run_in_the_pipelines_executor() -> N
     }
 
 
-async def test_a_name_for_a_place() -> None:
-    """A tool runs at the place that the pipeline has for its name; "thread" may mean another one too."""
-    noted, tools = Noted(), placed()
+async def test_executors_by_name() -> None:
+    """A tool runs in the executor that the pipeline has for its `run_in`; "thread" may be replaced."""
+    noted, tools = Noted(), four_tools()
     tools.register(a_tool("far", run_in="far away"))
     pipeline = standard(tools, executors={"far away": noted, "thread": noted})
     for name in ("far", "sync", "async"):
@@ -410,44 +237,82 @@ async def test_a_name_for_a_place() -> None:
     assert noted.ran == ["far", "sync"]
 
 
-async def test_threads_run_async_tools_in_the_loop() -> None:
-    """Thread, as the executor of all, has async tools where they belong."""
-    executor = Thread(1)
-    pipeline = standard(placed(), executor=executor)
-    assert await pipeline.call("async") == Success(threading.get_ident())
-    assert await pipeline.call("sync") != Success(threading.get_ident())
-    assert (await executor.run(a_call(a_tool(fn=hands_on), {"a": 2})), executor.abandoned) == (2, 0)
-
-
-WRONG_PLACES: dict[str, tuple[Any, Any, str]] = {
-    "unknown": ({"run_in": "far away"}, {}, "probe: nobody knows where 'far away' is: there are loop, process, thread"),
-    "refused": ({"name": "odd", "run_in": "noted"}, {"noted": Noted()}, "odd: not here"),
+WRONG_EXECUTORS: dict[str, tuple[Any, Any, str]] = {
+    "unknown": (
+        {"run_in": "far away"},
+        {"near": Noted()},
+        "probe: unknown executor 'far away'; known: loop, near, process, thread",
+    ),
+    "cannot run it": ({"name": "odd", "run_in": "noted"}, {"noted": Noted()}, "odd: not here"),
 }
 
 
-@pytest.mark.parametrize(("options", "executors", "told"), WRONG_PLACES.values(), ids=WRONG_PLACES)
-async def test_a_place_that_is_none(options: Any, executors: Any, told: str) -> None:
-    """What cannot run where it says is refused when the pipeline is built; later, it crashes, and did not run."""
+@pytest.mark.parametrize(("options", "executors", "text"), WRONG_EXECUTORS.values(), ids=WRONG_EXECUTORS)
+async def test_a_tool_that_cannot_run(options: Any, executors: Any, text: str) -> None:
+    """A tool that its executor cannot run is refused when the pipeline is built."""
     tools = ToolRegistry()
-    later = standard(tools, executors=executors)
     tools.register(a_tool(**options))
-    with pytest.raises(SetupError, match=told):
+    with pytest.raises(SetupError, match=text):
         standard(tools, executors=executors)
-    if "noted" not in executors:
-        outcome = await later.call("probe")
-        assert isinstance(outcome, Failure)
-        error: Any = outcome.failure()
-        assert isinstance(error, Crashed)
-        assert told in str(error.cause)
 
 
-def test_the_loop_is_where_it_is() -> None:
-    """No other place can be called the loop."""
-    with pytest.raises(SetupError, match="the loop is where it is"):
+async def test_a_tool_that_is_registered_later() -> None:
+    """A tool with an unknown executor crashes without running if it is registered after the pipeline was built."""
+    tools = ToolRegistry()
+    pipeline = standard(tools)
+    tools.register(a_tool(run_in="far away"))
+    outcome = await pipeline.call("probe")
+    assert isinstance(outcome, Failure)
+    error: Any = outcome.failure()
+    assert isinstance(error, Crashed)
+    assert str(error.cause) == "probe: unknown executor 'far away'; known: loop, process, thread"
+
+
+def test_the_loop_cannot_be_replaced() -> None:
+    """No other executor can have the name "loop"."""
+    with pytest.raises(SetupError, match="`executors` must not contain 'loop'"):
         Execute(executors={"loop": Noted()})
 
 
-async def test_an_executor_is_closed_by_whoever_opened_it() -> None:
-    """`async with` closes it in the end; those without anything to close need say nothing of it."""
+async def test_an_executor_is_a_context_manager() -> None:
+    """`async with` closes an executor; one without anything to close defines nothing for it."""
     async with Loop() as executor:
-        assert executor.refuses(a_tool()) is None
+        executor.check_tool(a_tool())
+
+
+class Delayed(Executor):
+    """Waits in a queue of its own, then runs the body; both steps say that they are reached and can hang."""
+
+    name = "delayed"
+
+    def __init__(self, hangs_in: str) -> None:
+        self.hangs_in = hangs_in
+        self.scope = anyio.CancelScope()
+
+    async def run(self, call: ValidCall) -> object:
+        await self.step("queue")
+        begin_body(call)
+        try:
+            await self.step("body")
+            return await call.tool.fn(**call.params)
+        finally:
+            end_body(call)
+
+    async def step(self, name: str) -> None:
+        if name == self.hangs_in:
+            self.scope.cancel()
+            await anyio.sleep_forever()
+
+
+@pytest.mark.parametrize(("hangs_in", "landed"), [("queue", "no"), ("body", "maybe")])
+async def test_an_executor_says_when_the_body_begins(
+    monkeypatch: pytest.MonkeyPatch, hangs_in: str, landed: str
+) -> None:
+    """A time limit that ends before `begin_body` says that nothing ran, and one that ends after it that it may have."""
+    executor = Delayed(hangs_in)
+    monkeypatch.setattr(anyio, "move_on_after", lambda _: executor.scope)  # its time is up when the executor says so
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    pipeline = standard(tools, executor=executor, timeout=1, attempts=1)
+    outcome = await pipeline.call("probe")
+    assert outcome == Failure(TimedOut(1, landed=landed))

@@ -16,6 +16,7 @@ from returns.result import Success
 
 from middlewares import Execute, Retry, Timeout, standard
 from pipeline import Call, Effect, Outcome, Pipeline, ToolContext, ToolRegistry
+from pipeline.executors import Thread
 from support import a_tool
 
 # Each fault comes once, after the tool has done its work: a second attempt would succeed. `attempts` are those that
@@ -87,7 +88,8 @@ class World:
         self.limits: list[anyio.CancelScope] = []
         self.caller = anyio.CancelScope()
         self.release = threading.Event()
-        self.execute = Execute()
+        self.threads = Thread()
+        self.execute = Execute(executors={"thread": self.threads})
 
     def expire(self) -> None:
         """The time of the limit that was opened last is up."""
@@ -216,7 +218,7 @@ async def test_the_fault_matrix(row: Row, seen: dict[Row, None], monkeypatch: py
                 else:
                     outcome = await pipeline(call)
         finally:
-            left = world.execute.abandoned
+            left = world.threads.abandoned
             world.release.set()
         kind = "cancelled" if outcome is None else "success" if type(outcome) is Success else outcome.failure().kind
         waited = "-".join(f"{wait:.2f}" for wait in world.waits) or "-"

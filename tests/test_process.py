@@ -1,4 +1,4 @@
-"""Process: tools in processes of their own, which can be ended, and which may be lost."""
+"""Process: what travels to a worker process and back, and what becomes of a call whose worker is killed or dies."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ from pipeline import (
     is_failure,
 )
 from pipeline.executors import Process
-from pipeline.executors.remote_call import RemoteError, RemoteTraceback
+from pipeline.executors.remote_errors import RemoteError, RemoteTraceback
 from pipeline.time_limit import TimeLimit
 from remote_tools import WHO, Began, OddError
 from support import Exported, a_call, a_tool
 
 TOOLS = remote_tools.tools
-HOW: dict[str, tuple[type[Any], type[BaseException] | None]] = {
+# How the tool fails: the class of the error, and the class of its cause.
+FAILURES: dict[str, tuple[type[Any], type[BaseException] | None]] = {
     "tool failed": (ResourceNotFound, None),
     "connection": (Transient, ConnectionResetError),
     "missing": (ResourceNotFound, FileNotFoundError),
@@ -51,11 +52,11 @@ HOW: dict[str, tuple[type[Any], type[BaseException] | None]] = {
 }
 
 
-async def test_what_comes_back_is_what_came_of_it() -> None:
-    """A value comes back as it is; what the tool raised is read as if it had been raised here, with its stack."""
+async def test_results_and_errors_come_back() -> None:
+    """A result comes back as it is; an exception is read as if it was raised here, and has the worker's stack."""
     pipeline = standard(TOOLS, executor=Process(workers=1), attempts=1)
     assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
-    for how, (kind, cause) in HOW.items():
+    for how, (kind, cause) in FAILURES.items():
         outcome = await pipeline.call("fails", {"how": how})
         assert is_failure(outcome), how
         error: Any = outcome.failure()
@@ -71,26 +72,26 @@ async def test_what_comes_back_is_what_came_of_it() -> None:
     assert missing.cause.filename == "there.txt"
 
 
-async def test_what_a_tool_knows_of_its_call() -> None:
-    """A ToolContext goes along, with deps that pickle and the time that is left; progress comes back."""
+async def test_a_tool_gets_its_context() -> None:
+    """The worker gets a ToolContext with the deps and the time that is left; progress comes back."""
     pipeline = standard(TOOLS, executor=Process(workers=1), timeout=60)
-    call = Call("told", {"n": 2}, id="c1", principal="p", deps={"a": 1})
+    call = Call("show_context", {"n": 2}, id="c1", principal="p", deps={"a": 1})
     report = await pipeline.report(call)
     assert isinstance(report.outcome, Success)
-    told = cast("dict[str, Any]", report.outcome.unwrap())
-    assert 0 < told.pop("left") <= 60
-    assert told == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
+    shown = cast("dict[str, Any]", report.outcome.unwrap())
+    assert 0 < shown.pop("left") <= 60
+    assert shown == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
     assert [(each.done, each.total, each.message) for each in report.progress] == [(2, 4, "half")]
     assert [attempt.executor for attempt in report.attempts] == ["process"]
-    outcome = await pipeline(Call("told", {"n": 2}, deps=lambda: None))
+    outcome = await pipeline(Call("show_context", {"n": 2}, deps=lambda: None))
     assert is_failure(outcome)
     error: Any = outcome.failure()
     assert isinstance(error.cause, SetupError)
-    assert "told: its arguments or its deps cannot travel" in str(error.cause)
+    assert "show_context: the arguments or the `deps` of the call cannot be pickled" in str(error.cause)
 
 
-async def test_one_process_after_the_other_and_beside_each_other() -> None:
-    """At most so many processes; they are used again, with one event loop each; context variables stay here."""
+async def test_workers_are_bounded_and_used_again() -> None:
+    """There are at most `workers` processes, each with one event loop; context variables do not exist there."""
     WHO.set("the caller")
     pipeline = standard(TOOLS, executor=Process(workers=2))
     outcomes = await gather(pipeline, [Call("where") for _ in range(20)], limit=20)
@@ -100,8 +101,8 @@ async def test_one_process_after_the_other_and_beside_each_other() -> None:
     assert os.getpid() not in {pid for pid, _, _ in seen}
 
 
-async def test_pipes_belong_to_the_runtime() -> None:
-    """Whatever a tool or its children print, and however much of it, the next call comes back."""
+async def test_what_a_tool_prints_is_lost() -> None:
+    """A tool and its children may print as much as they like: its own call and the next one come back."""
     pipeline = standard(TOOLS, executor=Process(workers=1))
     assert await pipeline.call("noisy") == Success("done")
     assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
@@ -114,7 +115,7 @@ def began(tmp_path: Path) -> Iterator[Began]:
     made.close()
 
 
-def is_there(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -122,10 +123,10 @@ def is_there(pid: int) -> bool:
     return True
 
 
-async def test_the_end_of_its_time_is_the_end_of_the_tool(began: Began) -> None:
-    """Out of time, a tool that ignores every signal has ended; nothing is still running, and the next call is served.
+async def test_a_cancelled_worker_is_killed(began: Began) -> None:
+    """The worker of a cancelled call is dead, also if the tool ignores signals, and the next call gets another one.
 
-    A pipe says that the body began, and only then its time is up.
+    A pipe says that the body began; only then the call is cancelled.
     """
     executor = Process(workers=1)
     pipeline = standard(TOOLS, executor=executor, attempts=1)
@@ -133,20 +134,20 @@ async def test_the_end_of_its_time_is_the_end_of_the_tool(began: Began) -> None:
     pids: list[int] = []
     with anyio.CancelScope() as scope:
 
-        async def end_it() -> None:
+        async def cancel_when_begun() -> None:
             pids.append(await began.pid())
             scope.cancel()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(end_it)
+            group.start_soon(cancel_when_begun)
             await pipeline.call("hangs", {"fifo": began.path})
     assert scope.cancelled_caught
-    assert not is_there(pids[0])
+    assert not is_alive(pids[0])
     assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
 
 
-async def test_a_limit_ends_a_process(began: Began) -> None:
-    """A Timeout tells that the tool ran and was ended; a mutating one may have taken effect."""
+async def test_a_time_limit_kills_a_worker(began: Began) -> None:
+    """A Timeout says that the tool ran and does not run any more; a mutating one may have taken effect."""
     effects: tuple[tuple[Effect, type], ...] = ("read", TimedOut), ("mutating", OutcomeUnknown)
     for effect, expected in effects:
         registry, executor = ToolRegistry(), Process(workers=1)
@@ -159,11 +160,11 @@ async def test_a_limit_ends_a_process(began: Began) -> None:
         assert isinstance(error, expected)
         timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
         assert (timed.still_running, timed.landed) == (False, "maybe")
-        assert not is_there(began.read())
+        assert not is_alive(began.read())
 
 
-async def test_the_time_is_up_while_a_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call whose time was up before its worker was there did not begin, and is told so: even a mutating one."""
+async def test_the_time_is_up_while_a_worker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call whose time is up before its worker has started did not begin, also a mutating one."""
     began: list[Any] = []
 
     async def slow_to_start(function: Any, *_args: Any, **_options: Any) -> None:
@@ -171,16 +172,16 @@ async def test_the_time_is_up_while_a_process_starts(monkeypatch: pytest.MonkeyP
         scope.cancel()
 
     monkeypatch.setattr("pipeline.executors.process.run_sync", slow_to_start)
-    marker = TimeLimit()
+    limit = TimeLimit()
     with anyio.CancelScope() as scope:
-        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, time_limit=marker))
+        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, time_limit=limit))
     assert scope.cancelled_caught
-    assert (began, marker.began) == (["_begin"], False)
+    assert (began, limit.began) == (["_prepare_worker"], False)
 
 
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))
-async def test_a_process_that_is_lost(tool: Tool[..., Any], tmp_path: Path) -> None:
-    """A killed worker's call is run again where that is safe, by the same key, and never for a mutating tool."""
+async def test_a_lost_worker(tool: Tool[..., Any], tmp_path: Path) -> None:
+    """The call of a killed worker is retried with the same key if that is safe; a mutating one is not."""
     file = tmp_path / "effects"
     pipeline = standard(TOOLS, executor=Process(workers=1)).replace("trace", Trace())
     report = await pipeline.report(Call(tool.name, {"file": str(file)}))
@@ -198,7 +199,7 @@ async def test_a_process_that_is_lost(tool: Tool[..., Any], tmp_path: Path) -> N
 
 
 async def test_one_trace_across_processes() -> None:
-    """A span that a tool makes over there belongs to the trace of its call, under the attempt that it serves."""
+    """A span that a tool makes in the worker is a child of the attempt that the tool runs in."""
     exported = Exported()
     async with Process(workers=1) as executor:
         traced = standard(TOOLS, executor=executor).replace("trace", Trace(tracer_provider=exported.provider))
@@ -213,8 +214,8 @@ async def test_one_trace_across_processes() -> None:
     assert cast("tuple[int, int | None]", untraced.unwrap())[1] is None
 
 
-async def test_a_worker_that_does_not_come_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no process can be started the body did not begin, so any tool may be tried again."""
+async def test_a_worker_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no worker starts, the body did not begin, so any tool may be retried."""
 
     async def broken(*_args: Any, **_options: Any) -> None:
         raise anyio.BrokenWorkerProcess
@@ -231,32 +232,35 @@ def closed_over() -> Tool[..., Any]:
     return a_tool("inner", fn=inner)
 
 
-def test_a_function_that_cannot_be_found_is_refused_when_the_pipeline_is_built() -> None:
-    """A function inside of a function is in no module: said by name, with what to do about it."""
+def test_a_function_that_no_worker_can_load() -> None:
+    """A function inside a function is refused when the pipeline is built; the text says what to do."""
     tools = ToolRegistry()
     tools.register(closed_over())
-    with pytest.raises(SetupError, match=r"inner .* is in no module .* run_in='thread'"):
+    with pytest.raises(
+        SetupError,
+        match=r"^inner \(.*\) cannot run in a process: .* use run_in='thread'$",
+    ):
         standard(tools, executor=Process())
 
 
-async def test_what_pickles_needs_no_address() -> None:
-    """A bound method, or a partial, of what can be found goes along by itself."""
+async def test_a_function_that_pickles_needs_no_address() -> None:
+    """A bound method or a partial of something importable is sent as a pickle."""
     tools = ToolRegistry()
     tools.register(a_tool("joined", fn=", ".join, run_in="process"))
     tools.register(Tool.from_schema(name="text", parameters=None, handler=str, effect="read", run_in="process"))
     assert await standard(tools).call("text", {"object": 3}) == Success("3")
-    assert Process().refuses(tools.tools["joined"]) is None
+    Process().check_tool(tools.tools["joined"])
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5])
-def test_senseless_numbers_of_processes_are_refused(workers: Any) -> None:
-    """Fewer than one process, or half a one, is a set-up error."""
-    with pytest.raises(SetupError, match="at least one worker process"):
+def test_wrong_numbers_of_workers(workers: Any) -> None:
+    """The number of workers is an integer from 1 on."""
+    with pytest.raises(SetupError, match=f"^Process: `workers` must be an integer ≥ 1, not {workers}$"):
         Process(workers)
 
 
 async def test_the_default_process_executor() -> None:
-    """`run_in="process"` needs nothing else to be said."""
+    """`run_in="process"` works without any set-up."""
     tools = ToolRegistry()
     tools.register(Tool.from_schema(name="pid", parameters=None, handler=remote_tools.pid.fn, run_in="process"))
     outcome = await standard(tools).call("pid")

@@ -26,6 +26,7 @@ from pipeline import (
     Transient,
     is_failure,
 )
+from pipeline.executors import Thread
 from pipeline.testing import script
 from pipeline.time_limit import TimeLimit, TooLateError
 from support import a_call, a_tool
@@ -333,7 +334,11 @@ async def test_cut_off_while_it_waits_for_a_thread() -> None:
 
     tools.register(a_tool("hold", fn=hold))
     held = anyio.Event()
-    pipeline = standard(tools).replace("execute", Execute(threads=1)).replace("retry", Retry(2, sleep=let_go))
+    pipeline = (
+        standard(tools)
+        .replace("execute", Execute(executors={"thread": Thread(1)}))
+        .replace("retry", Retry(2, sleep=let_go))
+    )
 
     async def occupy() -> None:
         await pipeline.call("hold")

@@ -3,6 +3,7 @@
 import importlib
 import typing
 
+from .body import begin_body, context_args, end_body, run_body
 from .loop import Loop
 from .protocol import Executor
 from .thread import Thread
@@ -11,11 +12,11 @@ if typing.TYPE_CHECKING:
     from .process import Process
     from .ray.executor import Ray
 
-__all__ = ["Executor", "Loop", "Process", "Ray", "Thread"]
-_LATER = {"Process": "process", "Ray": "ray.executor"}
+__all__ = ["Executor", "Loop", "Process", "Ray", "Thread", "begin_body", "context_args", "end_body", "run_body"]
+_IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor"}
 
 
 def __getattr__(name: str) -> typing.Any:
-    if name not in _LATER:
+    if name not in _IMPORTED_AT_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    return getattr(importlib.import_module(f".{_IMPORTED_AT_FIRST_USE[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""Local: the event loop of the caller. A sync tool blocks it, so that is for those that take no time."""
+"""Loop: runs tools in the caller's event loop."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from typing import Any, ClassVar
 import attrs
 
 from ..call import ValidCall
-from ..time_limit import TimeLimit
-from .protocol import Executor, context_of
+from .body import begin_body, context_args, end_body
+from .protocol import Executor
 
 
 @attrs.frozen
 class Loop(Executor):
-    """Runs tools right here: with the caller's context variables, and cancelled with the caller."""
+    """Runs the body in the caller's own task, so it sees the caller's context variables and is cancelled with it.
+
+    A sync tool blocks the event loop while it runs: use this only for those that return at once.
+    """
 
     name: ClassVar[str] = "loop"
 
     async def run(self, call: ValidCall) -> object:
-        """What the tool gave; a coroutine is awaited, also that of a function that was not known to be async."""
-        tool = call.tool
-        args = (context_of(call),) if tool.context else ()
-        marker: TimeLimit | None = call.time_limit
-        if marker is None:
-            value: Any = tool.fn(*args, **call.params)
-            return await value if isawaitable(value) else value
-        marker.enter(tool)
+        """Run the body. A coroutine is awaited, also if the function was not known to be async.
+
+        Returns:
+            What the tool returned.
+
+        Raises:
+            Exception: What the tool raised.
+        """
+        context = context_args(call)
+        begin_body(call)
         try:
-            value = tool.fn(*args, **call.params)
+            value: Any = call.tool.fn(*context, **call.params)
             return await value if isawaitable(value) else value
         finally:
-            marker.leave()
+            end_body(call)

@@ -1,4 +1,4 @@
-"""Process: worker processes of this machine, for tools that compute, and for those that have to be ended in time."""
+"""Process: runs tools in worker processes of this machine, for tools that compute and for tools that may hang."""
 
 from __future__ import annotations
 
@@ -20,149 +20,159 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import SetupError, Transient
-from ..time_limit import TimeLimit
 from ..tools.definition import Tool
-from . import remote_call
-from .protocol import Executor
+from .body import begin_body, end_body
+from .function_address import Function, find_address, load_function
+from .job_runner import await_value, run_job
+from .protocol import Executor, check_counts
+from .remote_call import Job, decode_reply, encode_job, encode_not_begun, encode_reply
 
 
-class _Here:
-    """Of one event loop: its places, and how many of its workers wait for something to do."""
+class _Workers:
+    """The workers of one event loop: how many calls they may have at a time, and how many of them are idle."""
 
-    def __init__(self, workers: int) -> None:
-        self.places = CapacityLimiter(workers)
-        self.unlimited = CapacityLimiter(inf)  # for a function that wants one: it counts nothing
+    def __init__(self, count: int) -> None:
+        self.limiter = CapacityLimiter(count)
+        self.unlimited = CapacityLimiter(inf)  # counts nothing; for run_sync, which insists on a limiter
         self.idle = 0
 
 
 class Process(Executor):
-    """At most ``workers`` processes in each event loop, one for each processor unless told otherwise.
+    """Runs tools in worker processes of this machine, which are started when needed and used again.
 
-    Cancelled or out of time, a tool's process is killed: the tool has ended then, wherever it was, though not the
-    processes that it had started itself. A worker that dies is a `Transient` that may have landed, so OutcomeUnknown
-    for a tool that is mutating, and another one takes its place.
+    If the caller is cancelled or out of time, the worker is killed, so the tool has ended, wherever it was; processes
+    that the tool has started live on. A worker that dies loses its call: that is a `Transient` that may have landed,
+    and so an `OutcomeUnknown` for a mutating tool. Another worker replaces it.
 
-    The tool's module is imported over there, so a script needs its ``if __name__ == "__main__":``. Arguments, what it
-    returns and the deps of a ToolContext have to pickle; context variables stay behind, but for the trace, which goes
-    on. Async tools run on asyncio, in an event loop that their process keeps. What a tool prints is lost.
+    A worker imports the module of the tool, so a script needs ``if __name__ == "__main__":``. Arguments, results and
+    the ``deps`` of a `ToolContext` must pickle. The trace goes on in the worker; other context variables do not exist
+    there. Async tools run on asyncio, in one event loop for each worker. What a tool prints is lost. A process is no
+    sandbox: this process unpickles what the worker sends.
+
+    Args:
+        workers: How many worker processes each event loop has at most; more calls wait. At least 1; default None: as
+            many as this machine has processors.
+
+    Raises:
+        SetupError: ``workers`` is no integer, or below 1.
     """
 
     name: ClassVar[str] = "process"
 
     def __init__(self, workers: int | None = None) -> None:
-        wanted: Any = (os.cpu_count() or 1) if workers is None else workers
-        if not isinstance(wanted, int) or wanted < 1:
-            raise SetupError(f"at least one worker process, not {workers!r}")
-        self._workers = wanted
-        self._loops: RunVar[_Here] = RunVar("toolcall_processes")
-        self._functions: dict[Tool[..., Any], Any] = {}
+        count = (os.cpu_count() or 1) if workers is None else workers
+        check_counts("Process", workers=count)
+        self._count = count
+        self._loops: RunVar[_Workers] = RunVar("toolcall_processes")
+        self._functions: dict[Tool[..., Any], str | bytes] = {}
 
-    def refuses(self, tool: Tool[..., Any]) -> str | None:
-        """A function that is in no module, and cannot be pickled either, cannot be found over there."""
-        try:
-            self._function(tool)
-        except SetupError as exc:
-            return str(exc)
-        return None
+    def check_tool(self, tool: Tool[..., Any]) -> None:
+        """Raise SetupError if a worker could not find the function: no module has it, and it cannot be pickled."""
+        self._encode_function(tool)
 
     async def run(self, call: ValidCall) -> object:
-        """What the tool gave, or that it was lost with its process."""
-        job = remote_call.packed(self._function(call.tool), call)
-        here = self._here()
-        async with here.places:
-            if (lost := await self._ready(here)) is not None:
-                return lost
-            await checkpoint_if_cancelled()  # its time may have been up while the worker started
-            marker: TimeLimit | None = call.time_limit
-            if marker is not None:
-                marker.enter(call.tool)
+        """Run the body in a worker process.
+
+        Returns:
+            What the tool returned, or a ``Failure``: of what it raised, or a `Transient` if no worker started or the
+            worker was lost.
+
+        Raises:
+            SetupError: The function, the arguments or the ``deps`` of the call do not pickle.
+        """
+        job = encode_job(self._encode_function(call.tool), call)
+        workers = self._get_workers()
+        async with workers.limiter:
+            if (failure := await self._ensure_worker(workers)) is not None:
+                return failure
+            await checkpoint_if_cancelled()  # the time may have run out while the worker started
+            begin_body(call)
             try:
-                reply = await run_sync(_in_worker, job, cancellable=True, limiter=here.unlimited)
+                reply = await run_sync(_run_in_worker, job, cancellable=True, limiter=workers.unlimited)
             except BrokenWorkerProcess as exc:
                 return Failure(Transient(exc))
             finally:
-                if marker is not None:
-                    marker.leave()
-            here.idle += 1
-        return remote_call.opened(reply, call)
+                end_body(call)
+            workers.idle += 1
+        return decode_reply(reply, call)
 
-    async def _ready(self, here: _Here) -> Failure[Transient] | None:
-        """A worker is there from here on. To start one takes 0.2 s, and is no part of a tool's body.
+    async def _ensure_worker(self, workers: _Workers) -> Failure[Transient] | None:
+        """Take an idle worker or start one: that takes 0.2 s, which must not count as the tool's body.
 
-        Shielded: anyio forgets about a process that is cancelled while it starts, and that would wait for ever.
+        Shielded: anyio forgets a process whose start is cancelled, and that process would wait for ever.
         """
-        if here.idle:
-            here.idle -= 1
+        if workers.idle:
+            workers.idle -= 1
             return None
         with anyio.CancelScope(shield=True):
             try:
-                await run_sync(_begin, limiter=here.unlimited)
+                await run_sync(_prepare_worker, limiter=workers.unlimited)
             except BrokenWorkerProcess as exc:
                 return Failure(Transient(exc, landed="no"))
         return None
 
-    def _here(self) -> _Here:
-        here = self._loops.get(None)
-        if here is None:
-            here = _Here(self._workers)
-            self._loops.set(here)
-        return here
+    def _get_workers(self) -> _Workers:
+        workers = self._loops.get(None)
+        if workers is None:
+            workers = _Workers(self._count)
+            self._loops.set(workers)
+        return workers
 
-    def _function(self, tool: Tool[..., Any]) -> str | bytes:
-        """Its address; or itself, pickled, as a partial of something that has an address."""
-        known = self._functions.get(tool)
-        if known is None:
-            known = remote_call.address_of(tool)
-            if known is None:
+    def _encode_function(self, tool: Tool[..., Any]) -> str | bytes:
+        """What a worker finds the function by: its address, else a pickle, as for a partial of an importable one."""
+        encoded = self._functions.get(tool)
+        if encoded is None:
+            encoded = find_address(tool)
+            if encoded is None:
                 try:
-                    known = pickle.dumps(tool.fn)
+                    encoded = pickle.dumps(tool.fn)
                 except Exception as exc:
                     raise SetupError(
-                        f"{tool.name} ({tool.origin}) is in no module where another process could find it, as a "
-                        "function inside of a function is not: give it a place of its own, or run_in='thread'"
+                        f"{tool.name} ({tool.origin}) cannot run in a process: it can neither be imported nor pickled, "
+                        "as a function inside a function; move it to the top of its module, or use run_in='thread'"
                     ) from exc
-            self._functions[tool] = known
-        return known
+            self._functions[tool] = encoded
+        return encoded
 
 
-def _begin() -> None:
-    """In a new worker. Ctrl-C is for whoever waits, and a pipe that nobody reads must not fill up."""
+def _prepare_worker() -> None:
+    """In a new worker: leave Ctrl-C to the caller, and stderr to nobody, since it is a pipe that would fill up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # a descriptor is wanted
-        os.dup2(nowhere.fileno(), 2)
+    with open(os.devnull, "wb") as devnull:  # noqa: PTH123  # its descriptor is needed
+        os.dup2(devnull.fileno(), 2)
 
 
-def _in_worker(packed: bytes) -> bytes:
-    """Run a job in a worker; what comes of it, whatever that is, as a reply."""
+def _run_in_worker(encoded: bytes) -> bytes:
+    """In a worker: run an encoded job; the encoded reply says whatever happened."""
     try:
-        job = cast("remote_call.Job", pickle.loads(packed))  # noqa: S301  # from the process that started this one
-        function = _function(job[0])
-    except Exception as exc:  # noqa: BLE001  # told to whoever sent it
-        return remote_call.not_begun(exc)
-    with _stdout_kept():
-        reply = remote_call.run(function, job, lambda value: _runner().run(remote_call.awaited(value)))
-    return remote_call.answered(reply)
+        job = cast("Job", pickle.loads(encoded))  # noqa: S301  # from the process that started this one
+        function = _load(job[0])
+    except Exception as exc:  # noqa: BLE001  # unpickling and importing run foreign code; the reply says what it raised
+        return encode_not_begun(exc)
+    with _redirect_stdout():
+        reply = run_job(function, job, lambda value: _get_runner().run(await_value(value)))
+    return encode_reply(reply)
 
 
 @cache
-def _function(sent: str | bytes) -> remote_call.Function:
-    if isinstance(sent, str):
-        return remote_call.function_at(sent)
-    return cast("remote_call.Function", pickle.loads(sent))  # noqa: S301  # as above
+def _load(encoded: str | bytes) -> Function:
+    if isinstance(encoded, str):
+        return load_function(encoded)
+    return cast("Function", pickle.loads(encoded))  # noqa: S301  # from the process that started this one
 
 
 @cache
-def _runner() -> asyncio.Runner:
-    """One event loop for all tools of this process, so that their clients live on from call to call."""
+def _get_runner() -> asyncio.Runner:
+    """One event loop for all tools of this worker, so that the clients that they keep live from call to call."""
     return asyncio.Runner()
 
 
 @contextmanager
-def _stdout_kept() -> Generator[None]:
-    """The pipe to the parent is descriptor 1, which a process that the tool starts would write to."""
+def _redirect_stdout() -> Generator[None]:
+    """Descriptor 1 is the pipe to the caller. Keep it from the tool, and from processes that the tool starts."""
     pipe = os.dup(1)
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  # a descriptor is wanted
-        os.dup2(nowhere.fileno(), 1)
+    with open(os.devnull, "wb") as devnull:  # noqa: PTH123  # its descriptor is needed
+        os.dup2(devnull.fileno(), 1)
     try:
         yield
     finally:

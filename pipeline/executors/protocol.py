@@ -1,37 +1,52 @@
-"""Executor: where a tool's body runs, and what it is handed there."""
+"""Executor: what Execute asks to run a tool."""
 
 from __future__ import annotations
 
-import time
 from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
 
-import anyio
-
 from ..call import ValidCall
-from ..tools.context import ToolContext
+from ..errors import SetupError
 from ..tools.definition import Tool
 
 
 class Executor(Protocol):
-    """What Execute hands a call to. Whoever inherits from it has to write ``name`` and ``run`` alone."""
+    """Runs the bodies of tools. Inherit from it and write ``name`` and ``run``; the other methods have defaults.
 
-    name: ClassVar[str]  # what the attempts of a report say of where they ran
+    An executor that holds processes or connections is a context manager: ``async with Ray() as ray``. One that needs
+    nothing opened also works without it.
+    """
+
+    name: ClassVar[str]  # for the attempts of a report, such as "thread"
 
     async def run(self, call: ValidCall) -> object:
-        """What the tool returned, or a Failure of why it did not run or was lost on the way; raises what it raised.
+        """Run the body of one call, with `begin_body` right before it and `end_body` after it.
 
-        The call's marker, where it has one, is to be begun right before the body and ended when that came back.
+        Args:
+            call: The call, with its tool and with ``params``, the arguments of the tool by name.
+
+        Returns:
+            What the tool returned; or a ``Failure`` if the body did not run or was lost: ``Unavailable`` for an
+            executor that is full, ``Transient`` for a lost worker, with ``landed="no"`` if the body never began.
+
+        Raises:
+            Exception: What the tool raised.
         """
         ...
 
-    def refuses(self, tool: Tool[..., Any]) -> str | None:
-        """Why the tool cannot run here, for a SetupError; None where it can."""
+    def check_tool(self, tool: Tool[..., Any]) -> None:
+        """Raise SetupError for a tool that cannot run here, when the pipeline is built. By default, every tool can.
+
+        Args:
+            tool: A tool that this executor would have to run.
+
+        Raises:
+            SetupError: The tool cannot run here. The text names the tool and says why.
+        """
         del tool
-        return None
 
     async def aclose(self) -> None:
-        """Let go of what it holds. What is still under way is lost, and told as lost."""
+        """Release what the executor holds. Calls that still run are lost and return a ``Failure``. Default: nothing."""
         return
 
     async def __aenter__(self) -> Self:
@@ -43,14 +58,16 @@ class Executor(Protocol):
         await self.aclose()
 
 
-def seconds_left() -> float | None:
-    """Until the time of the task that asks is up; None where it has all the time there is."""
-    left = anyio.current_effective_deadline() - anyio.current_time()
-    return None if left == float("inf") else left
+def check_counts(owner: str, **counts: object) -> None:
+    """Check the options of an executor that count something.
 
+    Args:
+        owner: The class whose options they are, for the error text.
+        counts: The options by name.
 
-def context_of(call: ValidCall) -> ToolContext:
-    """What a tool made with ``context=True`` is given."""
-    left = seconds_left()
-    deadline = None if left is None else time.monotonic() + left
-    return ToolContext(call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report)
+    Raises:
+        SetupError: One of them is no integer, or below 1.
+    """
+    for name, count in counts.items():
+        if not (isinstance(count, int) and count >= 1):
+            raise SetupError(f"{owner}: `{name}` must be an integer ≥ 1, not {count!r}")

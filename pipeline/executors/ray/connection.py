@@ -1,4 +1,4 @@
-"""The connection to a Ray cluster, or the cluster itself where it is started here, and the thread that holds it."""
+"""The connection to a Ray cluster, and the thread that holds it."""
 
 from __future__ import annotations
 
@@ -7,57 +7,63 @@ from concurrent.futures import Future
 from threading import Event, Thread
 from typing import Any
 
-from .event_loop import this_loop
+from .event_loop import get_event_loop
 
 
 class Connection:
-    """Made by a thread that stays until it is closed: Ray's processes end with the one that started them.
+    """Connects to a Ray cluster, or starts one, in a thread of its own that lives until it is closed.
 
-    That is what PR_SET_PDEATHSIG means, and worker threads come and go. A Ray that is there already is left as it is.
+    A cluster that is started here ends with the thread that started it (its processes set PR_SET_PDEATHSIG), so no
+    worker thread, which comes and goes, may do it. If Ray is initialized already, that Ray is used and never shut down.
+
+    Args:
+        ray: The module.
+        address: The ``address`` of ``ray.init``; None: ``RAY_ADDRESS``, or a new cluster.
+        init: Further options of ``ray.init``.
     """
 
     def __init__(self, ray: Any, address: str | None, init: Mapping[str, Any]) -> None:
         self._ray, self._address, self._init = ray, address, init
-        self._made: Future[None] = Future()
-        self._end = Event()
-        self._ended: Future[None] = Future()
-        Thread(target=self._live, daemon=True, name="toolcall-ray").start()  # an exit waits for no cluster
+        self._connected: Future[None] = Future()
+        self._close_requested = Event()
+        self._closed: Future[None] = Future()
+        Thread(target=self._hold, daemon=True, name="toolcall-ray").start()  # an exit waits for no cluster
 
     @property
     def failed(self) -> bool:
-        """Whether it came to nothing, so that another one may be tried."""
-        return self._made.done() and self._made.exception() is not None
+        """Whether it could not connect. Then make another one."""
+        return self._connected.done() and self._connected.exception() is not None
 
-    async def made(self) -> None:
-        """Wait until it is there. Raises what Ray raises where it cannot be."""
-        await _of(self._made)
+    async def wait_connected(self) -> None:
+        """Wait until it is connected. Raises what ``ray.init`` raised."""
+        await _wait_for(self._connected)
 
     async def close(self) -> None:
-        """Let go of the cluster; end it, if it was started here. One that is still being looked for is left to that."""
-        self._end.set()
-        if self._made.done():
-            await _of(self._ended)
+        """Let go of the cluster, and shut it down if it was started here. Waits for that only if it was connected."""
+        self._close_requested.set()
+        if self._connected.done():
+            await _wait_for(self._closed)
 
-    def _live(self) -> None:
+    def _hold(self) -> None:
         ours = not self._ray.is_initialized()
         try:
             if ours:
                 self._ray.init(address=self._address, **self._init)
-        except BaseException as exc:  # noqa: BLE001  # Ray exits where it finds no cluster of its own version
-            self._made.set_exception(exc)
-            self._ended.set_result(None)
+        except BaseException as exc:  # noqa: BLE001  # Ray calls sys.exit for a cluster of another version
+            self._connected.set_exception(exc)
+            self._closed.set_result(None)
             return
-        self._made.set_result(None)
-        self._end.wait()
+        self._connected.set_result(None)
+        self._close_requested.wait()
         if ours:
             self._ray.shutdown()
-        self._ended.set_result(None)
+        self._closed.set_result(None)
 
 
-async def _of(future: Future[None]) -> None:
-    """What came of it; not by a worker thread, which Python would wait for at its end."""
-    loop = this_loop()
-    bell = loop.bell()
-    future.add_done_callback(lambda _: loop.wake(loop.ring, bell))
-    await bell
+async def _wait_for(future: Future[None]) -> None:
+    """Wait without a worker thread, for which Python would wait at exit. Raises what the future has."""
+    loop = get_event_loop()
+    signal = loop.make_signal()
+    future.add_done_callback(lambda _: loop.call_soon(loop.set, signal))
+    await signal
     future.result()

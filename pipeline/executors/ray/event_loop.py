@@ -1,6 +1,7 @@
-"""The event loop that calls wait in, while Ray answers in threads of its own: asyncio's futures where they can be had.
+"""The event loop that calls wait in, while Ray replies in threads of its own.
 
-An anyio Event costs three times as much, and in a batch of tiny calls that would be a third of everything.
+On asyncio a call waits for a plain future: an anyio Event takes three times as long, which in a batch of tiny calls
+would be a third of everything.
 """
 
 from __future__ import annotations
@@ -14,39 +15,37 @@ from typing import Any, Protocol
 import anyio
 
 
-class Bell(Awaitable[None], Protocol):
-    """Rung once, in the event loop's thread; one task waits for it."""
+class Signal(Awaitable[None], Protocol):
+    """Set once, in the thread of the event loop; one task waits for it."""
 
 
-class Loop(Protocol):
-    """What a pool of actors wants of an event loop."""
+class EventLoop(Protocol):
+    """What a pool of actors needs from an event loop."""
 
-    def is_here(self) -> bool:
-        """Whether it is the one that the caller runs in."""
+    def is_current(self) -> bool:
+        """Whether the caller runs in this loop."""
         ...
 
-    def wake(self, function: Callable[..., object], *args: Any) -> None:
-        """Have the function called in the loop's thread, from any thread. A loop that is closed wants no more."""
+    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
+        """Call the function in the thread of the loop, from any thread. A closed loop ignores it."""
         ...
 
-    def bell(self) -> Bell:
-        """Something to wait for."""
+    def make_signal(self) -> Signal:
+        """Make a signal that is not set."""
         ...
 
-    def ring(self, bell: Any) -> None:
-        """Let whoever waits for it go on, if somebody still does."""
+    def set(self, signal: Any) -> None:
+        """Set a signal, in the thread of the loop; nothing happens if its task was cancelled."""
         ...
 
 
-def this_loop() -> Loop:
-    """The one that the caller runs in."""
-    try:
-        return _Asyncio(asyncio.get_running_loop())
-    except RuntimeError:
-        return _Trio()
+def get_event_loop() -> EventLoop:
+    """Return the event loop that the caller runs in."""
+    loop = _find_asyncio_loop()
+    return _Trio() if loop is None else _Asyncio(loop)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def _find_asyncio_loop() -> asyncio.AbstractEventLoop | None:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -56,45 +55,45 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 class _Asyncio:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._soon = loop.call_soon_threadsafe
-        self.bell = loop.create_future
+        self._call_soon = loop.call_soon_threadsafe
+        self.make_signal = loop.create_future
 
-    def is_here(self) -> bool:
-        return _running_loop() is self._loop
+    def is_current(self) -> bool:
+        return _find_asyncio_loop() is self._loop
 
-    def wake(self, function: Callable[..., object], *args: Any) -> None:
-        with suppress(RuntimeError):
-            self._soon(function, *args)
+    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._call_soon(function, *args)
 
-    def ring(self, bell: asyncio.Future[None]) -> None:
-        if not bell.done():  # cancelled with the task that waited for it
-            bell.set_result(None)
+    def set(self, signal: asyncio.Future[None]) -> None:
+        if not signal.done():  # else the task that waited for it was cancelled
+            signal.set_result(None)
 
 
 class _Trio:
     def __init__(self) -> None:
-        self._current: Callable[[], Any] = import_module("trio").lowlevel.current_trio_token
-        self._token = self._current()
-        self._soon = self._token.run_sync_soon
+        self._get_token: Callable[[], Any] = import_module("trio").lowlevel.current_trio_token
+        self._token = self._get_token()
+        self._call_soon = self._token.run_sync_soon
 
-    def is_here(self) -> bool:
+    def is_current(self) -> bool:
         try:
-            return self._current() is self._token
-        except RuntimeError:
+            return self._get_token() is self._token
+        except RuntimeError:  # the caller runs in no loop of trio
             return False
 
-    def wake(self, function: Callable[..., object], *args: Any) -> None:
+    def call_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # trio.RunFinishedError is one
-            self._soon(function, *args)
+            self._call_soon(function, *args)
 
-    def bell(self) -> Bell:
-        return _Event()
+    def make_signal(self) -> Signal:
+        return _EventSignal()
 
-    def ring(self, bell: _Event) -> None:
-        bell.event.set()
+    def set(self, signal: _EventSignal) -> None:
+        signal.event.set()
 
 
-class _Event(Bell):
+class _EventSignal(Signal):
     def __init__(self) -> None:
         self.event = anyio.Event()
 

@@ -1,4 +1,4 @@
-"""Ray: actors of a Ray cluster, for those whose tools outgrow one machine."""
+"""Ray: runs tools in actors of a Ray cluster, for those who outgrow one machine."""
 
 from __future__ import annotations
 
@@ -15,38 +15,49 @@ from returns.result import Failure
 from ...call import ValidCall
 from ...errors import Crashed, SetupError, Transient
 from ...tools.definition import Tool, is_async
-from .. import remote_call
-from ..protocol import Executor
+from ..body import begin_body
+from ..function_address import find_address
+from ..protocol import Executor, check_counts
+from ..remote_call import decode_reply, encode_job, make_job
 from .connection import Connection
-from .event_loop import this_loop
-from .pool import NoWorkerError, Pool, Slot, Worker
+from .event_loop import get_event_loop
+from .pool import NoWorkerError, PendingJob, Pool, Worker
 from .worker import RayWorker, dumps
 
-_GRACE = 1.0  # seconds: for a cancelled async tool to come to its end, which is a matter of milliseconds
-_LESSONS = 3  # actors that are lost over one function, before it is no use to try another one
+_GRACE = 1.0  # seconds: for a cancelled async tool to end in its actor, which takes milliseconds
+_REGISTRATION_TRIES = 3  # actors that may die over one function, before no other one is tried
 _Needs: TypeAlias = tuple[tuple[str, Any], ...]
 _NO_POOLS: dict[_Needs, Pool] = {}
 
 
 class Ray(Executor):
-    """A pool of async actors on the cluster at ``address``, or at ``RAY_ADDRESS``, or on one that is started here.
+    """Runs tools in a pool of async actors on a Ray cluster, from asyncio and from trio.
 
-    ``workers``: actors, by default one for each processor of the cluster; ``in_flight``: jobs on each of them at a
-    time, beyond which calls wait here. ``needs``: what an actor asks of Ray, by the tool's name, as in
-    ``{"render": {"num_gpus": 1}}``; such a tool has actors of its own, other tools ask for nothing. ``init``: further
-    options of ``ray.init``, such as ``runtime_env``, which brings your modules to the other machines.
+    Use it as ``async with Ray() as ray``: that raises if there is no cluster. Otherwise the first call waits for the
+    cluster, and ``aclose()`` ends it.
 
-    ``batch``: how many calls that come together are sent as one. A call costs a fiftieth then, but waits for the
-    slowest of its batch, is lost with all of it, and cannot be cancelled: for tiny ones.
+    Ray runs nothing again, as that is what Retry decides. A call that is lost with its actor is a `Transient` that may
+    have landed, and so an `OutcomeUnknown` for a mutating tool; another actor replaces the lost one. A cancelled async
+    tool is cancelled in its actor. A cancelled sync tool goes on in a thread there; an actor that has nothing but such
+    calls left is killed.
 
-    Nothing is run again by Ray, for that is what Retry decides: a call that is lost with its actor is a `Transient`
-    that may have landed, so OutcomeUnknown for a mutating tool, and another actor takes that one's place. A cancelled
-    async tool is cancelled over there; a sync one runs on in a thread, and an actor with nothing else left is ended.
+    An actor imports the module of the tool; a function that no module has is sent by value. Arguments, results and the
+    ``deps`` of a `ToolContext` must pickle. The trace goes on in the actor; other context variables do not exist there.
 
-    The tool's module is imported over there, and what is in no module goes by value; arguments, what it returns and
-    the deps of a ToolContext have to pickle. The trace goes on there, context variables do not. Use it as ``async with
-    Ray() as ray``, which raises where there is no cluster to be had; otherwise the first call has to wait for it, and
-    ``aclose()`` ends it. On asyncio and on trio. Raises SetupError where Ray is not installed.
+    Args:
+        address: The cluster to connect to. Default None: the one at ``RAY_ADDRESS``, or a new one on this machine.
+        workers: How many actors. At least 1; default None: as many as the cluster has processors.
+        in_flight: How many calls each actor has at a time; more calls wait here. Default 100, at least 1.
+        batch: How many calls that come together are sent as one. Default 1: each is sent alone. Batches suit tiny
+            tools: a call costs a fiftieth, but waits for the slowest of its batch, is lost with all of it, and cannot
+            be cancelled in the actor.
+        needs: What actors ask of Ray, by the name of the tool, as in ``{"render": {"num_gpus": 1}}``. Such a tool has
+            actors of its own. Default None: actors ask for nothing.
+        init: Further options of ``ray.init``, such as ``runtime_env``, which brings your modules to other machines.
+            Default None: no further options.
+
+    Raises:
+        SetupError: Ray is not installed; or ``workers``, ``in_flight`` or ``batch`` is no integer, or below 1.
     """
 
     name: ClassVar[str] = "ray"
@@ -61,116 +72,122 @@ class Ray(Executor):
         needs: Mapping[str, Mapping[str, Any]] | None = None,
         init: Mapping[str, Any] | None = None,
     ) -> None:
-        wanted: tuple[Any, ...] = (1 if workers is None else workers, in_flight, batch)
-        if not all(isinstance(each, int) and each > 0 for each in wanted):
-            raise SetupError(f"workers, in_flight and batch are whole numbers from 1 on, not {wanted}")
+        check_counts("Ray", workers=1 if workers is None else workers, in_flight=in_flight, batch=batch)
         try:
             self._ray: Any = import_module("ray")
         except ImportError as exc:
             raise SetupError("Ray is not installed: pip install 'toolcall-pipeline[ray]'") from exc
         self._address, self._init = address, dict(init or {})
         self._workers, self._in_flight, self._batch = workers, in_flight, batch
-        self._needs = {tool: tuple(sorted(wanted.items())) for tool, wanted in (needs or {}).items()}
+        self._needs = {tool: tuple(sorted(options.items())) for tool, options in (needs or {}).items()}
         self._pools: RunVar[dict[_Needs, Pool]] = RunVar("toolcall_ray")
-        self._recent: dict[_Needs, Pool] = {}
-        # Held for good: by value they are known by their id, which must not become another one's.
-        self._known: dict[Tool[..., Any], tuple[str, Any, _Needs]] = {}
+        self._last_pools: dict[_Needs, Pool] = {}
+        # Holds the tools for good: the key of a function that goes by value has the tool's id, which must stay its own.
+        self._functions: dict[Tool[..., Any], tuple[str, Any, _Needs]] = {}
         self._connection: Connection | None = None
 
     async def run(self, call: ValidCall) -> object:
-        """What the tool gave, or that it was lost, or that there was no actor for it."""
+        """Run the body in an actor.
+
+        Returns:
+            What the tool returned, or a ``Failure``: of what it raised, of a function that the actor does not have, or
+            a `Transient` if there is no cluster, no actor started, or the actor was lost.
+
+        Raises:
+            SetupError: The arguments or the ``deps`` of the call do not pickle.
+        """
         tool = call.tool
-        key, function, needs = self._known.get(tool) or self._found(tool)
-        job = remote_call.packed(key, call, dumps) if self._batch == 1 else remote_call.job_of(key, call, dumps)
+        key, function, needs = self._functions.get(tool) or self._add_function(tool)
+        job = encode_job(key, call, dumps) if self._batch == 1 else make_job(key, call, dumps)
         try:
-            pool = self._recent.get(needs)  # a RunVar takes as long as a tiny tool
-            if pool is None or not pool.loop.is_here():
-                pool = self._recent[needs] = await self._pool(needs)
-        except Exception as exc:  # noqa: BLE001  # no cluster there, or one that does not want us
+            pool = self._last_pools.get(needs)  # a RunVar takes as long as a tiny tool
+            if pool is None or not pool.loop.is_current():
+                pool = self._last_pools[needs] = await self._get_pool(needs)
+        except Exception as exc:  # noqa: BLE001  # whatever ray.init raises: there is no cluster, or it refuses us
             return Failure(Transient(exc, landed="no"))
-        slot = Slot(job, call.time_limit, pool.loop.bell())
+        pending = PendingJob(job, call, pool.loop.make_signal())
         try:
-            pool.room.acquire_on_behalf_of_nowait(slot)  # a fifth of the time
+            pool.capacity.acquire_on_behalf_of_nowait(pending)  # a fifth of the time of the other one
         except anyio.WouldBlock:
-            await pool.room.acquire_on_behalf_of(slot)
+            await pool.capacity.acquire_on_behalf_of(pending)
         try:
-            worker = pool.at_hand(key) or await self._taught(pool, key, function)
+            worker = pool.find_registered(key) or await self._register(pool, key, function)
             if isinstance(worker, str):
                 return Failure(Crashed(SetupError(worker)))
-            if call.time_limit is not None:
-                call.time_limit.enter(tool)
-            pool.send(worker, slot)
+            begin_body(call)
+            pool.send(worker, pending)
             try:
-                await slot.answered
+                await pending.signal
             except anyio.get_cancelled_exc_class():
-                await self._call_off(pool, worker, slot, tool)
+                await self._cancel(pool, worker, pending)
                 raise
         except NoWorkerError as exc:
             return Failure(Transient(exc.__cause__, landed="no"))
         finally:
-            pool.room.release_on_behalf_of(slot)
-        if slot.lost is None:
-            return remote_call.opened(slot.reply, call)
-        if isinstance(slot.lost, self._ray.exceptions.RayTaskError):  # not of the tool: that comes as a reply
-            return Failure(Crashed(slot.lost))
-        return Failure(Transient(slot.lost))
+            pool.capacity.release_on_behalf_of(pending)
+        if pending.error is None:
+            return decode_reply(pending.reply, call)
+        if isinstance(pending.error, self._ray.exceptions.RayTaskError):  # not the tool's: those come as a reply
+            return Failure(Crashed(pending.error))
+        return Failure(Transient(pending.error))
 
     async def aclose(self) -> None:
-        """End the actors; and Ray itself, if it was started here."""
+        """Kill the actors, and shut Ray down if it was started here. Calls that still run are lost, as `Transient`."""
         pools = self._pools.get(None) or _NO_POOLS
         for pool in pools.values():
             pool.close()
         self._pools.set({})
-        self._recent.clear()
+        self._last_pools.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
 
     async def __aenter__(self) -> Self:
-        """Ray is there, and an actor: what is wrong with the cluster is raised here, and no call waits for it."""
+        """Connect, and wait for an actor. Raises what is wrong with the cluster."""
         try:
-            await (await self._pool(())).worker()
+            await (await self._get_pool(())).get_worker()
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self.aclose()
             raise
         return self
 
-    async def _taught(self, pool: Pool, key: str, function: Any) -> Worker | str:
-        """A worker that knows the function; or why it cannot know it."""
+    async def _register(self, pool: Pool, key: str, function: Any) -> Worker | str:
+        """Return a worker that has the function, or the text why none can have it."""
         lost = 0
         while True:
-            worker = await pool.worker()
-            if key in worker.known:
+            worker = await pool.get_worker()
+            if key in worker.registered:
                 return worker
-            lesson = pool.teach(worker, key, function)
-            await lesson.event.wait()
-            if lesson.refused:
-                return lesson.refused
-            if lesson.lost is not None:
+            registration = pool.register(worker, key, function)
+            await registration.done.wait()
+            if registration.refusal:
+                return registration.refusal
+            if registration.error is not None:
                 lost += 1
-                if lost == _LESSONS or not isinstance(lesson.lost, self._ray.exceptions.RayActorError):
-                    return f"{key}: {lesson.lost}"  # its import ends the process, or it cannot be sent at all
+                actor_died = isinstance(registration.error, self._ray.exceptions.RayActorError)
+                if lost == _REGISTRATION_TRIES or not actor_died:
+                    return f"{key}: {registration.error}"  # its import kills the process, or it cannot be sent at all
 
-    async def _call_off(self, pool: Pool, worker: Worker, slot: Slot, tool: Tool[..., Any]) -> None:
-        """A coroutine ends over there, and then it has ended; a thread cannot be ended."""
-        if slot.ref is not None and not slot.done and is_async(tool.fn):
+    async def _cancel(self, pool: Pool, worker: Worker, pending: PendingJob) -> None:
+        """Cancel an async tool in its actor, and wait until it ended. A thread there goes on."""
+        if pending.ref is not None and not pending.done and is_async(pending.call.tool.fn):
             with anyio.CancelScope(shield=True), suppress(Exception):
-                self._ray.cancel(slot.ref)
-                slot.answered = pool.loop.bell()  # the other one went with the task that waited for it
+                self._ray.cancel(pending.ref)
+                pending.signal = pool.loop.make_signal()  # the first one was cancelled with the task that awaited it
                 with anyio.move_on_after(_GRACE):
-                    await slot.answered
-        pool.leave(worker, slot)
+                    await pending.signal
+        pool.abandon(worker, pending)
 
-    def _found(self, tool: Tool[..., Any]) -> tuple[str, Any, _Needs]:
-        """What it is called over there, itself where it cannot be found by that, and what it needs."""
-        key, function = remote_call.address_of(tool), None
-        if key is None or key.startswith("__main__:"):  # of which each process has its own
+    def _add_function(self, tool: Tool[..., Any]) -> tuple[str, Any, _Needs]:
+        """Choose the key of a tool's function in the actors; the function too, unless that key is its address."""
+        key, function = find_address(tool), None
+        if key is None or key.startswith("__main__:"):  # each process has a __main__ of its own
             key, function = f"{tool.name} {id(tool)}", tool.fn
-        known = self._known[tool] = key, function, self._needs.get(tool.name, ())
-        return known
+        added = self._functions[tool] = key, function, self._needs.get(tool.name, ())
+        return added
 
-    async def _pool(self, needs: _Needs) -> Pool:
+    async def _get_pool(self, needs: _Needs) -> Pool:
         pools = self._pools.get(None)
         if pools is None:
             pools = dict(_NO_POOLS)
@@ -178,20 +195,21 @@ class Ray(Executor):
         if needs not in pools:
             if self._connection is None or self._connection.failed:
                 self._connection = Connection(self._ray, self._address, self._init)
-            await self._connection.made()
+            await self._connection.wait_connected()
             if needs not in pools:
                 workers = self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-                pools[needs] = Pool(self._ray, self._maker(needs), this_loop(), workers, self._in_flight, self._batch)
+                make_actor = self._get_actor_maker(needs)
+                pools[needs] = Pool(self._ray, make_actor, get_event_loop(), workers, self._in_flight, self._batch)
         return pools[needs]
 
-    def _maker(self, needs: _Needs) -> Any:
-        wanted: dict[str, Any] = {"num_cpus": 0, **dict(needs)}
-        known = ("num_cpus", "num_gpus", "memory", "accelerator_type", "resources")
-        own = {name: amount for name, amount in wanted.items() if name not in known}
-        options = {name: amount for name, amount in wanted.items() if name in known}
-        if own:  # Ray's word for what a cluster calls by a name of its own
-            options["resources"] = {**options.get("resources", {}), **own}
-        # At most once: whether to run again what was lost is the pipeline's to decide.
-        never = {"max_restarts": 0, "max_task_retries": 0}
-        actor = self._ray.remote(max_concurrency=self._in_flight + 1, **never, **options)(RayWorker)
+    def _get_actor_maker(self, needs: _Needs) -> Any:
+        asked: dict[str, Any] = {"num_cpus": 0, **dict(needs)}
+        ray_names = ("num_cpus", "num_gpus", "memory", "accelerator_type", "resources")
+        custom = {name: amount for name, amount in asked.items() if name not in ray_names}
+        options = {name: amount for name, amount in asked.items() if name in ray_names}
+        if custom:  # resources that this cluster has names of its own for
+            options["resources"] = {**options.get("resources", {}), **custom}
+        # At most once: the pipeline decides whether a lost call runs again.
+        never_again = {"max_restarts": 0, "max_task_retries": 0}
+        actor = self._ray.remote(max_concurrency=self._in_flight + 1, **never_again, **options)(RayWorker)
         return partial(actor.remote, self._in_flight)

@@ -1,6 +1,6 @@
-"""Actors of one kind on a Ray cluster: which of them is free, what is under way on it, and one in place of a dead one.
+"""Actors of one kind on a Ray cluster: which of them has room, which jobs they have, and a new one for each dead one.
 
-Everything here happens in the thread of one event loop: that is woken by Ray, which answers in threads of its own.
+All of this happens in the thread of one event loop. Ray replies in threads of its own and wakes that loop.
 """
 
 from __future__ import annotations
@@ -13,191 +13,209 @@ from typing import Any
 import anyio
 from anyio import CapacityLimiter
 
-from ...time_limit import TimeLimit
+from ...call import ValidCall
+from ..body import end_body
 from ..remote_call import Job
-from .event_loop import Bell, Loop
+from .event_loop import EventLoop, Signal
 
 
 class NoWorkerError(Exception):
-    """No actor could be had; the cause is what Ray says of the last one that was tried."""
+    """No actor started. Its cause is what Ray said about the last one that was tried."""
 
 
-class Slot:
-    """One job that was sent, until it is answered."""
+class PendingJob:
+    """A job from before it is sent until its reply is there. It is one call's."""
 
-    __slots__ = ("answered", "done", "job", "left", "lost", "marker", "ref", "reply")
+    __slots__ = ("abandoned", "call", "done", "encoded", "error", "ref", "reply", "signal")
 
-    def __init__(self, job: Job | bytes, marker: TimeLimit | None, answered: Bell) -> None:
-        self.job = job
-        self.marker = marker
-        self.answered = answered
+    def __init__(self, encoded: Job | bytes, call: ValidCall, signal: Signal) -> None:
+        self.encoded = encoded
+        self.call = call
+        self.signal = signal  # set when it is done
         self.done = False
         self.reply: Any = None
-        self.lost: BaseException | None = None  # why there is no reply
-        self.ref: Any = None  # Ray's word for it; of a job in a batch there is none of its own
-        self.left = False  # nobody waits for it any more
+        self.error: BaseException | None = None  # why there is no reply
+        self.ref: Any = None  # Ray's ObjectRef; None for a job in a batch, which has one for all
+        self.abandoned = False  # its caller was cancelled
 
 
-class Lesson:
-    """What an actor was told of one function. Several calls may wait for it."""
+class Registration:
+    """One function on its way to one actor. Several calls may wait for it."""
 
-    __slots__ = ("event", "lost", "refused")
+    __slots__ = ("done", "error", "refusal")
 
     def __init__(self) -> None:
-        self.event = anyio.Event()
-        self.refused = ""  # why it cannot know it
-        self.lost: BaseException | None = None  # why there is no word of it
+        self.done = anyio.Event()
+        self.refusal = ""  # the actor's text why it has no such function
+        self.error: BaseException | None = None  # why there is no reply
 
 
 class Worker:
-    """One actor, from the time that it was asked for until it is gone."""
+    """One actor, from the request for it until it is gone."""
 
-    __slots__ = ("actor", "in_flight", "known", "left", "lessons", "queue", "up")
+    __slots__ = ("abandoned", "actor", "batch", "in_flight", "ready", "registered", "registrations")
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
-        self.up = False
-        self.in_flight = 0
-        self.left = 0  # of these, so many that nobody waits for
-        self.lessons: dict[str, Lesson] = {}
-        self.known: set[str] = set()  # of which it has learned
-        self.queue: list[Slot] = []  # of the next batch
+        self.ready = False
+        self.in_flight = 0  # jobs
+        self.abandoned = 0  # jobs in flight whose callers were cancelled
+        self.registrations: dict[str, Registration] = {}
+        self.registered: set[str] = set()  # keys of the functions that it has
+        self.batch: list[PendingJob] = []  # sent at the end of this round of the event loop
 
 
 class Pool:
-    """``size`` actors, each with ``in_flight`` jobs at most, of which ``batch`` are sent as one."""
+    """Actors of one kind, in one event loop.
 
-    def __init__(self, ray: Any, make: Callable[[], Any], loop: Loop, size: int, in_flight: int, batch: int) -> None:
-        self.room = CapacityLimiter(size * in_flight)  # back-pressure: Ray itself would queue without end
+    Args:
+        ray: The module.
+        make_actor: Starts an actor.
+        loop: The event loop.
+        size: How many actors.
+        in_flight: How many jobs each of them has at most; more calls wait for ``capacity``.
+        batch: How many jobs are sent as one at most; 1 sends each at once.
+    """
+
+    def __init__(
+        self, ray: Any, make_actor: Callable[[], Any], loop: EventLoop, size: int, in_flight: int, batch: int
+    ) -> None:
+        self.capacity = CapacityLimiter(size * in_flight)  # Ray itself would queue without a limit
         self.loop = loop
-        self._ray, self._make = ray, make
+        self._ray, self._make_actor = ray, make_actor
         self._size, self._in_flight, self._batch = size, in_flight, batch
         self._workers: list[Worker] = []
         self._changed = anyio.Event()
-        self._broken: BaseException | None = None
-        self._filling: Worker | None = None  # whose next batch has begun, and has room
+        self._last_error: BaseException | None = None
+        self._filling: Worker | None = None  # the one whose batch has begun and is not full
 
-    def at_hand(self, key: str) -> Worker | None:
-        """The one with the least to do of those that know what the key means, if one does: nearly always."""
+    def find_registered(self, key: str) -> Worker | None:
+        """Find the worker with the least to do that has the function; None if none has it and has room."""
         filling = self._filling
-        if filling is not None and filling.in_flight < self._in_flight and key in filling.known:
+        if filling is not None and filling.in_flight < self._in_flight and key in filling.registered:
             return filling
         best, least = None, self._in_flight
         for worker in self._workers:
-            if worker.in_flight < least and worker.up and key in worker.known:
+            if worker.in_flight < least and worker.ready and key in worker.registered:
                 best, least = worker, worker.in_flight
         return best
 
-    async def worker(self) -> Worker:
-        """The one with the least to do, once there is one. Raises NoWorkerError where none comes up."""
-        self._fill()
+    async def get_worker(self) -> Worker:
+        """Wait for a worker with room, and return the one with the least to do.
+
+        Raises:
+            NoWorkerError: No actor started.
+        """
+        self._start_workers()
         while True:
-            free = [worker for worker in self._workers if worker.up and worker.in_flight < self._in_flight]
+            free = [worker for worker in self._workers if worker.ready and worker.in_flight < self._in_flight]
             if free:
                 return min(free, key=lambda worker: worker.in_flight)
             await self._changed.wait()
             if not self._workers:
-                raise NoWorkerError from self._broken
+                raise NoWorkerError from self._last_error
 
-    def teach(self, worker: Worker, key: str, function: Any) -> Lesson:
-        """Tell it what the key means, once."""
-        lesson = worker.lessons.get(key)
-        if lesson is None:
-            lesson = worker.lessons[key] = Lesson()
-            ref = worker.actor.learn.remote(key, function)
-            ref.future().add_done_callback(partial(self.loop.wake, self._learned, worker, key, lesson))
-        return lesson
+    def register(self, worker: Worker, key: str, function: Any) -> Registration:
+        """Send a worker the function of a key; once, however many calls ask for it."""
+        registration = worker.registrations.get(key)
+        if registration is None:
+            registration = worker.registrations[key] = Registration()
+            self._when_done(worker.actor.register.remote(key, function), self._on_registered, worker, key, registration)
+        return registration
 
-    def send(self, worker: Worker, slot: Slot) -> None:
-        """Send the job off, or put it with others that are sent at the end of this round of the event loop."""
+    def send(self, worker: Worker, job: PendingJob) -> None:
+        """Send a job, or add it to the batch that is sent at the end of this round of the event loop."""
         worker.in_flight += 1
         if self._batch == 1:
-            slot.ref = worker.actor.run.remote(slot.job)
-            slot.ref.future().add_done_callback(partial(self.loop.wake, self._answered, worker, (slot,)))
+            job.ref = worker.actor.run.remote(job.encoded)
+            self._when_done(job.ref, self._on_replies, worker, (job,))
             return
-        queue = worker.queue
-        queue.append(slot)
-        if len(queue) == 1:
+        batch = worker.batch
+        batch.append(job)
+        if len(batch) == 1:
             self._filling = worker
-            self.loop.wake(self._flush, worker)
-        elif len(queue) == self._batch:
-            self._flush(worker)
+            self.loop.call_soon(self._send_batch, worker)
+        elif len(batch) == self._batch:
+            self._send_batch(worker)
 
-    def leave(self, worker: Worker, slot: Slot) -> None:
-        """Nobody waits for it any more. An actor that holds nothing else is ended: there is no other way."""
-        if slot.done:
+    def abandon(self, worker: Worker, job: PendingJob) -> None:
+        """Nobody waits for the job any more. An actor that is full of such jobs is killed: nothing else ends them."""
+        if job.done:
             return
-        slot.left = True
-        worker.left += 1
-        if worker.left >= self._in_flight:
+        job.abandoned = True
+        worker.abandoned += 1
+        if worker.abandoned >= self._in_flight:
             self._ray.kill(worker.actor)
 
     def close(self) -> None:
-        """End all actors."""
+        """Kill all actors."""
         for worker in self._workers:
             self._ray.kill(worker.actor)
 
-    def _fill(self) -> None:
+    def _when_done(self, ref: Any, function: Callable[..., object], *args: Any) -> None:
+        """Call the function in the event loop with these arguments and the future of the ref."""
+        ref.future().add_done_callback(partial(self.loop.call_soon, function, *args))
+
+    def _start_workers(self) -> None:
         while len(self._workers) < self._size:
-            worker = Worker(self._make())
+            worker = Worker(self._make_actor())
             self._workers.append(worker)
-            worker.actor.ready.remote().future().add_done_callback(partial(self.loop.wake, self._came_up, worker))
+            self._when_done(worker.actor.ready.remote(), self._on_ready, worker)
 
-    def _came_up(self, worker: Worker, future: Any) -> None:
-        if (lost := future.exception()) is not None:
-            self._gone(worker, lost)  # and no other one at once, or there would be no end to it
+    def _on_ready(self, worker: Worker, future: Any) -> None:
+        if (error := future.exception()) is not None:
+            self._remove(worker, error)  # without a new one: that one might fail for ever as well
         else:
-            worker.up = True
-            self._tell()
+            worker.ready = True
+            self._notify()
 
-    def _learned(self, worker: Worker, key: str, lesson: Lesson, future: Any) -> None:
-        lost: BaseException | None = future.exception()
-        lesson.lost, lesson.refused = lost, "" if lost is not None else future.result()
-        if lost is None and not lesson.refused:
-            worker.known.add(key)
+    def _on_registered(self, worker: Worker, key: str, registration: Registration, future: Any) -> None:
+        error: BaseException | None = future.exception()
+        registration.error, registration.refusal = error, "" if error is not None else future.result()
+        if error is None and not registration.refusal:
+            worker.registered.add(key)
         else:
-            worker.lessons.pop(key, None)  # it may be there the next time
-        if lost is not None and isinstance(lost, self._ray.exceptions.RayActorError):
-            self._died(worker, lost)
-        lesson.event.set()
+            worker.registrations.pop(key, None)  # the next call tries again
+        self._replace_if_dead(worker, error)
+        registration.done.set()
 
-    def _flush(self, worker: Worker) -> None:
-        slots, worker.queue = worker.queue, []
+    def _send_batch(self, worker: Worker) -> None:
+        jobs, worker.batch = worker.batch, []
         if self._filling is worker:
             self._filling = None
-        if slots:  # else it was full before this round of the loop was over
-            ref = worker.actor.run_many.remote(pickle.dumps([slot.job for slot in slots]))  # Ray's own takes longer
-            ref.future().add_done_callback(partial(self.loop.wake, self._answered, worker, slots))
+        if jobs:  # else it was full, and sent, before this round of the event loop was over
+            encoded = pickle.dumps([job.encoded for job in jobs])  # faster than Ray's own
+            self._when_done(worker.actor.run_many.remote(encoded), self._on_replies, worker, jobs)
 
-    def _answered(self, worker: Worker, slots: Sequence[Slot], future: Any) -> None:
-        lost: BaseException | None = future.exception()
-        replies: Any = [None] * len(slots)
-        if lost is None:
-            replies = [future.result()] if self._batch == 1 else pickle.loads(future.result())  # noqa: S301
-        for slot, reply in zip(slots, replies, strict=True):
-            slot.reply, slot.lost, slot.done = reply, lost, True
-            self.loop.ring(slot.answered)
-            if slot.marker is not None:
-                slot.marker.leave()
-            worker.left -= slot.left
+    def _on_replies(self, worker: Worker, jobs: Sequence[PendingJob], future: Any) -> None:
+        error: BaseException | None = future.exception()
+        replies: Any = [None] * len(jobs)
+        if error is None:
+            replies = [future.result()] if self._batch == 1 else pickle.loads(future.result())  # noqa: S301  # our own
+        for job, reply in zip(jobs, replies, strict=True):
+            job.reply, job.error, job.done = reply, error, True
+            self.loop.set(job.signal)
+            end_body(job.call)
+            worker.abandoned -= job.abandoned
         was_full = worker.in_flight >= self._in_flight
-        worker.in_flight -= len(slots)
-        if lost is not None and isinstance(lost, self._ray.exceptions.RayActorError):
-            self._died(worker, lost)
-        elif was_full:
-            self._tell()
+        worker.in_flight -= len(jobs)
+        if not self._replace_if_dead(worker, error) and was_full:
+            self._notify()
 
-    def _died(self, worker: Worker, why: BaseException) -> None:
-        self._gone(worker, why)
-        self._fill()
+    def _replace_if_dead(self, worker: Worker, error: BaseException | None) -> bool:
+        dead = error is not None and isinstance(error, self._ray.exceptions.RayActorError)
+        if dead:
+            self._remove(worker, error)
+            self._start_workers()
+        return dead
 
-    def _gone(self, worker: Worker, why: BaseException) -> None:
-        self._broken = why
-        worker.up = False
+    def _remove(self, worker: Worker, error: BaseException | None) -> None:
+        self._last_error = error
+        worker.ready = False
         if worker in self._workers:
             self._workers.remove(worker)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()

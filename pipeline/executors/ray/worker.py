@@ -11,83 +11,95 @@ from importlib import import_module
 from typing import Any, TypeAlias, cast
 
 from ...tools.definition import is_async
-from .. import remote_call
+from ..function_address import Function, load_function
+from ..job_runner import await_value, run_async_job, run_job
+from ..remote_call import Job, Reply, encode_not_begun, encode_reply, is_plain
 
-_Sent: TypeAlias = remote_call.Reply | bytes
-_Placed: TypeAlias = tuple[int, remote_call.Function, remote_call.Job]
+_BatchReply: TypeAlias = Reply | bytes  # bytes: a pickle of its own, as it might spoil the others
+_IndexedJob: TypeAlias = tuple[int, Function, Job]
 
 
 class RayWorker:
-    """Async tools run in the actor's event loop, beside each other; sync ones in its threads."""
+    """The actor. Async tools run concurrently in its event loop, sync ones in its threads.
+
+    Args:
+        threads: How many sync tools may run at a time.
+    """
 
     def __init__(self, threads: int) -> None:
-        self._functions: dict[str, remote_call.Function] = {}
+        self._functions: dict[str, Function] = {}
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="toolcall")
 
     async def ready(self) -> None:
-        """Answered as soon as the actor is there."""
+        """Returns as soon as the actor is there."""
 
-    async def learn(self, key: str, function: remote_call.Function | None) -> str:
-        """From now on that key means that function, or the one that is found at it; or why it is not, else ""."""
+    async def register(self, key: str, function: Function | None) -> str:
+        """Keep a function under a key.
+
+        Args:
+            key: What jobs name it by.
+            function: The function; None: ``key`` is its address.
+
+        Returns:
+            "", or the text why the function is not there.
+        """
         try:
-            self._functions[key] = remote_call.function_at(key) if function is None else function
-        except Exception as exc:  # noqa: BLE001  # told to whoever asked
+            self._functions[key] = load_function(key) if function is None else function
+        except Exception as exc:  # noqa: BLE001  # importing runs foreign code; the caller is told what it raised
             return str(exc)
         return ""
 
-    async def run(self, packed: bytes) -> bytes:
-        """Run one job, the pickle of a `remote_call.Job`; the pickle of a `remote_call.Reply`, whatever comes of it."""
+    async def run(self, encoded: bytes) -> bytes:
+        """Run one job. The reply says whatever happened."""
         try:
-            job, function = self._read(packed)
-        except Exception as exc:  # noqa: BLE001  # told to whoever sent it
-            return remote_call.not_begun(exc)
+            job, function = self._decode_job(encoded)
+        except Exception as exc:  # noqa: BLE001  # unpickling runs foreign code; the reply says what it raised
+            return encode_not_begun(exc)
         if is_async(function):
-            return remote_call.answered(await remote_call.arun(function, job), dumps)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._sync, function, job)
+            return encode_reply(await run_async_job(function, job), dumps)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _run_and_encode, function, job)
 
-    async def run_many(self, packed: bytes) -> bytes:
-        """Run the jobs of a pickled list: async tools beside each other, sync ones one after the other, in one thread.
+    async def run_many(self, encoded: bytes) -> bytes:
+        """Run a batch: async tools concurrently, sync ones one after the other in one thread.
 
-        A pickled list of replies, in the same order, with those in a pickle of their own that might spoil the others.
+        Args:
+            encoded: The pickle of a list of jobs, each as it is or in a pickle of its own.
+
+        Returns:
+            The pickle of the list of replies, in the same order.
         """
-        replies: dict[int, _Sent] = {}
-        coroutines: deque[_Placed] = deque()
-        sync: list[_Placed] = []
-        for place, each in enumerate(cast("list[remote_call.Job | bytes]", pickle.loads(packed))):  # noqa: S301  # as in _read
+        replies: dict[int, _BatchReply] = {}
+        coroutines: deque[_IndexedJob] = deque()
+        sync: list[_IndexedJob] = []
+        for index, each in enumerate(cast("list[Job | bytes]", pickle.loads(encoded))):  # noqa: S301  # see _decode_job
             try:
-                job, function = self._read(each)
-            except Exception as exc:  # noqa: BLE001  # as above
-                replies[place] = remote_call.not_begun(exc)
+                job, function = self._decode_job(each)
+            except Exception as exc:  # noqa: BLE001  # as in run
+                replies[index] = encode_not_begun(exc)
                 continue
-            (coroutines if is_async(function) else sync).append((place, function, job))
+            (coroutines if is_async(function) else sync).append((index, function, job))
         if not sync:
-            await _beside_each_other(coroutines, replies)
+            await _run_concurrently(coroutines, replies)
         else:
             loop = asyncio.get_running_loop()
-            of_threads = loop.run_in_executor(self._threads, self._one_after_the_other, sync)
-            await _beside_each_other(coroutines, replies)
-            replies.update(await of_threads)
-        return pickle.dumps([replies[place] for place in range(len(replies))])
+            sync_replies = loop.run_in_executor(self._threads, _run_in_order, sync)
+            await _run_concurrently(coroutines, replies)
+            replies.update(await sync_replies)
+        return pickle.dumps([replies[index] for index in range(len(replies))])
 
-    def _read(self, sent: remote_call.Job | bytes) -> tuple[remote_call.Job, remote_call.Function]:
+    def _decode_job(self, sent: Job | bytes) -> tuple[Job, Function]:
         read: Any = pickle.loads(sent) if isinstance(sent, bytes) else sent  # noqa: S301  # from this cluster's driver
-        job = cast("remote_call.Job", read)
+        job = cast("Job", read)
         return job, self._functions[job[0]]
 
-    def _sync(self, function: remote_call.Function, job: remote_call.Job) -> bytes:
-        return remote_call.answered(_run(function, job), dumps)
 
-    def _one_after_the_other(self, jobs: Sequence[_Placed]) -> dict[int, _Sent]:
-        return {place: _together(_run(function, job)) for place, function, job in jobs}
-
-
-async def _beside_each_other(jobs: deque[_Placed], replies: dict[int, _Sent]) -> None:
-    """As many tasks as there are jobs that wait for something: for one that does not, a task costs more than itself."""
+async def _run_concurrently(jobs: deque[_IndexedJob], replies: dict[int, _BatchReply]) -> None:
+    """Run async jobs in as many tasks as there are jobs that wait for something; a task costs more than a tiny job."""
 
     async def work() -> None:
         while jobs:
-            place, function, job = jobs.popleft()
-            replies[place] = _together(await remote_call.arun(function, job))
+            index, function, job = jobs.popleft()
+            replies[index] = _encode_for_batch(await run_async_job(function, job))
 
     async with asyncio.TaskGroup() as group:
         while jobs:
@@ -95,20 +107,27 @@ async def _beside_each_other(jobs: deque[_Placed], replies: dict[int, _Sent]) ->
             await asyncio.sleep(0)  # until all jobs are done, or one of them waits
 
 
-def _run(function: remote_call.Function, job: remote_call.Job) -> remote_call.Reply:
-    return remote_call.run(function, job, lambda value: asyncio.run(remote_call.awaited(value)))
+def _run_in_order(jobs: Sequence[_IndexedJob]) -> dict[int, _BatchReply]:
+    return {index: _encode_for_batch(_run_sync(function, job)) for index, function, job in jobs}
 
 
-def _together(reply: remote_call.Reply) -> _Sent:
-    how, value, progress = reply
-    return (
-        reply if how == "gave" and not progress and remote_call.is_plain(value) else remote_call.answered(reply, dumps)
-    )
+def _run_and_encode(function: Function, job: Job) -> bytes:
+    return encode_reply(_run_sync(function, job), dumps)
+
+
+def _run_sync(function: Function, job: Job) -> Reply:
+    return run_job(function, job, lambda value: asyncio.run(await_value(value)))
+
+
+def _encode_for_batch(reply: Reply) -> _BatchReply:
+    kind, value, progress = reply
+    shares_a_pickle = kind == "returned" and not progress and is_plain(value)
+    return reply if shares_a_pickle else encode_reply(reply, dumps)
 
 
 def dumps(value: Any) -> bytes:
-    """A pickle; by value what a plain one cannot name, as a class of the driver's own script."""
+    """Pickle a value: by value what pickle cannot name, such as a class of the driver's own script."""
     try:
         return pickle.dumps(value)
-    except Exception:  # noqa: BLE001  # whatever it was, the other one may know how
+    except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything, and cloudpickle may know how
         return cast("bytes", import_module("ray.cloudpickle").dumps(value))

@@ -1,0 +1,65 @@
+"""What every executor does around a tool's body: ask whether it may begin, build its arguments, tell when it ended."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+
+from ..call import ValidCall
+from ..tools.context import ToolContext
+
+
+def begin_body(call: ValidCall) -> None:
+    """Ask whether the body may begin, and record that it did. Call this right before the body, once per attempt.
+
+    From here on a mutating call that is lost may have taken effect. All executors ask here, so this is the one place
+    for what may still stop a call that has waited in a queue. Each begin is followed by one `end_body`.
+
+    Raises:
+        TooLateError: The call's time limit has expired, and the caller was told that the body did not run: it must not.
+    """
+    if call.time_limit is not None:
+        call.time_limit.enter(call.tool)
+
+
+def end_body(call: ValidCall) -> None:
+    """Record that the body ended, from any thread, also if nobody waits for it any more."""
+    if call.time_limit is not None:
+        call.time_limit.leave()
+
+
+def run_body(call: ValidCall, context: tuple[ToolContext] | tuple[()]) -> Any:
+    """Run a sync tool's body in the current thread, between `begin_body` and `end_body`.
+
+    Args:
+        call: The call whose tool runs.
+        context: What `context_args` returned in the task that waits for the call.
+
+    Returns:
+        What the function returned. A coroutine is not awaited.
+    """
+    begin_body(call)
+    try:
+        return call.tool.fn(*context, **call.params)
+    finally:
+        end_body(call)
+
+
+def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
+    """Build the positional arguments of the tool: its `ToolContext`, or none unless it has ``context=True``.
+
+    Call this in the task that waits for the call: the deadline of the context is the deadline of that task.
+    """
+    if not call.tool.context:
+        return ()
+    left = get_seconds_left()
+    deadline = None if left is None else time.monotonic() + left
+    return (ToolContext(call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report),)
+
+
+def get_seconds_left() -> float | None:
+    """Seconds until the current task's deadline; None without one."""
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    return None if left == float("inf") else left
