@@ -304,15 +304,20 @@ class Delayed(Executor):
             await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize(("hangs_in", "landed"), [("queue", "no"), ("body", "maybe")])
+@pytest.mark.parametrize(
+    ("hangs_in", "expected"), [("queue", TimedOut(1, landed="no")), ("body", TimedOut(1, landed="maybe"))]
+)
 async def test_an_executor_says_when_the_body_begins(
-    monkeypatch: pytest.MonkeyPatch, hangs_in: str, landed: str
+    monkeypatch: pytest.MonkeyPatch, hangs_in: str, expected: TimedOut
 ) -> None:
     """A time limit that ends before `begin_body` says that nothing ran, and one that ends after it that it may have."""
     executor = Delayed(hangs_in)
-    monkeypatch.setattr(anyio, "move_on_after", lambda _: executor.scope)  # its time is up when the executor says so
+
+    def use_scope(_seconds: float) -> anyio.CancelScope:
+        return executor.scope
+
+    monkeypatch.setattr(anyio, "move_on_after", use_scope)  # the time is up when the executor says so
     tools = ToolRegistry()
     tools.register(a_tool())
     pipeline = standard(tools, executor=executor, timeout=1, attempts=1)
-    outcome = await pipeline.call("probe")
-    assert outcome == Failure(TimedOut(1, landed=landed))
+    assert await pipeline.call("probe") == Failure(expected)
