@@ -19,7 +19,7 @@ from pipeline import (
     ValidCall,
     approved,
 )
-from pipeline.executors import Executor, Loop, Thread
+from pipeline.executors import Executor, Loop, Thread, begin_body, end_body
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -78,7 +78,7 @@ class Execute:
                 executor = self._get_executor(tool)
                 if call.report is not None:
                     call.report.executor = executor.name
-                value = await executor.run(call)
+                value = await (executor.run(call) if executor.marks else _run_marked(executor, call))
                 if tool.detect is not None:  # then the tool is not direct
                     value = _apply_detector(tool.detect, value)
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
@@ -100,6 +100,15 @@ class Execute:
         from pipeline.executors import Process  # slow to import, and few use it
 
         return self.executors.setdefault("process", Process())
+
+
+async def _run_marked(executor: Executor, call: ValidCall) -> object:
+    """Count the body as begun from here on: the executor does not say when it begins."""
+    begin_body(call)
+    try:
+        return await executor.run(call)
+    finally:
+        end_body(call)
 
 
 def _read_failure(value: Any) -> Outcome:

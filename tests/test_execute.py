@@ -281,13 +281,14 @@ async def test_an_executor_is_a_context_manager() -> None:
 
 
 class Delayed(Executor):
-    """Waits in a queue of its own, then runs the body; both steps say that they are reached and can hang."""
+    """Waits in a queue of its own, then runs the body; in one of the two its time is up."""
 
     name = "delayed"
+    marks = True
 
     def __init__(self, hangs_in: str) -> None:
         self.hangs_in = hangs_in
-        self.scope = anyio.CancelScope()
+        self.scope: anyio.CancelScope  # of the time limit
 
     async def run(self, call: ValidCall) -> object:
         await self.step("queue")
@@ -304,14 +305,27 @@ class Delayed(Executor):
             await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize(
-    ("hangs_in", "expected"), [("queue", TimedOut(1, landed="no")), ("body", TimedOut(1, landed="maybe"))]
-)
-async def test_an_executor_says_when_the_body_begins(
-    monkeypatch: pytest.MonkeyPatch, hangs_in: str, expected: TimedOut
-) -> None:
-    """A time limit that ends before `begin_body` says that nothing ran, and one that ends after it that it may have."""
-    executor = Delayed(hangs_in)
+class Unmarked(Delayed):
+    """Runs the body without a word to the time limit."""
+
+    marks = False
+
+    async def run(self, call: ValidCall) -> object:
+        await self.step("queue")
+        return await call.tool.fn(**call.params)
+
+
+BEGINS = {
+    "before begin_body": (Delayed("queue"), TimedOut(1, landed="no")),
+    "after begin_body": (Delayed("body"), TimedOut(1, landed="maybe")),
+    "without begin_body": (Unmarked("queue"), TimedOut(1, landed="maybe")),
+}
+
+
+@pytest.mark.parametrize(("executor", "expected"), BEGINS.values(), ids=BEGINS)
+async def test_when_a_body_begins(monkeypatch: pytest.MonkeyPatch, executor: Delayed, expected: TimedOut) -> None:
+    """A call out of time before `begin_body` did not land; with an executor that does not ask there, it may have."""
+    executor.scope = anyio.CancelScope()
 
     def use_scope(_seconds: float) -> anyio.CancelScope:
         return executor.scope

@@ -14,8 +14,9 @@ from ..tools.context import ToolContext
 def begin_body(call: ValidCall) -> None:
     """Ask whether the body may begin, and record that it did. Call this right before the body, once per attempt.
 
-    From here on a mutating call that is lost may have taken effect. All executors ask here, so this is the one place
-    for what may still stop a call that has waited in a queue. Each begin is followed by one `end_body`.
+    From here on a mutating call that is lost may have taken effect. All executors ask here, or Execute does it for
+    them, so this is the one place for what may still stop a call that has waited in a queue. Each begin is followed by
+    one `end_body`.
 
     Raises:
         TooLateError: The call's time limit has expired, and the caller was told that the body did not run: it must not.

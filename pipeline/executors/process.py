@@ -58,6 +58,7 @@ class Process(Executor):
     """
 
     name: ClassVar[str] = "process"
+    marks: ClassVar[bool] = True
 
     def __init__(self, workers: int | None = None) -> None:
         count = (os.cpu_count() or 1) if workers is None else workers

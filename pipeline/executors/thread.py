@@ -57,6 +57,7 @@ class Thread(Executor):
     """
 
     name: ClassVar[str] = "thread"
+    marks: ClassVar[bool] = True
 
     def __init__(self, threads: int = 40, max_abandoned: int = 40) -> None:
         check_counts("Thread", threads=threads, max_abandoned=max_abandoned)

@@ -61,6 +61,7 @@ class Ray(Executor):
     """
 
     name: ClassVar[str] = "ray"
+    marks: ClassVar[bool] = True
 
     def __init__(
         self,
