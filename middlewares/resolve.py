@@ -1,29 +1,35 @@
-"""Resolve: the name that the model wrote -> the tool; or UnknownTool, with the closest names."""
+"""Resolve: the name that the model wrote becomes a tool, or an UnknownTool with the closest names."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.tools.matching import Index, canonical, closest, without_noise
+from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
 
-_FEW = 20  # tools that an error may list
-_KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
-_LONGEST = 200  # characters of such a name: remembering must not become a way to fill the memory
+_LISTED = 20  # an error lists all tools if there are no more than this
+_REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
+_LONGEST = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
+
+Found: TypeAlias = tuple[Tool[..., Any], str]  # the tool, and the rule that found it; "" for the exact name
 
 
 class Resolve:
-    """Exact, then declared alias, the same without transport noise, and the names that adapters make for a provider.
+    """A check that finds the tool of a call.
 
-    All else is a failure with suggestions.
+    It accepts, in this order, a tool's exact name, a declared alias, either of them under transport noise, and the
+    name that an adapter sends to a provider instead. Any other name is refused, with suggestions; a name that is
+    merely similar never runs a tool.
 
-    ``canonical_names=True`` also takes a name that differs in case, separators or server prefix only, if it is the
-    only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
+    Args:
+        registry: Where the tools are.
+        canonical_names: Also accept a name that differs only in case, separators and server prefix. It must fit one
+            tool alone, and that tool must not be stronger in effect than every other near name: ``DeleteUser`` does
+            not run a mutating ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -36,74 +42,50 @@ class Resolve:
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools
-        self._wire: tuple[int, dict[str, str]] | None = None  # names as adapters send them, of a version
-        self._laid_out: tuple[int, Index] | None = None  # names to suggest, of a version
-        self._unknown: OrderedDict[str, tuple[int, UnknownTool]] = OrderedDict()
-        self._remembering = Lock()
+        # Both answers hold for one version of the registry, which is their argument.
+        self._recall = lru_cache(_REMEMBERED)(self._search)
+        self._index = lru_cache(1)(self._build_index)
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
-        """The call with its tool; what was changed in the name is in its repairs."""
-        name: Any = call.name
-        try:
-            tool = self._tools.get(name)
-        except Exception:  # noqa: BLE001  # no text, and nothing that a dict would take
-            tool = None
+        """The call with its tool, and a repair if the name was not exact; or why there is no such tool."""
+        name: object = call.name
+        tool = self._tools.get(name) if type(name) is str else None
         if tool is not None:
             return call.resolved(tool)
-        if type(name) is not str:
-            name = str.__str__(name) if isinstance(name, str) else ""
-        known = self._unknown.get(name)
-        if known is not None and known[0] == self.registry.version:
-            return Failure(known[1])
-        return self._searched(call, name)
+        text = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything
+        search = self._recall if len(text) <= _LONGEST else self._search
+        found = search(text, self.registry.version)
+        if isinstance(found, UnknownTool):
+            return Failure(found)
+        tool, rule = found
+        return call.resolved(tool, (Repair("name", rule, text, tool.name),) if rule else ())
 
-    def _searched(self, call: Call, name: str) -> ResolvedCall | Failure[UnknownTool]:
-        registry = self.registry
-        if (tool := registry.aliases.get(name)) is not None:
-            return call.resolved(tool, (Repair("name", "alias", name, tool.name),))
-        clean = without_noise(name)
-        if (tool := registry.tools.get(clean) or registry.aliases.get(clean)) is not None:
-            return call.resolved(tool, (Repair("name", "transport_noise", name, tool.name),))
-        if (own := self._from_wire(clean)) is not None and (tool := registry.tools.get(own)) is not None:
-            return call.resolved(tool, (Repair("name", "provider_name", name, own),))
-        if self.canonical_names and (tool := self._canonical(clean)) is not None:
-            return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
-        return self._refused(name, clean)
+    def _search(self, name: str, version: int) -> Found | UnknownTool:
+        tools, aliases = self.registry.tools, self.registry.aliases
+        if (tool := tools.get(name)) is not None:
+            return tool, ""
+        if (tool := aliases.get(name)) is not None:
+            return tool, "alias"
+        clean = strip_noise(name)
+        if (tool := tools.get(clean) or aliases.get(clean)) is not None:
+            return tool, "transport_noise"
+        if (tool := self.registry.find_by_provider_name(clean)) is not None:
+            return tool, "provider_name"
+        suggestions = suggest_names(clean, self._index(version))
+        if self.canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
+            return tool, "canonical_name"
+        callable_names = self.registry.callable_names()
+        return UnknownTool(name, suggestions, tuple(callable_names) if len(callable_names) <= _LISTED else ())
 
-    def _refused(self, name: str, clean: str) -> Failure[UnknownTool]:
-        version, names = self.registry.version, self.registry.callable_names()
-        available = tuple(names) if len(names) <= _FEW else ()
-        error = UnknownTool(name, closest(clean, self._index()), available)
-        if len(name) <= _LONGEST:
-            with self._remembering:
-                self._unknown[name] = (version, error)
-                if len(self._unknown) > _KEPT:
-                    self._unknown.popitem(last=False)
-        return Failure(error)
-
-    def _index(self) -> Index:
-        version = self.registry.version
-        if self._laid_out is None or self._laid_out[0] != version:
-            self._laid_out = (version, Index(self.registry.spellings, self.registry.callable_names()))
-        return self._laid_out[1]
-
-    def _from_wire(self, name: str) -> str | None:
-        """The own name of a tool that an adapter had to call otherwise; such a name ends with a hash."""
-        if name[-9:-8] != "_":
+    def _find_canonical(self, name: str, suggestions: tuple[str, ...]) -> Tool[..., Any] | None:
+        tools = self.registry.tools
+        names = find_canonical(name, self.registry.spellings)
+        if len(names) != 1:
             return None
-        if self._wire is None or self._wire[0] != self.registry.version:
-            from pipeline.adapters.provider_names import ANTHROPIC, OPENAI, own_names
+        tool = tools[names[0]]
+        near = [tools[other] for other in suggestions if other != tool.name]
+        is_strongest = all(_STRENGTH[tool.effect] > _STRENGTH[other.effect] for other in near)
+        return None if near and is_strongest else tool
 
-            sent = own_names(self.registry, ANTHROPIC) | own_names(self.registry, OPENAI)
-            self._wire = (self.registry.version, sent)
-        return self._wire[1].get(name)
-
-    def _canonical(self, name: str) -> Tool[..., Any] | None:
-        registry = self.registry
-        found = canonical(name, registry.spellings)
-        if len(found) != 1:
-            return None
-        tool = registry.tools[found[0]]
-        near = [near for near in closest(name, self._index()) if near != tool.name]
-        stronger = all(_STRENGTH[tool.effect] > _STRENGTH[registry.tools[other].effect] for other in near)
-        return None if near and stronger else tool
+    def _build_index(self, version: int) -> SuggestionIndex:  # noqa: ARG002  # the key under which it is kept
+        return SuggestionIndex(self.registry.spellings, self.registry.callable_names())

@@ -5,16 +5,21 @@ from .decorator import tool
 from .definition import Detector, Effect, Tool
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
+from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
 from .registry import ToolRegistry
 
 __all__ = [
     "Detector",
     "Effect",
+    "SuggestionIndex",
     "Tool",
     "ToolContext",
     "ToolFailed",
     "ToolRegistry",
     "exit_status",
+    "find_canonical",
     "returned_error",
+    "strip_noise",
+    "suggest_names",
     "tool",
 ]
