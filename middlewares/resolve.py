@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
@@ -15,7 +15,7 @@ _REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
 _LONGEST = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
-Found: TypeAlias = tuple[Tool[..., Any], str]  # the tool, and the rule that found it; "" for the exact name
+Found: TypeAlias = tuple[Tool[..., Any], str]  # the tool, and the rule that found it
 
 
 class Resolve:
@@ -42,50 +42,60 @@ class Resolve:
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools
-        # Both answers hold for one version of the registry, which is their argument.
-        self._recall = lru_cache(_REMEMBERED)(self._search)
-        self._index = lru_cache(1)(self._build_index)
+        self._search = _NameSearch(registry, canonical_names=canonical_names)
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
         """The call with its tool, and a repair if the name was not exact; or why there is no such tool."""
-        name: object = call.name
-        tool = self._tools.get(name) if type(name) is str else None
+        name: Any = call.name  # whatever a model put there
+        if type(name) is not str:
+            name = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything
+        tool = self._tools.get(name)
         if tool is not None:
             return call.resolved(tool)
-        text = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything
-        search = self._recall if len(text) <= _LONGEST else self._search
-        found = search(text, self.registry.version)
-        if isinstance(found, UnknownTool):
-            return Failure(found)
+        search = self._search
+        if search.version != self.registry.version:
+            search = self._search = _NameSearch(self.registry, canonical_names=self.canonical_names)
+        found = search.recall(name) if len(name) <= _LONGEST else search.find(name)
+        if type(found) is Failure:
+            return found
         tool, rule = found
-        return call.resolved(tool, (Repair("name", rule, text, tool.name),) if rule else ())
+        return call.resolved(tool, (Repair("name", rule, name, tool.name),))
 
-    def _search(self, name: str, version: int) -> Found | UnknownTool:
-        tools, aliases = self.registry.tools, self.registry.aliases
-        if (tool := tools.get(name)) is not None:
-            return tool, ""
+
+class _NameSearch:
+    """The answers for names that are not exact, for one version of a registry."""
+
+    def __init__(self, registry: ToolRegistry, *, canonical_names: bool) -> None:
+        self.version = registry.version  # before all else that is read: an answer may be newer, and never older
+        self.recall = lru_cache(_REMEMBERED)(self.find)
+        self._registry = registry
+        self._canonical_names = canonical_names
+
+    def find(self, name: str) -> Found | Failure[UnknownTool]:
+        """The tool that a name means by one of the rules, or why there is none."""
+        tools, aliases = self._registry.tools, self._registry.aliases
         if (tool := aliases.get(name)) is not None:
             return tool, "alias"
         clean = strip_noise(name)
         if (tool := tools.get(clean) or aliases.get(clean)) is not None:
             return tool, "transport_noise"
-        if (tool := self.registry.find_by_provider_name(clean)) is not None:
+        if (tool := self._registry.find_by_provider_name(clean)) is not None:
             return tool, "provider_name"
-        suggestions = suggest_names(clean, self._index(version))
-        if self.canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
+        suggestions = suggest_names(clean, self._index)
+        if self._canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
             return tool, "canonical_name"
-        callable_names = self.registry.callable_names()
-        return UnknownTool(name, suggestions, tuple(callable_names) if len(callable_names) <= _LISTED else ())
+        names = self._registry.callable_names()
+        return Failure(UnknownTool(name, suggestions, tuple(names) if len(names) <= _LISTED else ()))
+
+    @cached_property
+    def _index(self) -> SuggestionIndex:
+        return SuggestionIndex(self._registry.spellings, self._registry.callable_names())
 
     def _find_canonical(self, name: str, suggestions: tuple[str, ...]) -> Tool[..., Any] | None:
-        tools = self.registry.tools
-        names = find_canonical(name, self.registry.spellings)
+        names = find_canonical(name, self._registry.spellings)
         if len(names) != 1:
             return None
-        tool = tools[names[0]]
-        near = [tools[other] for other in suggestions if other != tool.name]
+        tool = self._registry.tools[names[0]]
+        near = [self._registry.tools[other] for other in suggestions if other != tool.name]
         is_strongest = all(_STRENGTH[tool.effect] > _STRENGTH[other.effect] for other in near)
         return None if near and is_strongest else tool
-
-    def _build_index(self, version: int) -> SuggestionIndex:  # noqa: ARG002  # the key under which it is kept
-        return SuggestionIndex(self.registry.spellings, self.registry.callable_names())

@@ -94,8 +94,12 @@ def test_hashes_that_meet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_name_leads_to_two_tools(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names that were made for different providers differ too, unless they are of one tool."""
-    monkeypatch.setattr(names_module, "_change", lambda _name, _longest, salt: f"made_{salt:08}")
+    """Names that were made for different providers differ as well, unless they are names of one tool."""
+
+    def colliding(_name: str, _longest: int, salt: int) -> str:
+        return f"made_{salt:08}"
+
+    monkeypatch.setattr(names_module, "_change", colliding)
     tools = registry(["a.b", "x" * 100])  # the second one is changed for OpenAI alone
     assert tools.provider_names(OPENAI) == {"a.b": "made_00000000", "x" * 100: "made_00000001"}
     assert tools.provider_names(ANTHROPIC) == {"a.b": "made_00000000", "x" * 100: "x" * 100}

@@ -99,13 +99,14 @@ class ViewGate(DynamicGate):
 class ToolLocks:
     """The locks of one registry, one for each tool and reason. A tool is open when its last lock is gone.
 
-    A writer holds the mutex of the registry while it calls any of these methods; reading `version` needs no mutex.
+    A writer holds the mutex of the registry while it calls any of these methods; reading ``state`` needs none.
     """
 
     def __init__(self) -> None:
         self._locks: dict[str, dict[str, ToolLock]] = {}  # by tool, then by reason, oldest first
-        # One tuple, replaced as a whole: a version must never mix the count of one state with the locks of another.
-        self._state: tuple[int, ExpiringGate | None] = (0, None)
+        # Changes so far, and the gate if locks expire. One tuple, replaced as a whole: a version must never mix the
+        # count of one state with the gate of another.
+        self.state: tuple[int, ExpiringGate | None] = (0, None)
 
     def add(self, lock: ToolLock) -> None:
         """Add a lock; it replaces one of the same tool and reason."""
@@ -128,14 +129,8 @@ class ToolLocks:
         Args:
             gate: The gate from now on, as `build_gate` returned it. None: the gate stays.
         """
-        changes, expiring = self._state
+        changes, expiring = self.state
         changes += 1 if expiring is None else 1 + expiring.size
         if gate is not None:
             expiring = gate if isinstance(gate, ExpiringGate) else None
-        self._state = (changes, expiring)
-
-    @property
-    def version(self) -> int:
-        """A number that differs after each change, including the expiry of a lock."""
-        changes, expiring = self._state
-        return changes if expiring is None else changes + expiring.count_expired()
+        self.state = (changes, expiring)

@@ -148,8 +148,9 @@ class ToolRegistry:
 
     @property
     def version(self) -> int:
-        """A number that differs after each change of what is registered or closed: to keep what was computed once."""
-        return self._locks.version
+        """A number that differs after each change of what is registered or closed, the end of a lock included."""
+        changes, expiring = self._locks.state
+        return changes if expiring is None else changes + expiring.count_expired()
 
     def find_by_provider_name(self, name: str) -> Tool[..., Any] | None:
         """The tool that a model provider knows as ``name``, because it refuses the tool's own name.
