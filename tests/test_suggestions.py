@@ -19,7 +19,7 @@ def row(called: str, gold: str | None, basis: str = "typo") -> dict[str, Any]:
 
 
 async def test_each_name_is_called_with_what_was_offered(tmp_path: Path) -> None:
-    """What ran, what was suggested, and what nobody can judge is left out."""
+    """Each row says what ran and what was suggested; rows that nobody can judge are left out."""
     rows = [
         row("grep<|channel|>x", "grep", "leaked_token_or_trailing_text"),
         row("read_files", "read_file"),
@@ -38,7 +38,7 @@ async def test_each_name_is_called_with_what_was_offered(tmp_path: Path) -> None
 
 
 async def test_without_such_rows_nothing_is_measured(tmp_path: Path) -> None:
-    """No file is no failure."""
+    """Without the file there are no answers and no failure."""
     found = await answer(tmp_path)
     assert (list(found.answered), list(found.fallen())) == ([], [])
 
@@ -74,7 +74,7 @@ QUIET = [Answered(f"q{number}", None, leaked=False, run=None) for number in rang
     ],
 )
 def test_less_than_was_reached_is_told(odd: Answered, why: str | None, fallen: list[str]) -> None:
-    """A right tool that is not first, a suggestion where nothing fits and a wrong tool run are told by id, and held."""
+    """A right tool that is not first, a suggestion where none fits, and a wrong tool that ran are listed by id."""
     found = Suggestions([*RIGHT, *QUIET, odd])
     assert ("x" in [each.id for each in found.wrong.get(why, ())]) if why else not found.wrong
     assert [line.removeprefix("names, ").partition(":")[0] for line in found.fallen()] == fallen
