@@ -34,7 +34,7 @@ class Resolve:
 
     placement: ClassVar[Placement] = Placement(
         kind="resolve",
-        reason="first of the checks: what follows wants to know the tool",
+        reason="first of the checks: the stages after it need the tool",
         owns_registry=True,
     )
 
