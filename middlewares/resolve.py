@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,7 +16,8 @@ _REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
 _LONGEST = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
-Found: TypeAlias = tuple[Tool[..., Any], str]  # the tool, and the rule that found it
+Found: TypeAlias = tuple[Tool[..., Any], str] | Failure[UnknownTool]  # the tool and the rule that found it, or why not
+Search: TypeAlias = Callable[[str], Found]
 
 
 class Resolve:
@@ -42,7 +44,7 @@ class Resolve:
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools
-        self._search = _NameSearch(registry, canonical_names=canonical_names)
+        self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
         """The call with its tool, and a repair if the name was not exact; or why there is no such tool."""
@@ -52,26 +54,30 @@ class Resolve:
         tool = self._tools.get(name)
         if tool is not None:
             return call.resolved(tool)
-        search = self._search
-        if search.version != self.registry.version:
-            search = self._search = _NameSearch(self.registry, canonical_names=self.canonical_names)
-        found = search.recall(name) if len(name) <= _LONGEST else search.find(name)
+        version, find, recall = self._search
+        if version != self.registry.version:
+            _, find, recall = self._search = self._begin_search()
+        found = recall(name) if len(name) <= _LONGEST else find(name)
         if type(found) is Failure:
             return found
         tool, rule = found
         return call.resolved(tool, (Repair("name", rule, name, tool.name),))
 
+    def _begin_search(self) -> tuple[int, Search, Search]:
+        """The version of the registry, a search in it, and the same search with a memory."""
+        version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
+        find = _NameSearch(self.registry, canonical_names=self.canonical_names).find
+        return version, find, lru_cache(_REMEMBERED)(find)
+
 
 class _NameSearch:
-    """The answers for names that are not exact, for one version of a registry."""
+    """The rules for names that are not exact, in one version of a registry."""
 
     def __init__(self, registry: ToolRegistry, *, canonical_names: bool) -> None:
-        self.version = registry.version  # before all else that is read: an answer may be newer, and never older
-        self.recall = lru_cache(_REMEMBERED)(self.find)
         self._registry = registry
         self._canonical_names = canonical_names
 
-    def find(self, name: str) -> Found | Failure[UnknownTool]:
+    def find(self, name: str) -> Found:
         """The tool that a name means by one of the rules, or why there is none."""
         tools, aliases = self._registry.tools, self._registry.aliases
         if (tool := aliases.get(name)) is not None:
