@@ -11,7 +11,7 @@ from returns.result import Success
 
 from .. import semconv
 from ..messages import render
-from ..report import CallReport, StageRow
+from ..report import CallReport, LiveReport, StageRow
 from .attributes import to_wire_text
 from .openinference import openinference_attributes
 
@@ -42,14 +42,14 @@ def captures_content() -> bool:
     return os.environ.get(semconv.CAPTURE, "").strip().upper() in _CAPTURE_VALUES
 
 
-def set_detail_attributes(span: Span, report: CallReport, rows: Sequence[StageRow], detail: SpanDetail) -> None:
-    """Set on a call span, when the call ends, what was asked for beyond the default. ``rows`` are the stages' runs."""
+def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) -> None:
+    """Set on a call span, when the call ends, what was asked for beyond the default."""
     content = _render_content(report) if detail.content else {}
     span.set_attributes(content)
     if detail.openinference:
         span.set_attributes(openinference_attributes(report, to_wire_text(report.call.id), content))
     if not detail.stages:
-        span.set_attributes(_sum_stage_durations(rows))
+        span.set_attributes(_sum_stage_durations(report.rows))
 
 
 def _render_content(report: CallReport) -> dict[str, str]:

@@ -57,10 +57,10 @@ class FanOutRecorder:
             if report is not None:
                 if self._metrics is not None:
                     _notify(self._metrics.end_call, self._name, report, verdict)
-                # A copy: tasks that the tool left running may still write to the live report.
-                record = report.copy() if self._sinks else report
-                for sink in self._sinks:
-                    _notify(sink, record)
+                if self._sinks:
+                    record = report.copy()  # tasks that the tool left running may still write to the live report
+                    for sink in self._sinks:
+                        _notify(sink, record)
         finally:
             if self._span is not None:
                 self._span.call_ends(report if self._live is not None else None, verdict)

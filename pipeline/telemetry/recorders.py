@@ -127,7 +127,7 @@ class SpanRecorder:
             span.set_attribute(semconv.TOOL_NAME, report.tool.name)
         rows: Sequence[StageRow] = report.rows
         if detail is not DEFAULT_DETAIL:
-            set_detail_attributes(span, report, rows, detail)
+            set_detail_attributes(span, report, detail)
             rows = rows if detail.stages else ()
         if self._deferred is not None:
             self._deferred.add(self._tracer, rows, self._anchors, self._ended)
