@@ -140,6 +140,14 @@ async def test_arguments_and_results_are_recorded_by_opt_in_only(
         assert json.loads(attributes["gen_ai.tool.call.result"]) == {"found": SECRET}
 
 
+@pytest.mark.parametrize("arguments", [None, {}])
+async def test_a_call_without_arguments(arguments: Any) -> None:
+    """With content recorded, the arguments of a call without any are an empty JSON object."""
+    exported = Exported()
+    await traced(exported, content=True).call("probe", arguments)
+    assert root(exported).attributes["gen_ai.tool.call.arguments"] == "{}"
+
+
 async def test_a_failed_call_has_no_result() -> None:
     """With content recorded, a failed call has arguments and no result; JSON text stays as it was sent."""
     exported = Exported()

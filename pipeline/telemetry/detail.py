@@ -54,11 +54,16 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
 
 def _render_content(report: CallReport) -> dict[str, str]:
     """Arguments and result as texts. A failed call has no result, as the GenAI conventions have it."""
-    sent = report.call.arguments
-    content = {semconv.CALL_ARGUMENTS: sent if isinstance(sent, str) else render(Success(sent))}
+    content = {semconv.CALL_ARGUMENTS: _render_arguments(report.call.arguments)}
     if type(report.outcome) is Success:
         content[semconv.CALL_RESULT] = render(report.outcome)
     return {key: to_wire_text(text, _MAX_CONTENT) for key, text in content.items()}
+
+
+def _render_arguments(arguments: object) -> str:
+    if arguments is None:
+        return "{}"
+    return arguments if isinstance(arguments, str) else render(Success(arguments))
 
 
 def _sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:

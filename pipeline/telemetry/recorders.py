@@ -125,10 +125,9 @@ class SpanRecorder:
         if not self._named and report.tool is not None:
             span.update_name(make_span_start(report.tool.name)[0])
             span.set_attribute(semconv.TOOL_NAME, report.tool.name)
-        rows: Sequence[StageRow] = report.rows
         if detail is not DEFAULT_DETAIL:
             set_detail_attributes(span, report, detail)
-            rows = rows if detail.stages else ()
+        rows: Sequence[StageRow] = report.rows if detail.stages else ()
         if self._deferred is not None:
             self._deferred.add(self._tracer, rows, self._anchors, self._ended)
         elif rows:
