@@ -14,7 +14,10 @@ from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Re
 
 
 class Trace:
-    """Stands outermost: a refusal is part of the story too. An observer, so a call that nobody records skips it.
+    """Records each call as spans and metrics, and hands its report to sinks.
+
+    It stands outermost, so that refused calls are recorded too. It is an observer and stands in no chain: the stages of
+    a call that nobody records run as if it were not there.
 
     Args:
         defer: Make the stage spans, and end the spans of attempts, on a thread of its own. Default False: the caller's
@@ -25,8 +28,8 @@ class Trace:
         stage_durations: Record the duration of each stage as a metric as well. Default False.
         openinference: Add the attributes that Phoenix and other OpenInference backends read. Default False.
         content: Record arguments and result on the call span. They may hold secrets, and whoever reads the traces
-            reads them. None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``SPAN_ONLY``
-            or ``SPAN_AND_EVENT``.
+            reads them. None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
+            ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
         sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
             block. If one raises, that is logged and changes nothing else.
         tracer_provider: Where spans go. None: the global provider, also if it is set later.
@@ -35,7 +38,7 @@ class Trace:
 
     placement: ClassVar[Placement] = Placement(
         kind="trace",
-        reason="outermost: a refusal is part of the story too",
+        reason="outermost: refused calls are recorded too",
     )
 
     def __init__(
@@ -65,7 +68,7 @@ class Trace:
         if context.get(SUPPRESS):
             return None
         span = self._spans.start(tool, started, context)
-        return span if started < self._listeners.nobody_until else self._listeners.join(span, tool, started)
+        return span if started < self._listeners.idle_until else self._listeners.join(span, tool, started)
 
     def flush(self) -> None:
         """Make all spans that wait for the deferring thread, on the caller's thread."""

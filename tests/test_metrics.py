@@ -219,15 +219,15 @@ def test_a_provider_set_later_is_found_within_a_second(global_meter_provider: li
     """While nobody listens, calls within a second of the last look are not even asked about; then one looks again."""
     listeners = Listeners()
     start = 5 * SECOND
-    assert listeners.nobody_until <= start
+    assert listeners.idle_until <= start
     assert listeners.join(None, None, start) is None
-    assert listeners.nobody_until == start + SECOND
+    assert listeners.idle_until == start + SECOND
     global_meter_provider[0] = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
     assert listeners.join(None, None, start + SECOND - 1) is None
     recorder = listeners.join(None, None, start + SECOND)
     assert recorder is not None
     assert recorder.recording
-    assert listeners.nobody_until == 0
+    assert listeners.idle_until == 0
 
 
 def test_the_global_provider_is_used() -> None:

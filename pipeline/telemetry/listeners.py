@@ -30,11 +30,11 @@ class Listeners:
     def __init__(
         self, sinks: Iterable[Sink] = (), meter_provider: MeterProvider | None = None, *, stage_durations: bool = False
     ) -> None:
-        self.nobody_until = 0  # wall clock, ns: nobody listens to calls that start before, so do not `join` them
+        self.idle_until = 0  # wall clock, ns: a call that starts before then has no listeners, and skips `join`
         self._sinks = tuple(sinks)
         self._meter_provider, self._stage_durations = meter_provider, stage_durations
         self._metrics: Instruments | None = None
-        self._listening: Sequence[Sink] = ()  # the sinks, and the debug log while somebody reads it
+        self._listening: Sequence[Sink] = ()  # the sinks, and the debug log while it is on
         self._looked = 0  # wall clock, ns
 
     def join(self, span: Recorder | None, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
@@ -55,9 +55,9 @@ class Listeners:
         self._looked = now
         if self._metrics is None:
             self._metrics = self._find_metrics()
-        reads_flow = flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers()
-        self._listening = (*self._sinks, log_flow) if reads_flow else self._sinks
-        self.nobody_until = 0 if self._metrics is not None or self._listening else now + _SECOND
+        logs_flow = flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers()
+        self._listening = (*self._sinks, log_flow) if logs_flow else self._sinks
+        self.idle_until = 0 if self._metrics is not None or self._listening else now + _SECOND
 
     def _find_metrics(self) -> Instruments | None:
         try:
