@@ -205,10 +205,10 @@ def _all(spans: Sequence[Read], number: int) -> Sequence[Read]:
 def verdict(spans: Sequence[Read], sent: int, calls: int) -> int:
     """Print what was read, and whether it is what was sent."""
     from pipeline.cli.demo.script import SCRIPT
-    from pipeline.telemetry.span_tree import tree
+    from pipeline.telemetry.span_tree import draw_tree
     from pipeline.testing import assert_trace
 
-    print(tree(spans))
+    print(draw_tree(spans))
     roots = sorted((each for each in spans if each.parent is None), key=lambda each: each.start_time or 0)
     facts = [each.attributes or {} for each in roots]
     told = [(each.get("error.type", "success"), each.get("toolcall.attempts")) for each in facts]
@@ -239,9 +239,9 @@ def main() -> None:
     if given.command == "serve":
         serve(given.port, given.grpc_port, given.data)
     elif given.command == "read":
-        from pipeline.telemetry.span_tree import tree
+        from pipeline.telemetry.span_tree import draw_tree
 
-        print(tree(read(given.url.rstrip("/"))))
+        print(draw_tree(read(given.url.rstrip("/"))))
     else:
         sys.exit(test(given.python))
 

@@ -31,7 +31,8 @@ from benchmarks.subjects import (
 from benchmarks.timing import Batch, Effort, Scenario, Times, rounds
 from benchmarks.tracing import Sink
 from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Timeout, standard
-from pipeline import Tool, is_failure
+from pipeline import is_failure
+from pipeline.telemetry.attributes import make_span_start
 
 SPANS = 7  # of a call that succeeds at once: its own, its attempt's and those of five stages; Retry's is a wait
 # The tool that is asked for, its arguments, and the kind of error that comes of it, or None.
@@ -99,12 +100,11 @@ def idle(effort: Effort) -> list[Times]:
 def watched(effort: Effort) -> list[Times]:
     """Every way to trace, and bare spans. Raises RuntimeError where one of them lost a span."""
     pipeline = around(add, boom)
-    tool: Tool[..., Any] = Tool("add", add, "read")
     inline, deferred, off = sinks = Sink(), Sink(), Sink(ALWAYS_OFF)
     scenarios = {
         "bare span": inline.bare(),
         "eight bare spans": inline.bare(8),
-        "sampled-out span": off.sampled_out(tool.span_name, tool.span_attributes),
+        "sampled-out span": off.sampled_out(*make_span_start("add")),
         "untraced": Scenario(calls(pipeline.without("trace").call)),
         "no provider": Scenario(calls(pipeline.call)),
         "sampled out": off.traced(pipeline, "add", 0),

@@ -58,7 +58,7 @@ class Sink:
         """Raises RuntimeError where a span was lost: then the figures say nothing."""
         self._settle()
         self._provider.shutdown()
-        dropped = sum(trace.later.dropped for trace in self._traces if trace.later is not None)
+        dropped = sum(trace.deferred.dropped for trace in self._traces if trace.deferred is not None)
         expected = sum(scenario.done * spans for scenario, spans in self._expected)
         if dropped or self._exported.spans != expected:
             raise RuntimeError(f"{self._exported.spans} spans of {expected}, and {dropped} calls dropped")
