@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 
-from benchmarks.subjects import ARGUMENTS, add
+from benchmarks.overhead.subjects import ARGUMENTS, add
 from middlewares import Trace, standard
 from pipeline import Pipeline, ToolRegistry, tool
 from pipeline.telemetry import configure

@@ -121,7 +121,7 @@ async def compare(times: int, rounds: int) -> dict[str, list[tuple[float, float]
         found: dict[str, list[tuple[float, float]]] = {kind: [] for kind in ways}
         for number in range(rounds + 1):
             gc.collect()
-            gc.freeze()  # as in benchmarks.timing
+            gc.freeze()  # as in benchmarks.overhead
             for kind, (share, plain, ours) in ways.items():
                 n = (times if number else times // 10) // share  # the first round is for warming up
                 if number % 2:  # each goes first by turns
