@@ -222,8 +222,8 @@ def test_two_runs_differ_if_their_ranges_do_not_touch(figures: list[float], expe
     assert Result(Row("it", "loops", "it"), figures).compared(before) == expected
 
 
-def test_a_step_of_less_than_three_percent_is_none() -> None:
-    """Medians that differ by less than 3 % are the same, however narrow the ranges are."""
+def test_a_step_of_less_than_four_percent_is_none() -> None:
+    """Medians that differ by less than 4 % are the same, however narrow the ranges are."""
     before = {"median": 5.0, "figures": [5.0]}
     assert Result(Row("it", "loops", "it"), [5.1]).compared(before) == "same"
 

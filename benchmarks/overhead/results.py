@@ -14,7 +14,7 @@ import attrs
 from benchmarks.overhead.rows import Row
 
 NOISE = 0.1  # a share of the limit: --check complains beyond it
-_STEP = 0.03  # a share of a figure: two runs that differ by less are the same
+_STEP = 0.04  # a share of a figure: two runs that differ by less are the same
 _DISTRIBUTIONS = (
     "toolcall-pipeline",
     "anyio",
@@ -75,7 +75,7 @@ class Result:
     def compared(self, earlier: Mapping[str, Any]) -> str:
         """``better``, ``same`` or ``worse`` than the same row of an earlier run.
 
-        ``same`` if the ranges of the two runs' processes touch, or if the medians differ by less than 3 %.
+        ``same`` if the ranges of the two runs' processes touch, or if the medians differ by less than 4 %.
         """
         before = earlier["figures"]
         if abs(self.median - earlier["median"]) <= _STEP * abs(earlier["median"]):
