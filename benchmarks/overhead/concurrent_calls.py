@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,7 +75,7 @@ def _few_workers(function: Function) -> Scenario:
 
 
 @contextmanager
-def _at_once() -> Iterator[Mapping[str, Measurable]]:
+def _at_once() -> Generator[Mapping[str, Measurable]]:
     yield {
         "tasks": _a_task_each(add),
         "gather": _gathered(add),
@@ -129,6 +129,7 @@ class _InFlight:
     async def slice(self) -> float:
         """Start all calls, wait until each of them is in its tool, and count."""
         self.gate.close()
+        size = 0
         async with anyio.create_task_group() as group:
             gc.collect()  # empties the free lists too
             tracemalloc.start()
@@ -143,7 +144,7 @@ class _InFlight:
 
 
 @contextmanager
-def _in_flight() -> Iterator[Mapping[str, Measurable]]:
+def _in_flight() -> Generator[Mapping[str, Measurable]]:
     gate = _Gate()
     pipeline = around(gate.wait)
     yield {

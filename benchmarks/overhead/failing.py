@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 
 import anyio
@@ -46,7 +46,7 @@ def misspelt(names: Collection[str], count: int) -> list[str]:
 
 
 @contextmanager
-def _failing() -> Iterator[Mapping[str, Measurable]]:
+def _failing() -> Generator[Mapping[str, Measurable]]:
     pipeline, few = around(add, boom, flaky), many_tools(20)
     for what, (call, kind) in _CALLS.items():
         outcome = anyio.run(pipeline, call)
@@ -79,7 +79,7 @@ FAILING = Group(
 
 
 @contextmanager
-def _among_many() -> Iterator[Mapping[str, Measurable]]:
+def _among_many() -> Generator[Mapping[str, Measurable]]:
     found: dict[str, Measurable] = {"loop": calls(by_hand)}
     for count in (1_000, 10_000):
         tools = many_tools(count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class Program:
 
 
 @contextmanager
-def _importing() -> Iterator[Mapping[str, Measurable]]:
+def _importing() -> Generator[Mapping[str, Measurable]]:
     with tempfile.TemporaryDirectory() as cache:
         yield {
             "ours": Program(_TIMED.format(_OURS), cache),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,7 @@ def _let_pass(call: ValidCall) -> ValidCall:
 
 
 @contextmanager
-def _spine() -> Iterator[Mapping[str, Measurable]]:
+def _spine() -> Generator[Mapping[str, Measurable]]:
     seven = around(add)
     yield {
         "loop": calls(by_hand),
@@ -66,7 +66,7 @@ SPINE = Group(
 
 
 @contextmanager
-def _idle() -> Iterator[Mapping[str, Measurable]]:
+def _idle() -> Generator[Mapping[str, Measurable]]:
     seven = around(add)
     with_more_of = {name: calls(with_more(seven, make, _SAME), ADD, _OTHER) for name, make in _IDLE.items()}
     yield {"loop": calls(by_hand, ADD, _OTHER), "seven": calls(seven, ADD, _OTHER), **with_more_of}
@@ -81,7 +81,7 @@ IDLE = Group(
 
 
 @contextmanager
-def _parts() -> Iterator[Mapping[str, Measurable]]:
+def _parts() -> Generator[Mapping[str, Measurable]]:
     seven = around(add)
     tool = seven.tool_of("add")
     assert tool is not None  # it was registered above

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ _SPANS = 7  # of a call that succeeds at once: its own, its attempt's, and five 
 
 
 @contextmanager
-def _traced() -> Iterator[Mapping[str, Measurable]]:
+def _traced() -> Generator[Mapping[str, Measurable]]:
     pipeline = around(add, boom)
     tool: Tool[..., Any] = Tool("add", add, "read")
     inline, deferred, metered, off = providers = Provider(), Provider(), Provider(meters=True), Provider(ALWAYS_OFF)

@@ -1,4 +1,4 @@
-"""AgentDojo's suites, each with its environment, and their functions as tools of ours. Needs the package of it."""
+"""AgentDojo's suites, each with its environment, and their functions as tools. Needs the package ``agentdojo``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import attrs
 
 from pipeline import ToolRegistry
 
-BENCHMARK = "v1.2.2"  # all since v1 have the same tools and the same environments, and other tasks
+BENCHMARK = "v1.2.2"  # since v1 all have the same tools and environments; the tasks differ
 
 
-def tools_of(suite: Any, environment: Any) -> ToolRegistry:
-    """The suite's functions as tools; what they take from the environment is filled, and not the model's to see."""
+def make_tools(suite: Any, environment: Any) -> ToolRegistry:
+    """Register the suite's functions; what they take from the environment is filled in and hidden from the model."""
     tools = ToolRegistry()
     for function in suite.tools:
         taken = {name: wanted.extract_dep_from_env(environment) for name, wanted in function.dependencies.items()}
@@ -24,7 +24,13 @@ def tools_of(suite: Any, environment: Any) -> ToolRegistry:
 
 @attrs.frozen
 class Dojo:
-    """AgentDojo's suites, each with its environment as it is before any call."""
+    """AgentDojo's suites, each with its environment as it is before any call.
+
+    Args:
+        suites: by name.
+        environments: by the suite's name; copied for each replay.
+        runtime: AgentDojo's class that runs functions.
+    """
 
     suites: dict[str, Any]
     environments: dict[str, Any]
@@ -32,17 +38,16 @@ class Dojo:
 
     @staticmethod
     def load() -> Dojo:
-        """Raises ImportError where the package is missing."""
+        """Load all suites. Raises ImportError if the package is missing."""
         runtime = import_module("agentdojo.functions_runtime").FunctionsRuntime
         suites = dict(import_module("agentdojo.task_suite.load_suites").get_suites(BENCHMARK))
-        return Dojo(
-            suites, {name: each.load_and_inject_default_environment({}) for name, each in suites.items()}, runtime
-        )
+        environments = {name: each.load_and_inject_default_environment({}) for name, each in suites.items()}
+        return Dojo(suites, environments, runtime)
 
     def schemas(self) -> dict[tuple[str, str], Any]:
         """Our schema of every tool, by suite and name."""
         return {
             (name, each["name"]): each["parameters"]
             for name, suite in self.suites.items()
-            for each in tools_of(suite, self.environments[name]).definitions()
+            for each in make_tools(suite, self.environments[name]).definitions()
         }
