@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from benchmarks.overhead.measure import Effort
-from benchmarks.overhead.nobody_recording import ABLATION, SPINE
+from benchmarks.overhead.nobody_recording import ABLATION, LOOP, SPINE
 from benchmarks.overhead.processes import run
 from benchmarks.overhead.results import NOISE, Result, columns, digits, machine
 from benchmarks.overhead.rows import Group
@@ -25,7 +25,7 @@ _TRIES = 3  # measurements that have to exceed a limit before --check fails
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, and judge if asked to."""
+    """Measure and print; with ``--check``, return 1 if a row is over its limit."""
     options = _parser().parse_args(arguments)
     effort = QUICK if options.quick else FULL
     if options.spread:
@@ -64,7 +64,7 @@ def _groups(names: str) -> list[Group]:
 
 
 def _progress(text: str) -> None:
-    """Only for a person who waits."""
+    """Show the progress to a person at a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
@@ -84,6 +84,9 @@ def _compare(results: Sequence[Result], earlier: dict[str, Any]) -> None:
     before = {row["what"]: row for row in earlier["rows"]}
     print("compared with the earlier run")
     for result in results:
+        if result.row == LOOP and LOOP.what in before and result.compared(before[LOOP.what]) != "same":
+            print("  The hand-written loop runs at another speed than then: this is another machine, or a busy one.")
+    for result in results:
         if (old := before.get(result.row.what)) is None:
             print(f"  {result.row.what:47} {'':>7}    {digits(result.median):>7}  new")
         else:
@@ -92,7 +95,7 @@ def _compare(results: Sequence[Result], earlier: dict[str, Any]) -> None:
 
 
 def _check(results: Sequence[Result], groups: Sequence[Group], effort: Effort) -> int:
-    """Measure the groups of the rows that are over again; 1 if a row is over each time."""
+    """Measure the groups of rows that are over once more, and once more; return 1 if a row is over each time."""
     over = {result.row.what for result in results if result.exceeds}
     for _ in range(_TRIES - 1):
         again = [group for group in groups if over & {row.what for row in group.rows}]
@@ -104,7 +107,7 @@ def _check(results: Sequence[Result], groups: Sequence[Group], effort: Effort) -
 
 
 def _spread(effort: Effort, times: int) -> int:
-    """Print how far the figures of that many runs of the first group lie apart."""
+    """Measure the first group that many times, and print the range of each figure."""
     runs = [run([SPINE], effort, _progress) for _ in range(times)]
     _progress("")
     print(f"  {f'{times} runs':47} {'min':>7} {'median':>7} {'max':>7}")

@@ -28,7 +28,7 @@ async def _yields(a: int, b: int) -> int:
 
 
 def _gathered(function: Function) -> Scenario:
-    """All through a pipeline."""
+    """Run all calls through a pipeline."""
     pipeline = around(function)
     sent = [Call(function.__name__, ARGUMENTS) for _ in range(CALLS)]
 
@@ -40,7 +40,7 @@ def _gathered(function: Function) -> Scenario:
 
 
 def _a_task_each(function: Function) -> Scenario:
-    """What people write without a pipeline: a task for each call, and a limiter that all of them ask."""
+    """Run a task for each call, and a limiter that all of them ask: what people write without a pipeline."""
 
     async def one(results: list[object], at: int, limiter: anyio.CapacityLimiter) -> None:
         async with limiter:
@@ -58,7 +58,7 @@ def _a_task_each(function: Function) -> Scenario:
 
 
 def _few_workers(function: Function) -> Scenario:
-    """The shape of ``gather`` itself, with plain functions: as many tasks as may run at once."""
+    """Run plain functions in the shape of ``gather`` itself: as many tasks as may run at once."""
 
     async def work(results: list[object], places: Sequence[int]) -> None:
         for at in places:
@@ -99,17 +99,17 @@ AT_ONCE = Group(
 
 
 class _Gate:
-    """A tool that waits until it is let go."""
+    """A tool whose calls wait until the gate is opened."""
 
     def __init__(self) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let further calls wait, and count them from 0."""
+        """Let the following calls wait, and count them from 0."""
         self.waiting, self.opened = 0, anyio.Event()
 
     async def wait(self, a: int, b: int) -> int:
-        """Add two integers, when the gate is opened."""
+        """Add two integers as soon as the gate is opened."""
         self.waiting += 1
         await self.opened.wait()
         return a + b

@@ -24,6 +24,7 @@ _CALLS: dict[str, tuple[Call, str | None]] = {
     "raising": (Call("boom", ARGUMENTS), "internal"),
     "retried": (Call("flaky", ARGUMENTS), None),
 }
+_NEW = 600  # wrong names in turn: more than the 512 that Resolve remembers, so each of them is new to it
 _VERBS = ("create", "delete", "fetch", "find", "list", "merge", "read", "search", "update", "write")
 _NOUNS = ("account", "branch", "comment", "document", "event", "file", "invoice", "message", "order", "project")
 
@@ -38,7 +39,7 @@ def many_tools(count: int) -> ToolRegistry:
 
 
 def misspelt(names: Collection[str], count: int) -> list[str]:
-    """Return that many different names, each a letter away from one of these. Resolve remembers 512, so take more."""
+    """Return that many different names, each one letter away from one of these."""
     known = list(names)
     wrong = (name[:1] + letter + name[2:] for letter in "abcdefghijklmnopqrstuvwxyz0123456789" for name in known)
     found = [name for name in dict.fromkeys(wrong) if name not in names]
@@ -56,8 +57,8 @@ def _failing() -> Generator[Mapping[str, Measurable]]:
         "loop": calls(by_hand),
         "retried by hand": calls(by_hand, Call("flaky", ARGUMENTS)),
         **{what: calls(pipeline, call) for what, (call, _) in _CALLS.items()},
-        "strange, first": calls(standard(few), *named(f"q{number:07}" for number in range(1000))),
-        "near, first": calls(standard(few), *named(misspelt(few.tools, 600))),
+        "strange, first": calls(standard(few), *named(f"q{number:07}" for number in range(_NEW))),
+        "near, first": calls(standard(few), *named(misspelt(few.tools, _NEW))),
     }
 
 
@@ -83,7 +84,7 @@ def _among_many() -> Generator[Mapping[str, Measurable]]:
     found: dict[str, Measurable] = {"loop": calls(by_hand)}
     for count in (1_000, 10_000):
         tools = many_tools(count)
-        names = named(misspelt(tools.tools, 1000))
+        names = named(misspelt(tools.tools, _NEW))
         found[f"{count} first"] = calls(standard(tools), *names)
         found[f"{count} again"] = calls(standard(tools), names[0])
     yield found

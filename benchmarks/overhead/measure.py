@@ -1,8 +1,8 @@
-"""The method: rounds of slices that ran on an undisturbed core, and their median.
+"""The method in one process: many rounds of slices for each row, and the median of the undisturbed ones.
 
-A core that is shared with a neighbour (another hyper-thread, another virtual machine) does not slow all code alike:
-a tight loop takes 1.8 times as long, a longer path 1.4 times. A ratio then depends on the neighbour. So a fixed piece
-of work, the probe, runs before and after each slice, and only rounds with fast probes count.
+A busy neighbour of the core (another hyper-thread, another virtual machine) does not slow all code alike: the
+hand-written loop takes 1.8 times as long, the pipeline 1.4 times, so the ratio of the two falls from 5.8 to 4.5. So a
+fixed piece of work, the probe, runs before and after each slice, and only rounds with fast probes count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import attrs
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.slices import Measurable, palindrome, probe
 
-TOLERANCE = 1.15  # above this multiple of the fast level the core was disturbed; a busy neighbour gives 1.5 to 1.8
+TOLERANCE = 1.2  # times the fast level; with a busy neighbour the probe takes 1.5 to 1.8 times as long
 _PAUSE = 0.005  # seconds between two probes while waiting for an undisturbed core
 
 
@@ -26,7 +26,7 @@ class Effort:
     """How long to measure.
 
     Args:
-        rounds: undisturbed rounds for each row, in each process.
+        rounds: undisturbed ones for each row, in each process; twice as many are made at most.
         slice: seconds of one slice.
         processes: fresh processes; the printed figure is the median of theirs.
         spare: further processes at most, in place of those whose core was disturbed.
@@ -71,10 +71,15 @@ class Core:
 
 @attrs.frozen
 class Value:
-    """One row as one process measured it."""
+    """One row as one process measured it.
+
+    Args:
+        figure: the median of the rounds.
+        probe: nanoseconds of the probe during those rounds; 0: the rounds are too long for it to say anything.
+    """
 
     figure: float
-    probe: float  # nanoseconds: how fast the core ran meanwhile
+    probe: float
 
 
 async def measure(group: Group, scenarios: Mapping[str, Measurable], core: Core, effort: Effort) -> dict[str, Value]:
@@ -83,19 +88,25 @@ async def measure(group: Group, scenarios: Mapping[str, Measurable], core: Core,
         await scenario.prepare(effort.slice)
     gc.collect()
     gc.freeze()  # a collection within a slice looks at what that slice made, not at the whole process
-    rounds = min(effort.rounds, group.rounds or effort.rounds)
-    most = rounds if group.rounds else 2 * rounds
-    return {row.what: await _measured(row, scenarios, rounds, most, core) for row in group.rows}
+    values: dict[str, Value] = {}
+    for row in group.rows:
+        used = {name: scenarios[name] for name in row.names}
+        if group.rounds is None:
+            values[row.what] = await _measure_undisturbed(row, used, effort.rounds, core)
+        else:
+            figures = [row.figure((await palindrome(used))[0]) for _ in range(min(group.rounds, effort.rounds))]
+            values[row.what] = Value(statistics.median(figures), 0)
+    return values
 
 
-async def _measured(row: Row, scenarios: Mapping[str, Measurable], rounds: int, most: int, core: Core) -> Value:
-    """The median of the undisturbed rounds; with too few of those, of the least disturbed third."""
+async def _measure_undisturbed(row: Row, used: Mapping[str, Measurable], rounds: int, core: Core) -> Value:
+    """Take the median of the undisturbed rounds; with too few of those, of the least disturbed third."""
     taken: list[tuple[float, float]] = []
     undisturbed = 0
-    while undisturbed < rounds and len(taken) < most:
+    while undisturbed < rounds and len(taken) < 2 * rounds:
         await core.wait()
-        costs, speed = await palindrome({name: scenarios[name] for name in row.names})
-        taken.append((speed, row.figure(costs)))
-        undisturbed += core.undisturbed(speed)
+        costs, spent = await palindrome(used)
+        taken.append((spent, row.figure(costs)))
+        undisturbed += core.undisturbed(spent)
     counted = sorted(taken)[: max(undisturbed, (rounds + 2) // 3)]
-    return Value(statistics.median(figure for _, figure in counted), statistics.median(speed for speed, _ in counted))
+    return Value(statistics.median(figure for _, figure in counted), statistics.median(spent for spent, _ in counted))

@@ -50,6 +50,7 @@ def _spine() -> Generator[Mapping[str, Measurable]]:
     }
 
 
+LOOP = Row("the hand-written loop", "µs", "loop")
 SPINE = Group(
     "spine",
     "nobody records, in units of the hand-written loop",
@@ -59,7 +60,7 @@ SPINE = Group(
         Row("six stages, without trace", "loops", "untraced", "loop"),
         Row("one more middleware", "loops", "middlewares", "loop", less="seven", count=_MORE, must=0.25, aim=0.2),
         Row("one more check", "loops", "checks", "loop", less="seven", count=_MORE, must=0.12, aim=0.09),
-        Row("the hand-written loop", "µs", "loop"),
+        LOOP,
     ),
     _spine,
 )

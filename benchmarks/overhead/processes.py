@@ -25,10 +25,15 @@ from benchmarks.overhead.table import BY_NAME
 
 
 def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], object]) -> list[Result]:
-    """Measure the groups and return a result for each row.
+    """Measure the groups in fresh processes, and return a result for each row.
 
     The groups take turns, so that a bad minute of the machine does not hit all processes of one group. Values from a
     disturbed core are replaced, as far as ``effort.spare`` allows.
+
+    Args:
+        groups: that are measured.
+        effort: how long.
+        progress: is given a line before each process.
     """
     values: dict[str, list[Value]] = {row.what: [] for group in groups for row in group.rows}
     fast: float | None = None  # nanoseconds of the probe on an undisturbed core, as far as known
@@ -54,12 +59,12 @@ def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], objec
 
 
 def undisturbed(values: Sequence[Value], fast: float | None) -> list[Value]:
-    """Those that were measured while the core ran about as fast as it ever did."""
+    """The values that were measured while the core ran about as fast as it ever did in this run."""
     return [value for value in values if fast is None or value.probe <= fast * TOLERANCE]
 
 
 def _in_a_fresh_process(groups: Sequence[Group], effort: Effort, fast: float | None) -> Any:
-    """Raise RuntimeError with what the process wrote to stderr if it fails."""
+    """Return what the process found. Raises RuntimeError with its stderr if it fails."""
     order = json.dumps({"groups": [group.name for group in groups], "effort": attrs.asdict(effort), "fast": fast})
     command = [sys.executable, "-m", "benchmarks.overhead.processes", order]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603
@@ -69,7 +74,7 @@ def _in_a_fresh_process(groups: Sequence[Group], effort: Effort, fast: float | N
 
 
 def main(order: str) -> None:
-    """Measure in this process, and print what was found as JSON."""
+    """Measure in this process, as the order says, and print what was found as JSON."""
     given = json.loads(order)
     effort = Effort(**given["effort"])
     logging.disable(logging.CRITICAL)  # for both sides: the loop logs nothing at all

@@ -1,4 +1,4 @@
-"""What was measured: how it is printed, kept, judged, and compared with an earlier run."""
+"""The result of a row: how it is printed, kept, judged, and compared with an earlier run."""
 
 from __future__ import annotations
 
@@ -30,14 +30,19 @@ _DISTRIBUTIONS = (
 
 @attrs.frozen
 class Result:
-    """A row as it was measured."""
+    """A row as it was measured.
+
+    Args:
+        row: what was measured.
+        figures: one for each process.
+    """
 
     row: Row
-    figures: Sequence[float]  # one for each process
+    figures: Sequence[float]
 
     @property
     def median(self) -> float:
-        """What is reported."""
+        """The figure that is printed."""
         return statistics.median(self.figures)
 
     @property
@@ -86,17 +91,17 @@ class Result:
 
 
 def columns(what: str, median: str, unit: str, spread: str, must: str, aim: str, verdict: str) -> str:
-    """One line of the table."""
+    """Format one line of the table."""
     return f"  {what:47} {median:>7} {unit:13} {spread:15} {must:>6} {aim:>6}  {verdict}".rstrip()
 
 
 def digits(value: float) -> str:
-    """Three digits, or all of a larger number."""
+    """Format with three digits, or with all digits of a larger number."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"  # noqa: PLR2004
 
 
 def machine() -> dict[str, Any]:
-    """What it was measured with, and nothing that tells where."""
+    """The interpreter, platform and versions; nothing that identifies the machine."""
     return {
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": f"{platform.system()} {platform.machine()}",

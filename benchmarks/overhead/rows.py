@@ -22,7 +22,7 @@ class Row:
         less: a scenario whose cost is subtracted; None: nothing is subtracted.
         count: what the figure is divided by: the number of things that were added, or 1,000 to get milliseconds.
         must: the budget; None: the row has none.
-        aim: what we would like to reach; None: nothing beyond the budget.
+        aim: what we would like to reach; None: no more than the budget.
         landed: the figure of a row that is over its budget today, so that ``--check`` fails only if it gets worse;
             None: ``--check`` goes by the budget.
     """
@@ -62,7 +62,7 @@ class Group:
         title: as printed above its rows.
         rows: in the order in which they are measured.
         scenarios: builds what the rows name, and tidies up after it.
-        rounds: exactly how many, where one is so long that probes around it say little; None: as the effort says.
+        rounds: exactly how many, for rounds so long that probes around them say nothing; None: as the effort says.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Slices of thread CPU time: a reference, a subject, the reference again, a few milliseconds each."""
+"""Slices of thread CPU time, about two milliseconds each: a reference, a subject, the reference again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Measurable(Protocol):
         ...
 
     async def slice(self) -> float:
-        """Measure once: the cost of one, mostly in microseconds of this thread's CPU."""
+        """Measure once; return the cost of one, mostly in microseconds of this thread's CPU."""
         ...
 
 
@@ -41,7 +41,7 @@ class Scenario:
     done: int = attrs.field(default=0, init=False)  # in all
 
     async def prepare(self, seconds: float) -> None:
-        """Double the number of times until they fill a quarter of a slice, then scale; the later, the warmer."""
+        """Double the number of times until they fill a quarter of a slice, then scale it, each time warmer."""
         await self._timed(3)  # what is built at first use is not part of a call's cost
         while self.times * await self._timed(self.times) < seconds * 1e6 / 4:
             self.times *= 2
@@ -49,7 +49,7 @@ class Scenario:
             self.times = max(1, int(seconds * 1e6 / await self._timed(self.times)))
 
     async def slice(self) -> float:
-        """Microseconds for each call of one slice."""
+        """Return microseconds for each time in one slice."""
         if self.times > 1:
             warm_up = -(-self.times // _WARM_UP)
             await self.batch(warm_up)
@@ -57,8 +57,8 @@ class Scenario:
         return await self._timed(self.times)
 
     async def _timed(self, times: int) -> float:
-        # Every slice starts with an empty young generation. The collector stays on: a scenario pays for the garbage
-        # that it makes itself, and for no other's.
+        # Every slice starts without garbage, and the collector stays on: a scenario pays for the garbage that it makes
+        # itself, and for nobody else's.
         gc.collect()
         began = thread_time_ns()
         await self.batch(times)
@@ -70,7 +70,7 @@ class Scenario:
 
 
 def probe() -> int:
-    """Nanoseconds of CPU for a fixed piece of work, about 0.3 ms, which a busy neighbour slows as much as anything."""
+    """Return the nanoseconds of CPU that a fixed piece of work takes: about 0.3 ms, or 0.5 with a busy neighbour."""
     began = thread_time_ns()
     table = {"a": 1}
     total = 0
@@ -82,7 +82,7 @@ def probe() -> int:
 
 
 async def palindrome(scenarios: Mapping[str, Measurable]) -> tuple[dict[str, float], float]:
-    """One round, ``a b c b a``: the cost of each, and the mean of the probes. Drift during a round cancels out."""
+    """Run one round, ``a b c b a``, so that drift cancels out; return the cost of each, and the mean of the probes."""
     names = list(scenarios)
     costs: list[float] = []
     probes = [probe()]
