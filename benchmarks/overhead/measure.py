@@ -96,6 +96,7 @@ async def measure(group: Group, scenarios: Mapping[str, Measurable], core: Core,
         else:
             figures = [row.figure((await palindrome(used))[0]) for _ in range(min(group.rounds, effort.rounds))]
             values[row.what] = Value(statistics.median(figures), 0)
+    gc.unfreeze()
     return values
 
 
