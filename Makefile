@@ -7,7 +7,7 @@ PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export soak recovery corpus million test-agentdojo test-ray phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -31,6 +31,9 @@ bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to 
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
 	$(BIN)/python -m benchmarks.scale.exporting $(ARGS)
+
+structure: .venv/dev  ## figures about the source tree
+	$(BIN)/python -m benchmarks.structure $(ARGS)
 
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
