@@ -19,6 +19,8 @@ from .openinference import ChainTracer
 from .recorders import SampledOutRecorder, SpanRecorder
 from .spans import INTERNAL
 
+_UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment
+_MOMENT = 100_000  # ns; to ask OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
 
 
@@ -51,6 +53,10 @@ class CallSpans:
         # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
         self._starts: dict[str, SpanStart] = {}
+        self._unheard = 0  # calls in a row that found no provider
+        # Between these (wall clock, ns) no provider is expected: there was none a moment ago, nor for 100 calls before.
+        # A process of few calls asks for each of them; one of many sees a provider 0.1 ms after it was set.
+        self.unheard_from = self.unheard_until = 0
 
     def start(self, tool: Tool[..., Any] | None, started: int, context: Context) -> Recorder | None:
         """Start the span of a call, and return its recorder.
@@ -70,7 +76,11 @@ class CallSpans:
         try:
             span = self._start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
+                self._unheard += 1
+                if self._unheard > _UNHEARD:
+                    self.unheard_from, self.unheard_until = started, started + _MOMENT
                 return None
+            self._unheard = self.unheard_until = 0
             if span.is_recording():
                 named = tool is not None
                 return SpanRecorder(

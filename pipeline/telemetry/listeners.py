@@ -30,7 +30,9 @@ class Listeners:
     def __init__(
         self, sinks: Iterable[Sink] = (), meter_provider: MeterProvider | None = None, *, stage_durations: bool = False
     ) -> None:
-        self.idle_until = 0  # wall clock, ns: a call that starts before then has no listeners, and skips `join`
+        # A call that starts between these (wall clock, ns) has no listeners, and skips `join`. The wall clock may be set
+        # back, so the span has a beginning, too.
+        self.idle_from = self.idle_until = 0
         self._sinks = tuple(sinks)
         self._meter_provider, self._stage_durations = meter_provider, stage_durations
         self._metrics: Instruments | None = None
@@ -57,7 +59,8 @@ class Listeners:
             self._metrics = self._find_metrics()
         logs_flow = flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers()
         self._listening = (*self._sinks, log_flow) if logs_flow else self._sinks
-        self.idle_until = 0 if self._metrics is not None or self._listening else now + _SECOND
+        heard = self._metrics is not None or bool(self._listening)
+        self.idle_from, self.idle_until = (0, 0) if heard else (now, now + _SECOND)
 
     def _find_metrics(self) -> Instruments | None:
         try:
