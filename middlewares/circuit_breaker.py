@@ -179,10 +179,9 @@ class CircuitBreaker:
         return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
     def _count(self, key: Hashable, began: int, call: ResolvedCall, outcome: Outcome) -> None:
-        kind = kind_of(outcome)
-        failed = kind in _FAILURE_KINDS
-        if kind in _IGNORED_KINDS:
+        if (kind := kind_of(outcome)) in _IGNORED_KINDS:
             return
+        failed = kind in _FAILURE_KINDS
         with self._lock:
             circuit = self._circuits.get(key)
             if circuit is None and not failed and self.failure_ratio is None:
