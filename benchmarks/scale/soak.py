@@ -130,7 +130,7 @@ def build_pipeline(soak: Soak, tools: ToolRegistry) -> Pipeline:
         .check(RateLimit(1_000_000, burst=1000))
         .wrap(LoopGuard())
         .wrap(Cache(0.05))
-        .wrap(Concurrency(100, waiting=1000))
+        .wrap(Concurrency(100, max_queue=1000))
         .wrap(Retry(first_delay=0.001))
         .wrap(CircuitBreaker(tools, failures=4, open_for=0.01, key=lambda call: call.tool.name))
         .wrap(Timeout(0.5))
