@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import attrs
 from returns.result import Failure
 
 from pipeline import InvalidParams, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
-from pipeline.parameters.repair import RULES, Rule, is_plain, repaired
-from pipeline.parameters.suggestions import hinted
+from pipeline.parameters import RULES, Rule
 
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
-_STOPPED = {  # finish reasons that say that a call may not be whole; all else ended as it should
+_STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
     "length": MalformedCall("the provider stopped at its length limit", truncated=True),
     "content_filter": _WITHHELD,
     "refusal": _WITHHELD,
@@ -21,10 +20,13 @@ _STOPPED = {  # finish reasons that say that a call may not be whole; all else e
 
 @attrs.frozen
 class Validate:
-    """Takes a mapping, JSON text, empty text or None, by the tool's own schema.
+    """Parses the arguments by the tool's schema, and repairs them where what was meant is in what was sent.
 
-    What fails is repaired by the rules of ``repair`` where the value that was meant is in what was sent; ``()`` refuses
-    it all. Each repair is in ``call.repairs``.
+    They may be a mapping, JSON text, empty text or None. Each repair is in ``call.repairs``.
+
+    Args:
+        repair: The rules that may be used, of `pipeline.parameters.RULES`; default: all of them; ``()``: none, so that
+            every mistake is refused.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -33,34 +35,33 @@ class Validate:
     )
 
     repair: tuple[Rule, ...] = RULES
-    _rules: frozenset[str] = attrs.field(init=False, repr=False, eq=False)
+    _rules: frozenset[Rule] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         given: Any = self.repair
         if isinstance(given, str) or not set(given) <= set(RULES):
-            raise SetupError(f"Validate: repair is a tuple of rules, of {', '.join(RULES)}, and not {given!r}")
+            raise SetupError(f"Validate: `repair` must be a tuple of rules, of {', '.join(RULES)}, not {given!r}")
         object.__setattr__(self, "_rules", frozenset(given))
 
     def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
-        """The call with its params. What was cut off or withheld is refused even if what is left parses."""
+        """Return the call with its params, or a Failure that holds all problems at once.
+
+        A call that the provider cut off or withheld is refused, even if what is left of it parses.
+        """
         if call.finish_reason is not None and (stopped := _STOPPED.get(call.finish_reason)) is not None:
             return Failure(stopped)
         params = call.tool.parse(call.arguments)
-        if type(params) is dict:
+        if isinstance(params, dict):
             return call.validated(params)
-        return self._refused(call, cast("InvalidParams | MalformedCall", params))
+        return self._repair_or_refuse(call, params)
 
-    def _refused(
+    def _repair_or_refuse(
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
-        tool, sent = call.tool, call.arguments
-        plain = is_plain(error, sent, tool)
-        if not plain and self._rules and (found := repaired(sent, error, tool, self._rules)) is not None:
-            return call.validated(*found)
+        parameters = call.tool.parameters
+        repaired = parameters.repair(call.arguments, error, self._rules)
+        if repaired is not None:
+            return call.validated(*repaired)
         if type(error) is InvalidParams:
-            schema = tool.schema or {}
-            told = error.problems if plain else hinted(error.problems, sent, schema)
-            if call.repairs or told is not error.problems:
-                error = InvalidParams(told, call.repairs)
-            error.remember(sent, schema)
+            error = parameters.advise(call.arguments, error, call.repairs)
         return Failure(error)

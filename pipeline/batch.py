@@ -14,7 +14,7 @@ from returns.result import Failure
 from .call import Call, Outcome, ResolvedCall
 from .compose.pipeline import Pipeline
 from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
-from .parameters.coercions import literal
+from .parameters import read_arguments
 from .report import error_of
 from .tools.definition import Tool
 
@@ -135,9 +135,8 @@ def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
     """What the call works on; None if that cannot be told."""
     if isinstance(tool.resource, str) or tool.resource is None:
         return tool.resource
-    given = literal(arguments) if isinstance(arguments, str) else arguments
     try:
-        found: Any = tool.resource(cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {})
+        found: Any = tool.resource(read_arguments(arguments) or {})
     except Exception:  # noqa: BLE001  # a user's function, and arguments as sent: a key may be missing or elsewhere
         return None
     return found if isinstance(found, str) else None

@@ -148,14 +148,9 @@ class InvalidParams:
     log: ClassVar[LogLevel] = "warning"
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; those of arguments are adopted only where all is well then
-    # What a later text compares with and takes an example from; neither is ever told itself.
-    sent: object = private()  # the arguments as the model wrote them
+    # A later text compares with these and takes an example from them; neither is shown itself.
+    sent: object = private()  # the arguments as they were parsed: as the model wrote them
     schema: Mapping[str, Any] | None = private()
-
-    def remember(self, sent: object, schema: Mapping[str, Any]) -> None:
-        """Fill the two: for the stage that made it, before anybody else has it; a second error costs 700 ns more."""
-        object.__setattr__(self, "sent", sent)
-        object.__setattr__(self, "schema", schema)
 
 
 @error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -10,8 +9,6 @@ import attrs
 from returns.result import Failure, Success
 
 from .errors import Landed, Repair, ToolError, Unavailable
-from .parameters.coercions import literal
-from .parameters.schema import names_at
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
@@ -137,12 +134,11 @@ class CallReport:
     @property
     def undeclared(self) -> tuple[str, ...]:
         """Arguments that were taken though the schema of the tool does not declare them, since it allows others."""
-        given = self.call.arguments
-        given = literal(given) if isinstance(given, str) else given
-        if self.tool is None or not isinstance(given, Mapping) or getattr(self.error, "category", "") == "parameter":
+        if self.tool is None or getattr(self.error, "category", "") == "parameter":
             return ()
-        known = names_at(self.tool.schema or {}, ()) | {repair.path for repair in self.repairs}
-        return tuple(name for name in cast("Mapping[str, Any]", given) if name not in known)
+        repaired = {repair.path for repair in self.repairs}
+        found = self.tool.parameters.find_undeclared(self.call.arguments)
+        return tuple(name for name in found if name not in repaired)
 
     @property
     def error(self) -> ToolError | None:

@@ -1,8 +1,8 @@
-"""Docstrings in three styles, and what should be read in them."""
+"""Docstrings in three styles, with the descriptions that should be read from them."""
 
 from __future__ import annotations
 
-# By style and case: the docstring, the description, and what is told of which parameter.
+# By style and case: the docstring, the description of the tool, and those of its parameters.
 CASES: dict[str, tuple[str, str, dict[str, str]]] = {
     "no sections": ("Read: a file.\n\nSlowly, of course.", "Read: a file.\n\nSlowly, of course.", {}),
     "none": ("", "", {}),
@@ -95,7 +95,7 @@ CASES: dict[str, tuple[str, str, dict[str, str]]] = {
         "Read.",
         {"x": "Where.", "y": "When."},
     ),
-    "numpy, nothing told": ("Read.\n\nParameters\n----------\nx : int\ny : int", "Read.", {}),
+    "numpy, no descriptions": ("Read.\n\nParameters\n----------\nx : int\ny : int", "Read.", {}),
     "sphinx": ("Read.\n\n:param x: Where.\n:param y: When.\n:returns: It.", "Read.", {"x": "Where.", "y": "When."}),
     "sphinx, several lines": (
         "Read.\n\n:param x: Where,\n    or so.\n\n    Mostly.\n:param y:\n    When.",
@@ -130,5 +130,5 @@ CASES: dict[str, tuple[str, str, dict[str, str]]] = {
         "Read.",
         {"x": "Where.", "y": "When."},
     ),
-    "sphinx, nothing told": ("Read.\n\n:param x:\n:type x: int", "Read.", {}),
+    "sphinx, no descriptions": ("Read.\n\n:param x:\n:type x: int", "Read.", {}),
 }

@@ -1,4 +1,4 @@
-"""Types that a tool's parameter may have, with their JSON Schema and their JSON form; and tools that take one."""
+"""Types that a parameter may have, with their JSON Schema and JSON form; and tools with one parameter."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Dog(BaseModel):
 
 
 def taking(hint: Any, default: Any = MISSING) -> Tool[..., Any]:
-    """A tool with one parameter, ``x``, of that type."""
+    """Make a tool of a function with one parameter, ``x``, of that type."""
 
     def probe(x: Any) -> None: ...
 
@@ -124,7 +124,7 @@ def taking(hint: Any, default: Any = MISSING) -> Tool[..., Any]:
 
 
 def raw(schema: Mapping[str, Any], **more: Any) -> Tool[..., Any]:
-    """A tool of a schema with one parameter, ``x``."""
+    """Make a tool of a schema with one parameter, ``x``."""
     parameters = {
         "type": "object",
         "properties": {"x": schema},
@@ -136,14 +136,14 @@ def raw(schema: Mapping[str, Any], **more: Any) -> Tool[..., Any]:
 
 
 def both(made: Tool[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """The params, or what is wrong; the same for a mapping and for its JSON text."""
+    """Parse a mapping, and check that its JSON text gives the same."""
     parsed = made.parse(arguments)
     assert repr(made.parse(json.dumps(arguments))) == repr(parsed)
     return parsed
 
 
 def problem(made: Tool[..., Any], value: Any) -> Problem:
-    """The one thing wrong with ``x``."""
+    """Return the only problem of ``x``."""
     found = both(made, {"x": value})
     assert isinstance(found, InvalidParams), found
     (only,) = found.problems

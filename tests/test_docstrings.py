@@ -1,4 +1,4 @@
-"""Docstrings in three styles: what a model is told of a tool, and of each parameter; the same in every process."""
+"""Docstrings in three styles: the descriptions of a tool and of its parameters, the same in every process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import tool
-from pipeline.parameters.docstrings import description, parameters
+from pipeline.parameters.docstrings import read_description, read_parameters
 
 
 @pytest.fixture
@@ -28,11 +28,15 @@ def silent(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.usefixtures("silent")
-@pytest.mark.parametrize(("text", "told", "of_each"), [pytest.param(*row, id=name) for name, row in CASES.items()])
-def test_a_docstring_tells_of_the_tool_and_of_its_parameters(text: str, told: str, of_each: dict[str, str]) -> None:
-    """The description is the text before the sections; a parameter's is one line; and nothing is logged."""
-    assert description(text) == told
-    assert parameters(text) == of_each
+@pytest.mark.parametrize(
+    ("text", "description", "parameters"), [pytest.param(*row, id=name) for name, row in CASES.items()]
+)
+def test_a_docstring_describes_a_tool_and_its_parameters(
+    text: str, description: str, parameters: dict[str, str]
+) -> None:
+    """The description is the text before the sections; a parameter's is one line; nothing is logged."""
+    assert read_description(text) == description
+    assert read_parameters(text) == parameters
 
 
 STYLES = {
@@ -44,7 +48,7 @@ STYLES = {
 
 @pytest.mark.parametrize("text", [pytest.param(text, id=style) for style, text in STYLES.items()])
 def test_a_definition_is_the_same_in_each_style(text: str) -> None:
-    """What a model is shown does not depend on the style of the docstring, nor on its indentation."""
+    """The definition does not depend on the style of the docstring, nor on its indentation."""
 
     def add(x: int, y: int = 2, **more: int) -> None: ...
 
@@ -74,21 +78,21 @@ ODD = [
 
 @given(st.lists(st.sampled_from([*PIECES, *ODD]) | st.text(max_size=8), max_size=12))
 def test_no_docstring_is_too_odd(lines: list[str]) -> None:
-    """Whatever stands in it, the description is its beginning, and a parameter's a line that is not empty."""
+    """For any text, the description is its beginning, and that of a parameter is one line that is not empty."""
     text = inspect.cleandoc("\n".join(lines))
-    assert text.lstrip().startswith(description(text))
-    assert all(each and each == " ".join(each.split()) for each in parameters(text).values())
+    assert text.lstrip().startswith(read_description(text))
+    assert all(each and each == " ".join(each.split()) for each in read_parameters(text).values())
 
 
-def test_a_long_docstring_takes_no_time() -> None:
-    """Looking for sections takes time in proportion to the text."""
+def test_a_long_docstring_is_read_quickly() -> None:
+    """Looking for sections takes time in proportion to the length of the text."""
     for piece in ("\n", " ", "Args:\n", "    \n", "Parameters\n", ":param ", "Args:\n\n", "-\n"):
         began = time.process_time()
-        description(piece * 20_000)
+        read_description(piece * 20_000)
         assert time.process_time() - began < 1, repr(piece)
 
 
-ASKED = """
+SCRIPT = """
 import json, sys
 from dataclasses import dataclass
 from enum import Enum
@@ -128,10 +132,10 @@ print(first)
 
 
 def test_definitions_are_the_same_in_every_process() -> None:
-    """A prompt that changes from run to run is cached nowhere: sets and enums come in one order."""
+    """Sets and enums are shown in one order: a prompt that changes from run to run cannot be cached."""
     shown = {
         subprocess.run(
-            [sys.executable, "-c", ASKED],
+            [sys.executable, "-c", SCRIPT],
             env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
@@ -147,18 +151,18 @@ def test_definitions_are_the_same_in_every_process() -> None:
     assert properties["model"]["default"]["colors"] == ["black", "blue", "green", "red"]
 
 
-def test_griffe_waits_for_a_schema_with_sections() -> None:
-    """Registering a thousand tools imports no griffe, nor does showing one whose docstring has no parameters."""
+def test_griffe_is_imported_for_a_docstring_with_parameters() -> None:
+    """Neither registering a thousand tools nor a docstring without parameters imports griffe."""
     code = """
 import sys
 from pipeline import ToolRegistry
 tools = ToolRegistry()
 def plain(x: int) -> None:
     'Do.\\n\\nReturns:\\n    Nothing.'
-def told(x: int) -> None:
+def described(x: int) -> None:
     'Do.\\n\\nArgs:\\n    x: It.'
 for number in range(1000):
-    tools.tool(name=f"tool_{number}")(told)
+    tools.tool(name=f"tool_{number}")(described)
 tools.tool(plain)
 tools.tools["plain"].definition()
 before = "griffe" in sys.modules

@@ -1,4 +1,4 @@
-"""Did you mean, for parameter names and the values to choose from."""
+"""Did you mean: suggestions for the names of parameters and for values to choose from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from middlewares import Validate
 from pipeline import Call, Tool, render
-from pipeline.parameters.suggestions import nearest
+from pipeline.parameters.suggestions import find_nearest
 
 SCHEMA = {
     "type": "object",
@@ -24,11 +24,11 @@ SCHEMA = {
 }
 
 
-async def taken(**params: object) -> object:
+async def return_params(**params: object) -> object:
     return params
 
 
-probe = Tool.from_schema(name="probe", parameters=SCHEMA, handler=taken)
+probe = Tool.from_schema(name="probe", parameters=SCHEMA, handler=return_params)
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ probe = Tool.from_schema(name="probe", parameters=SCHEMA, handler=taken)
     ids=str,
 )
 def test_the_closest_is_suggested(sent: Any, suggestion: str) -> None:
-    """The name or value most like what came, if one is like it and still free."""
+    """The name or value most like what was sent is suggested, if one is like it and not already used."""
     verdict: Any = Validate()(Call("probe", sent).resolved(probe))
     (problem,) = verdict.failure().problems
     assert problem.suggestion == suggestion
 
 
 @pytest.mark.parametrize("sent", [{"path": None}, '{"path": null}'], ids=str)
-def test_null_for_what_is_required_is_that_missing(sent: Any) -> None:
-    """The model is told that the parameter is missing, and what it should hold; null elsewhere is of a wrong type."""
-    needed = Tool.from_schema(name="probe", parameters={**SCHEMA, "required": ["path"]}, handler=taken)
+def test_null_for_a_required_parameter_is_a_missing_one(sent: Any) -> None:
+    """Null for a required parameter is told as the parameter missing; null anywhere else is a wrong type."""
+    needed = Tool.from_schema(name="probe", parameters={**SCHEMA, "required": ["path"]}, handler=return_params)
     verdict: Any = Validate()(Call("probe", sent).resolved(needed))
     assert "Missing required parameter: path" in render(verdict.failure())
     inside: Any = Validate()(Call("probe", {"path": "a", "filter": {"label": [None]}}).resolved(needed))
@@ -66,10 +66,10 @@ def test_null_for_what_is_required_is_that_missing(sent: Any) -> None:
 
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))
 def test_only_what_is_allowed_is_suggested(text: str, among: list[str]) -> None:
-    """Whatever came, the suggestion is one of those there are, or none."""
-    assert nearest(text, among) in {"", *among}
+    """For any text, the suggestion is one of the allowed ones, or none."""
+    assert find_nearest(text, among) in {"", *among}
 
 
-def test_a_name_that_is_there_is_the_closest() -> None:
-    """In another case it is the same."""
-    assert nearest("PATH", ["path", "paths"]) == "path"
+def test_the_same_name_in_another_case_is_the_closest() -> None:
+    """A name that differs only in case is closer than any other."""
+    assert find_nearest("PATH", ["path", "paths"]) == "path"

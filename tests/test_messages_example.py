@@ -1,4 +1,4 @@
-"""Examples: the smallest valid arguments of a schema, or none."""
+"""Examples: the smallest valid arguments of a schema, or no example."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from pipeline import InvalidParams, Problem, ToolRegistry
+from pipeline import InvalidParams, Problem, tool
 from pipeline.messages import render
-from pipeline.parameters.example import example_of
+from pipeline.parameters.example import make_example
 
 
 def an_object(**properties: Any) -> dict[str, Any]:
@@ -88,12 +88,12 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize(("schema", "example"), [pytest.param(*row, id=name) for name, row in EXAMPLES.items()])
 def test_a_valid_example_is_made(schema: Any, example: Any) -> None:
-    """From what the schema gives, and with no more than it requires."""
-    assert json.loads(example_of(schema)) == example
+    """The example takes the values that the schema gives, and holds required parameters only."""
+    assert json.loads(make_example(schema)) == example
 
 
 def wide(level: int) -> dict[str, Any]:
-    """Nine parameters, each as wide again."""
+    """Make a schema of nine parameters, each with nine of its own, ten levels deep."""
     inner = {"$ref": f"#/$defs/a{level + 1}"} if level < 9 else TEXT
     return an_object(**{f"p{number}": inner for number in range(9)})
 
@@ -119,8 +119,8 @@ NONE: dict[str, Any] = {
 
 @pytest.mark.parametrize("schema", NONE.values(), ids=NONE)
 def test_no_example_rather_than_a_wrong_one(schema: Any) -> None:
-    """Where none could be made that validates, and where there is no schema to speak of."""
-    assert example_of(schema) == ""
+    """There is no example where none was found that validates, nor for anything that is no schema of an object."""
+    assert make_example(schema) == ""
 
 
 class Mode(Enum):
@@ -138,13 +138,12 @@ async def search(filter: Filter, limit: Annotated[int, Field(gt=2)], note: str |
     return "found"
 
 
-def test_the_example_of_a_function_tool_is_taken() -> None:
-    """What is shown as valid, the tool's own parser takes."""
-    tools = ToolRegistry()
-    tools.tool(search)
-    example = json.loads(example_of(tools.definitions()[0]["parameters"]))
+def test_a_tool_accepts_its_own_example() -> None:
+    """The example of a function tool is valid for the tool's own parser."""
+    made = tool(search)
+    example = json.loads(made.parameters.example())
     assert example == {"filter": {"tags": ["text"], "mode": "read"}, "limit": 3}
-    assert type(tools.tools["search"].parse(example)) is dict
+    assert isinstance(made.parse(example), dict)
 
 
 def an_array(items: Any, least: int) -> dict[str, Any]:
@@ -167,9 +166,9 @@ SCHEMAS: Any = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("xyz"), SCHEMAS, max_size=3))
 def test_an_example_of_ordinary_parts_is_always_found(properties: dict[str, Any]) -> None:
-    """And it is valid."""
+    """For a schema without contradictions there is an example, and it is valid."""
     schema = an_object(**properties)
-    example = json.loads(example_of(schema))
+    example = json.loads(make_example(schema))
     assert jsonschema_rs.validator_for(schema, offline=True).is_valid(example)
     assert example.keys() == properties.keys()
 
@@ -194,8 +193,8 @@ JUNK: Any = st.recursive(
 
 @given(JUNK)
 def test_no_schema_is_too_odd(schema: Any) -> None:
-    """There is an example or none; nothing is raised, in `say` neither."""
-    told = example_of(schema)
-    if told:
-        assert jsonschema_rs.validator_for(schema, offline=True).is_valid(json.loads(told))
+    """For any schema there is a valid example or none; neither `make_example` nor `render` raises."""
+    example = make_example(schema)
+    if example:
+        assert jsonschema_rs.validator_for(schema, offline=True).is_valid(json.loads(example))
     assert render(InvalidParams((Problem("a", "type", "a string"),), schema=schema), verbosity="full")

@@ -1,4 +1,4 @@
-"""Arguments become params by one truth, in whatever form they come; what is no JSON object is malformed."""
+"""Arguments in any form become params by the same rules; anything that is no JSON object is malformed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TAKEN: dict[str, Callable[[Any], bool]] = {
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 @pytest.mark.parametrize("name", STRICT)
 def test_plain_types_are_strict(name: str, value: Any) -> None:
-    """No text becomes a number, no boolean an integer, no number a text: for functions and for raw schemas."""
+    """Functions and raw schemas take no text for a number, no boolean for an integer, and no number for text."""
     of_function = taking(STRICT[name])
     of_schema = raw(of_function.definition()["parameters"]["properties"]["x"])
     parsed = both(of_function, {"x": value})
@@ -46,7 +46,7 @@ def test_plain_types_are_strict(name: str, value: Any) -> None:
         assert both(of_schema, {"x": value}) == ({"x": value} if taken else parsed)
 
 
-LIST: Any = list  # the checkers take no variable for a type
+LIST: Any = list  # the type checkers accept no variable as a type
 DICT: Any = dict
 LEAVES: list[Any] = [int, float, bool, str, None, Any, object, list, dict, Literal["a", "b"], Literal[1, "a"]]
 PLAIN: Any = st.recursive(
@@ -75,14 +75,14 @@ ARGUMENTS = st.dictionaries(st.just("x") | st.sampled_from("yz"), JSON, max_size
 @settings(deadline=None, max_examples=150)
 @given(hint=PLAIN, arguments=ARGUMENTS)
 def test_a_mapping_and_its_text_are_one(hint: Any, arguments: dict[str, Any]) -> None:
-    """For a plain tool, arguments mean the same whether they come as a mapping or as JSON text."""
+    """For a tool of plain types, a mapping and its JSON text give the same params, or the same problems."""
     both(taking(hint), arguments)
 
 
 @settings(deadline=None, max_examples=150)
 @given(name=st.sampled_from(sorted(TYPES)), arguments=ARGUMENTS)
 def test_a_mapping_and_its_text_are_one_for_rich_types(name: str, arguments: dict[str, Any]) -> None:
-    """So they do for a tool of any type, and for the raw schema of that type."""
+    """The same holds for a tool of any type, and for the raw schema of that type."""
     made = BY_TYPE[name]
     both(made, arguments)
     both(BY_SCHEMA[name], arguments)
@@ -104,20 +104,17 @@ BY_SCHEMA = {
     ],
 )
 def test_a_tools_own_schema_takes_what_the_tool_takes(name: str, sent: Any) -> None:
-    """A raw tool made of a function's schema takes the same arguments, unchanged."""
-    if (name, sent) != ("set", [1, 1]):  # pydantic forgives repeats that its schema forbids
+    """A tool made of a function's schema accepts the arguments that the function accepts, and leaves them unchanged."""
+    if (name, sent) != ("set", [1, 1]):  # pydantic accepts repeats, though its schema forbids them
         assert both(BY_SCHEMA[name], {"x": sent}) == {"x": sent}
 
 
-# --- the forms in which arguments come --------------------------------------------------------------------------------
-
-
 class Own(dict[str, Any]):
-    """A dict of the caller's own kind."""
+    """A dict of a caller's own class."""
 
 
 class Text(str):
-    """A text of the caller's own kind."""
+    """A text of a caller's own class."""
 
     __slots__ = ()
 
@@ -135,7 +132,7 @@ OPTIONAL = [
 
 @pytest.mark.parametrize("made", OPTIONAL)
 def test_nothing_is_no_arguments(made: Tool[..., Any]) -> None:
-    """None and empty text are what providers send for no arguments."""
+    """None and empty text mean no arguments: providers send both."""
     empty: list[object] = [None, "", "  ", "\n", {}, "{}", Own(), MappingProxyType[str, object]({}), Text("")]
     assert [made.parse(each) for each in empty] == [{}] * len(empty)
 
@@ -148,8 +145,8 @@ FORMS: list[Callable[[Any], object]] = [dict, Own, MappingProxyType, json.dumps,
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_of_arguments(form: Callable[[Any], object]) -> None:
-    """A dict, a mapping of any kind, and JSON text say the same."""
+def test_every_form_of_arguments_is_read(form: Callable[[Any], object]) -> None:
+    """A dict, any other mapping, and JSON text give the same params."""
     assert taking(int).parse(form({"x": 1})) == {"x": 1}
     assert taking(date).parse(form({"x": "2026-11-21"})) == {"x": date(2026, 11, 21)}
     assert raw({"type": "integer"}).parse(form({"x": 1})) == {"x": 1}
@@ -210,12 +207,12 @@ EVERY = [
 
 
 @pytest.mark.parametrize("made", EVERY)
-@pytest.mark.parametrize(("sent", "told"), [pytest.param(*row, id=name) for name, row in MALFORMED.items()])
+@pytest.mark.parametrize(("sent", "fields"), [pytest.param(*row, id=name) for name, row in MALFORMED.items()])
 def test_what_is_no_json_object_is_malformed(
-    made: Tool[..., Any], sent: object, told: tuple[Any, tuple[int, int] | None, bool]
+    made: Tool[..., Any], sent: object, fields: tuple[Any, tuple[int, int] | None, bool]
 ) -> None:
-    """Broken text says where it breaks, and whether it was cut off; all tools tell it alike."""
-    assert made.parse(sent) == MalformedCall(*told)
+    """The error says where text breaks and whether it was cut off, in the same words for every tool."""
+    assert made.parse(sent) == MalformedCall(*fields)
 
 
 @pytest.mark.parametrize("made", EVERY)
@@ -227,8 +224,8 @@ def test_what_is_no_json_object_is_malformed(
         pytest.param('{"x":' + "9" * 5_000 + "}", "number out of range", id="digits"),
     ],
 )
-def test_text_that_is_too_much_is_malformed(made: Tool[..., Any], sent: str, reason: str) -> None:
-    """A parser's limits are no reason to raise, nor to think that the text was cut off."""
+def test_text_beyond_a_parsers_limits_is_malformed(made: Tool[..., Any], sent: str, reason: str) -> None:
+    """Text that is too deep or too large is malformed, and not taken as cut off."""
     parsed = made.parse(sent)
     assert isinstance(parsed, MalformedCall)
     assert (parsed.reason, parsed.truncated) == (reason, False)
@@ -254,8 +251,8 @@ UNJSONLIKE: dict[str, Any] = {
 
 @pytest.mark.parametrize("made", EVERY)
 @pytest.mark.parametrize("sent", [pytest.param(sent, id=name) for name, sent in UNJSONLIKE.items()])
-def test_a_mapping_that_is_no_json_never_raises(made: Tool[..., Any], sent: Any) -> None:
-    """What JSON cannot hold is refused, unless the tool asked for anything at all; a bad key always is."""
+def test_a_mapping_that_is_no_json_is_refused(made: Tool[..., Any], sent: Any) -> None:
+    """A value that JSON cannot hold is refused, unless the tool takes anything; a key that is no text always is."""
     parsed: Any = made.parse(sent)
     if isinstance(parsed, InvalidParams):
         assert render(parsed).startswith("Error: ")
@@ -266,8 +263,8 @@ def test_a_mapping_that_is_no_json_never_raises(made: Tool[..., Any], sent: Any)
 
 @pytest.mark.parametrize("made", EVERY)
 @pytest.mark.parametrize("sent", [{1: 2}, {None: 1}, {"x": 1, (1, 2): 3}], ids=repr)
-def test_keys_are_text(made: Tool[..., Any], sent: Any) -> None:
-    """A key that is no text could be no parameter's name, and all tools say so alike."""
+def test_a_key_that_is_no_text_is_refused(made: Tool[..., Any], sent: Any) -> None:
+    """A key that is no text cannot name a parameter; every tool refuses it with the same problem."""
     assert made.parse(sent) == InvalidParams((Problem("", "type", PLAIN_VALUES),))
 
 
@@ -275,7 +272,7 @@ def test_keys_are_text(made: Tool[..., Any], sent: Any) -> None:
     ("value", "got"), [(math.nan, "nan"), (math.inf, "inf"), (10**400, "an integer")], ids=["NaN", "infinity", "1e400"]
 )
 def test_a_number_is_finite(value: float, got: str) -> None:
-    """JSON has no NaN and no infinity: a float parameter takes neither, nor what would become one."""
+    """A float parameter takes no NaN, no infinity, and no number that would become one: JSON has none."""
     for made in (taking(float), taking(list[float]), taking(Span)):
         sent: Any = [value] if made.definition()["parameters"]["properties"]["x"].get("type") == "array" else value
         found = made.parse({"x": {"start": 1, "size": value} if "$defs" in made.definition()["parameters"] else sent})
@@ -283,8 +280,8 @@ def test_a_number_is_finite(value: float, got: str) -> None:
         assert [(each.expected, each.got) for each in found.problems] == [("a finite number", got)]
 
 
-def test_a_number_too_large_for_a_float_is_told_alike() -> None:
-    """So it is where it comes as text."""
+def test_a_number_too_large_for_a_float_is_refused_in_text() -> None:
+    """JSON text with a number too large for a float is refused like the number itself."""
     for digits, got in (("1e400", "inf"), ("9" * 400, "an integer")):
         assert taking(float).parse(f'{{"x": {digits}}}') == InvalidParams(
             (Problem("x", "type", "a finite number", got),)
@@ -292,7 +289,7 @@ def test_a_number_too_large_for_a_float_is_told_alike() -> None:
 
 
 def test_large_integers_stay_whole() -> None:
-    """400 digits are an integer like any other."""
+    """An integer of 400 digits arrives exactly."""
     for made in (taking(int), raw({"type": "integer"})):
         assert both(made, {"x": 10**399}) == {"x": 10**399}
 
@@ -312,7 +309,7 @@ WILD: Any = st.recursive(
 @settings(deadline=None, max_examples=200)
 @given(name=st.sampled_from(sorted(TYPES)), arguments=WILD | st.dictionaries(st.just("x"), WILD) | JSON.map(json.dumps))
 def test_parsing_never_raises(name: str, arguments: Any) -> None:
-    """Whatever comes, a tool of a function or of a schema gives params or says what is wrong with them."""
+    """For any arguments, a tool of a function or of a schema gives params or an error, and never raises."""
     for made in (BY_TYPE[name], BY_SCHEMA[name]):
         parsed: Any = made.parse(arguments)
         if isinstance(parsed, dict):
@@ -322,8 +319,8 @@ def test_parsing_never_raises(name: str, arguments: Any) -> None:
             assert render(parsed).startswith("Error: ")
 
 
-def test_undeclared_arguments_are_the_schemas_business() -> None:
-    """A schema that allows them gets them; one that does not says which there are."""
+def test_the_schema_decides_about_undeclared_arguments() -> None:
+    """A schema that allows undeclared arguments passes them on; one that forbids them names each of them."""
     lax = {"type": "object", "properties": {"a": {"type": "integer"}}}
     made = Tool.from_schema(name="probe", parameters=lax, handler=nothing)
     assert both(made, {"a": 1, "b": 2}) == {"a": 1, "b": 2}
@@ -335,8 +332,8 @@ def test_undeclared_arguments_are_the_schemas_business() -> None:
 
 
 @pytest.mark.parametrize("value", [0, False, "", [], {}, None], ids=repr)
-def test_nothing_empty_is_dropped(value: object) -> None:
-    """0, false, empty text and null arrive as they were sent."""
+def test_no_empty_value_is_dropped(value: object) -> None:
+    """0, false, empty text, empty containers and null arrive as they were sent."""
     for made in (taking(Any), raw({})):
         assert both(made, {"x": value}) == {"x": value}
 
@@ -368,16 +365,16 @@ UNUSABLE: dict[str, Any] = {
 
 @pytest.mark.parametrize("schema", [pytest.param(schema, id=name) for name, schema in UNUSABLE.items()])
 def test_a_schema_that_cannot_be_used_is_refused_at_set_up(schema: dict[Any, Any]) -> None:
-    """A schema from outside compiles without network and files, or raises with the tool's name."""
+    """A schema compiles without network and files, or raises a SetupError with the tool's name."""
     with pytest.raises(SetupError, match=r"^probe: its parameters are no JSON Schema"):
         Tool.from_schema(name="probe", parameters=schema, handler=nothing)
-    if "$schema" not in schema:  # which says something of a whole only
+    if "$schema" not in schema:  # which is allowed at the top only
         with pytest.raises(SetupError, match=r"^probe: "):
             raw(schema)
 
 
-def test_a_schema_is_not_read_again() -> None:
-    """What becomes of the caller's schema after set-up changes nothing of the tool."""
+def test_a_schema_is_copied_at_set_up() -> None:
+    """Changing the caller's schema after set-up changes nothing of the tool."""
     schema: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
     made = Tool.from_schema(name="probe", parameters=schema, handler=nothing)
     schema["required"].clear()
@@ -398,6 +395,6 @@ class Broken(BaseModel):
 
 @pytest.mark.parametrize("sent", [{"x": {"title": "a"}}, '{"x": {"title": "a"}}'], ids=["mapping", "text"])
 def test_a_bug_in_a_validator_is_no_problem_of_the_models(sent: object) -> None:
-    """A validator says ValueError to what it does not want; anything else that it raises is a crash, and passes."""
+    """Any exception of a validator but ValueError is a bug and passes through `parse`."""
     with pytest.raises(TypeError, match=r"^a$"):
         taking(Broken).parse(sent)

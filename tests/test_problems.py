@@ -1,4 +1,4 @@
-"""Problems: what is wrong with bad arguments, told alike by two validators, all of it at once."""
+"""Problems: all that is wrong with arguments, in the same words from both validators."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in WRONG.items()])
-def test_each_type_says_what_it_wants(hint: Any, sent: Any, told: tuple[str, str, str, str]) -> None:
-    """A wrong value is one problem: where, which rule of JSON Schema, what is wanted, what came; no class name."""
+@pytest.mark.parametrize(("hint", "sent", "fields"), [pytest.param(*row, id=name) for name, row in WRONG.items()])
+def test_each_type_says_what_it_expects(hint: Any, sent: Any, fields: tuple[str, str, str, str]) -> None:
+    """A wrong value is one problem: the path, the rule of JSON Schema, what is expected, and what was sent."""
     found = problem(taking(hint), sent)
-    assert (found.path, found.rule, found.expected, found.got) == told
+    assert (found.path, found.rule, found.expected, found.got) == fields
 
 
 LIMITS: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
@@ -138,16 +138,16 @@ LIMITS: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in LIMITS.items()])
-def test_limits_are_told_alike_by_both_validators(hint: Any, sent: Any, told: tuple[str, Any, str]) -> None:
-    """A function's limit and the same limit in a raw schema are broken with the same words."""
+@pytest.mark.parametrize(("hint", "sent", "fields"), [pytest.param(*row, id=name) for name, row in LIMITS.items()])
+def test_both_validators_say_the_same_of_a_limit(hint: Any, sent: Any, fields: tuple[str, Any, str]) -> None:
+    """Breaking a limit of a function gives the same problem as breaking that limit in a raw schema."""
     of_function = taking(hint)
-    assert problem(of_function, sent) == Problem("x", *told)
-    assert problem(raw(of_function.definition()["parameters"]["properties"]["x"]), sent) == Problem("x", *told)
+    assert problem(of_function, sent) == Problem("x", *fields)
+    assert problem(raw(of_function.definition()["parameters"]["properties"]["x"]), sent) == Problem("x", *fields)
 
 
 def many(a: int, b: str, c: list[int], d: Point, e: date | None = None, f: Literal["x", "y"] = "x") -> None:
-    """Do it, with a said about one.
+    """Do it; one parameter has a description.
 
     Parameters:
         a: The first.
@@ -167,20 +167,20 @@ ALL_WRONG = (
 )
 
 
-def test_every_problem_is_told_at_once() -> None:
-    """A model that made five mistakes reads five: each with its path, its rule, what is wanted and what came."""
+def test_all_problems_are_found_at_once() -> None:
+    """Each mistake is a problem with its path, its rule, what is expected and what was sent; none hides another."""
     of_date = Problem("e", "format", "a valid date in the format YYYY-MM-DD", "a string")
     assert set(both(tool(many), BAD).problems) == {*ALL_WRONG, of_date}
 
 
-def test_raw_schemas_tell_the_same_problems() -> None:
-    """The same schema, handed in as it is, finds the same and says it in the same words; a format is no rule there."""
+def test_raw_schemas_find_the_same_problems() -> None:
+    """A function's schema as a raw one finds the same problems in the same words, except for formats."""
     made = Tool.from_schema(name="probe", parameters=tool(many).definition()["parameters"], handler=nothing)
     assert set(both(made, BAD).problems) == set(ALL_WRONG)
 
 
-def test_a_missing_parameter_is_told_in_the_words_of_its_schema() -> None:
-    """What a missing parameter should hold: its values, its type or types, and its description."""
+def test_the_schema_describes_a_missing_parameter() -> None:
+    """What is expected of a missing parameter is its values, or its types, and its description."""
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {
@@ -240,11 +240,11 @@ UNIONS: dict[str, tuple[Any, Any, list[tuple[str, str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("hint", "sent", "told"), [pytest.param(*row, id=name) for name, row in UNIONS.items()])
-def test_a_union_is_told_as_one(hint: Any, sent: Any, told: list[tuple[str, str, str]]) -> None:
-    """Of the branches that were tried, the one that the value meant speaks; or all of them in one line."""
+@pytest.mark.parametrize(("hint", "sent", "expected"), [pytest.param(*row, id=name) for name, row in UNIONS.items()])
+def test_a_union_is_one_problem(hint: Any, sent: Any, expected: list[tuple[str, str, str]]) -> None:
+    """The branch that the value has the type of gives the problem; if there is none, all branches in one line."""
     found = both(taking(hint), {"x": sent})
-    assert [(each.path, each.rule, each.expected) for each in found.problems] == told
+    assert [(each.path, each.rule, each.expected) for each in found.problems] == expected
 
 
 RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = {
@@ -283,13 +283,15 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
 }
 
 
-@pytest.mark.parametrize(("schema", "sent", "told"), [pytest.param(*row, id=name) for name, row in RAW_UNIONS.items()])
-def test_a_union_in_a_raw_schema_is_told_as_one(
-    schema: dict[str, Any], sent: Any, told: list[tuple[str, str, str]]
+@pytest.mark.parametrize(
+    ("schema", "sent", "expected"), [pytest.param(*row, id=name) for name, row in RAW_UNIONS.items()]
+)
+def test_a_union_in_a_raw_schema_is_one_problem(
+    schema: dict[str, Any], sent: Any, expected: list[tuple[str, str, str]]
 ) -> None:
-    """So it is for `anyOf`, `oneOf` and a list of types."""
+    """`anyOf`, `oneOf` and a list of types give one problem, as a union of a function does."""
     found = both(raw(schema), {"x": sent})
-    assert [(each.path, each.rule, each.expected) for each in found.problems] == told
+    assert [(each.path, each.rule, each.expected) for each in found.problems] == expected
 
 
 RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
@@ -321,18 +323,16 @@ RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize(("schema", "sent", "told"), [pytest.param(*row, id=name) for name, row in RAW.items()])
+@pytest.mark.parametrize(("schema", "sent", "fields"), [pytest.param(*row, id=name) for name, row in RAW.items()])
 def test_each_keyword_of_json_schema_is_a_rule(
-    schema: dict[str, Any], sent: Any, told: tuple[str, str, str, str]
+    schema: dict[str, Any], sent: Any, fields: tuple[str, str, str, str]
 ) -> None:
-    """What a raw schema forbids is told by its keyword."""
+    """The rule of a problem is the keyword of JSON Schema that the value breaks."""
     found = problem(
         raw(schema, **{"$defs": {"n": {"type": "integer"}}, "definitions": {"n": {"type": "integer"}}}), sent
     )
-    assert (found.path, found.rule, found.expected, found.got) == told
+    assert (found.path, found.rule, found.expected, found.got) == fields
 
-
-# --- words ------------------------------------------------------------------------------------------------------------
 
 CONTEXTS: list[dict[str, Any] | None] = [
     {
@@ -372,7 +372,7 @@ CONTEXTS: list[dict[str, Any] | None] = [
 
 
 def known_error(kind: Any) -> PydanticKnownError:
-    """An error of pydantic's own, with whatever facts it asks for."""
+    """Make an error of pydantic's own, with the facts that it needs."""
     for context in CONTEXTS:
         try:
             made = PydanticKnownError(kind, context)
@@ -380,13 +380,13 @@ def known_error(kind: Any) -> PydanticKnownError:
         except TypeError:
             continue
         return made
-    raise AssertionError(f"pydantic's {kind} wants other facts")
+    raise AssertionError(f"pydantic's {kind} needs other facts")
 
 
 @pytest.mark.parametrize("kind", get_args(ErrorType))
 @pytest.mark.parametrize("value", ["a", 1, None], ids=repr)
 def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
-    """Whatever it comes upon, a model reads what is wanted, without pydantic's phrases, class names and links."""
+    """Every error of pydantic's becomes a text without its phrases, class names and links."""
 
     def fail(_: object) -> object:
         raise known_error(kind)
@@ -400,7 +400,7 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
 
 @pytest.mark.parametrize(("hint", "sent"), [pytest.param(*row[:2], id=name) for name, row in WRONG.items()])
 def test_no_text_holds_what_is_inside(hint: Any, sent: Any) -> None:
-    """No class name, no phrase of a validator and no link reaches a model."""
+    """No text holds a class name, a phrase of a validator, or a link."""
     text = render(both(taking(hint), {"x": sent}))
     assert text.startswith("Error: ")
     inside = ("Input should", "https://", "pydantic", "Attribute(", "secret", *(cls.__name__ for cls in CLASSES))

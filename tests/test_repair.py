@@ -1,4 +1,4 @@
-"""Repairs: what was meant is in what was sent, or the call is refused; nothing else changes."""
+"""Repairs: a value that was sent in another form is read as it was meant, or the call is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, render, tool
-from pipeline.parameters.repair import RULES
+from pipeline.parameters import RULES
 from support import a_tool
 
 
@@ -51,20 +51,20 @@ PROPERTIES = {
 SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["item_name"], "additionalProperties": False}
 
 
-async def taken(**params: object) -> object:
+async def return_params(**params: object) -> object:
     return params
 
 
-def of(properties: Mapping[str, Any], *required: str, **options: Any) -> Tool[..., Any]:
+def a_tool_of(properties: Mapping[str, Any], *required: str, **options: Any) -> Tool[..., Any]:
     schema = {"type": "object", "properties": properties, "required": list(required)}
-    return Tool.from_schema(name="probe", parameters=schema, handler=taken, effect="read", **options)
+    return Tool.from_schema(name="probe", parameters=schema, handler=return_params, effect="read", **options)
 
 
-raw = Tool.from_schema(name="order", parameters=SCHEMA, handler=taken, effect="read")
+raw = Tool.from_schema(name="order", parameters=SCHEMA, handler=return_params, effect="read")
 BOTH = pytest.mark.parametrize("made", [order, raw], ids=["function", "schema"])
 
 
-def checked(made: Tool[..., Any], arguments: object, **options: Any) -> Any:
+def validate(made: Tool[..., Any], arguments: object, **options: Any) -> Any:
     return Validate(**options)(Call(made.name, arguments).resolved(made))
 
 
@@ -105,17 +105,17 @@ def checked(made: Tool[..., Any], arguments: object, **options: Any) -> Any:
     ],
     ids=lambda each: each if isinstance(each, str) else json.dumps(each),
 )
-def test_what_was_meant_is_taken_and_told(made: Tool[..., Any], rule: Any, sent: Any, meant: Any) -> None:
-    """Each rule gives the value that was sent in another form, and says so in the ledger; switched off, it refuses."""
+def test_each_rule_reads_what_was_meant(made: Tool[..., Any], rule: Any, sent: Any, meant: Any) -> None:
+    """Each rule gives the value that was meant and records a repair; switched off, it leaves the call refused."""
     rest = {} if "item_name" in str(sent) or "itemName" in str(sent) else {"item_name": "x"}
-    call = checked(made, {**rest, **sent})
+    call = validate(made, {**rest, **sent})
     assert isinstance(call, ValidCall)
     rest = {} if "item_name" in meant else rest
     plain = json.dumps(call.params, sort_keys=True, default=lambda each: each.value)
     assert plain == json.dumps({**rest, **meant}, sort_keys=True)
     assert {repair.rule for repair in call.repairs} == {rule}
     others = tuple(each for each in RULES if each != rule)
-    assert isinstance(checked(made, {**rest, **sent}, repair=others).failure(), InvalidParams)
+    assert isinstance(validate(made, {**rest, **sent}, repair=others).failure(), InvalidParams)
 
 
 @BOTH
@@ -150,24 +150,24 @@ def test_what_was_meant_is_taken_and_told(made: Tool[..., Any], rule: Any, sent:
     ids=json.dumps,
 )
 def test_nothing_is_made_up(made: Tool[..., Any], sent: dict[str, Any]) -> None:
-    """A value that was not sent is refused: no rounding, no guess, no boolean for a number; the text names it."""
+    """No rule rounds, guesses, or takes a boolean for a number: the call is refused, and its text names the value."""
     rest = {} if "item_name" in str(sent).lower() or "itemname" in str(sent).lower() else {"item_name": "x"}
-    error = checked(made, {**rest, **sent}).failure()
+    error = validate(made, {**rest, **sent}).failure()
     assert isinstance(error, InvalidParams)
     assert any(name.lower() in render(error).lower() for name in sent)
 
 
 @BOTH
 def test_all_or_nothing(made: Tool[..., Any]) -> None:
-    """Where one thing cannot be mended nothing is, and all that was wrong is told."""
-    error = checked(made, {"item_name": "x", "count": "5", "gift": "yes"}).failure()
+    """Where one problem cannot be repaired none is, and the model is told all of them."""
+    error = validate(made, {"item_name": "x", "count": "5", "gift": "yes"}).failure()
     assert {problem.path for problem in error.problems} == {"count", "gift"}
 
 
 @BOTH
 def test_repairs_reach_what_was_behind_them(made: Tool[..., Any]) -> None:
-    """Text that holds an object that holds a number as text: every step is an entry."""
-    call = checked(made, '{"args": "{\\"item_name\\": \\"x\\", \\"scores\\": \\"[1, \\\\\\"2\\\\\\"]\\"}"}')
+    """Text that holds an object that holds a number as text: each step is repaired and recorded."""
+    call = validate(made, '{"args": "{\\"item_name\\": \\"x\\", \\"scores\\": \\"[1, \\\\\\"2\\\\\\"]\\"}"}')
     assert call.params == {"item_name": "x", "scores": [1, 2]}
     assert [(each.path, each.rule, each.after) for each in call.repairs] == [
         ("", "wrapped", {"item_name": "x", "scores": '[1, "2"]'}),
@@ -178,47 +178,47 @@ def test_repairs_reach_what_was_behind_them(made: Tool[..., Any]) -> None:
 
 def test_a_whole_float_is_an_integer() -> None:
     """3.0 becomes 3 where a function wants an integer."""
-    call = checked(order, {"item_name": "x", "count": 3.0, "scores": [1.0]})
+    call = validate(order, {"item_name": "x", "count": 3.0, "scores": [1.0]})
     assert (call.params["count"], call.params["scores"]) == (3, [1])
     assert all(type(each) is int for each in (call.params["count"], *call.params["scores"]))
     assert [each.rule for each in call.repairs] == ["whole_float", "whole_float"]
 
 
 def test_text_in_text_is_one_object() -> None:
-    """Arguments that were made JSON twice are read twice."""
-    call = checked(order, json.dumps(json.dumps({"item_name": "x"})))
+    """Arguments that were encoded as JSON twice are decoded twice."""
+    call = validate(order, json.dumps(json.dumps({"item_name": "x"})))
     assert call.params == {"item_name": "x"}
     assert [each.rule for each in call.repairs] == ["json_text"]
 
 
 @pytest.mark.parametrize("sent", ['["a"]', '"{\\"item_name\\": "', '"x"', "{'item_name': 'x'}", "[1]", "nothing", "5"])
 def test_what_is_no_object_stays_malformed(sent: str) -> None:
-    """Whole arguments that are no JSON object are not guessed at."""
-    assert isinstance(checked(order, sent).failure(), MalformedCall)
+    """Arguments that are no JSON object as a whole are refused, whatever they look like."""
+    assert isinstance(validate(order, sent).failure(), MalformedCall)
 
 
 def test_text_stays_text_where_text_is_admitted() -> None:
-    """JSON in a string is a string for a schema that takes one, in a union too."""
-    made = of({"x": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "array"}]}}, "x")
-    assert isinstance(checked(made, {"x": '["a"]'}).failure(), InvalidParams)
-    assert checked(of({"x": {"type": ["string", "array"]}}, "x"), {"x": "[1]"}).params == {"x": "[1]"}
+    """JSON in a string stays a string where the schema allows a string, also in a union."""
+    made = a_tool_of({"x": {"anyOf": [{"type": "string", "maxLength": 3}, {"type": "array"}]}}, "x")
+    assert isinstance(validate(made, {"x": '["a"]'}).failure(), InvalidParams)
+    assert validate(a_tool_of({"x": {"type": ["string", "array"]}}, "x"), {"x": "[1]"}).params == {"x": "[1]"}
 
 
 def test_items_of_an_array_are_not_wrapped() -> None:
-    """[1, 3] for an array of pairs is one pair, or a mistake: not [[1], [3]]."""
-    made = of({"pairs": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}, "pairs")
-    assert isinstance(checked(made, {"pairs": [1, 3]}).failure(), InvalidParams)
+    """[1, 3] for an array of arrays may be one of them or a mistake, so it is refused, and is not [[1], [3]]."""
+    made = a_tool_of({"pairs": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}, "pairs")
+    assert isinstance(validate(made, {"pairs": [1, 3]}).failure(), InvalidParams)
 
 
 def test_null_text_is_null_where_null_is_admitted() -> None:
-    """A required parameter that may be null is sent as null."""
-    made = of({"x": {"type": ["integer", "null"]}}, "x")
-    assert checked(made, {"x": "null"}).params == {"x": None}
-    assert isinstance(checked(made, {"x": ""}).failure(), InvalidParams)
+    """The text "null" becomes null for a required parameter that may be null; empty text is refused."""
+    made = a_tool_of({"x": {"type": ["integer", "null"]}}, "x")
+    assert validate(made, {"x": "null"}).params == {"x": None}
+    assert isinstance(validate(made, {"x": ""}).failure(), InvalidParams)
 
 
 def test_references_and_nested_objects_are_followed() -> None:
-    """A repair goes where the failure is, through references, unions, arrays and names with dots."""
+    """A repair reaches the place that failed through references, unions, arrays and names with dots."""
     point = {
         "type": "object",
         "properties": {"a.b": {"type": "number"}, "on": {"type": "boolean"}},
@@ -229,9 +229,9 @@ def test_references_and_nested_objects_are_followed() -> None:
         "$defs": {"point": point},
         "properties": {"points": {"type": "array", "items": {"anyOf": [{"$ref": "#/$defs/point"}, {"type": "null"}]}}},
     }
-    made = Tool.from_schema(name="probe", parameters=schema, handler=taken)
+    made = Tool.from_schema(name="probe", parameters=schema, handler=return_params)
     sent = {"points": [None, {"a.b": "1.5", "on": None}, {"A_B": "2"}]}
-    call = checked(made, sent)
+    call = validate(made, sent)
     assert call.params == {"points": [None, {"a.b": 1.5}, {"a.b": 2}]}
     assert sent == {"points": [None, {"a.b": "1.5", "on": None}, {"A_B": "2"}]}
     assert [each.path for each in call.repairs] == ["points[1].a.b", "points[1].on", "points[2].A_B", "points[2].a.b"]
@@ -249,15 +249,15 @@ def test_references_and_nested_objects_are_followed() -> None:
     ],
     ids=str,
 )
-def test_undeclared_arguments_are_the_tools_affair(undeclared: Any, closed: Any, sent_on: Any, rules: Any) -> None:
-    """Refused, dropped with an entry in the ledger, or passed on: as the tool says, else as its schema does."""
+def test_a_policy_decides_about_undeclared_arguments(undeclared: Any, closed: Any, sent_on: Any, rules: Any) -> None:
+    """They are refused, left out and recorded, or passed on: as the tool says, or else as its schema says."""
     schema = {
         "type": "object",
         "properties": {"x": {"type": "integer"}},
         **({"additionalProperties": False} if closed else {}),
     }
-    made = Tool.from_schema(name="probe", parameters=schema, handler=taken, undeclared=undeclared)
-    verdict = checked(made, {"x": 1, "y": 2})
+    made = Tool.from_schema(name="probe", parameters=schema, handler=return_params, undeclared=undeclared)
+    verdict = validate(made, {"x": 1, "y": 2})
     if sent_on is None:
         assert "Unknown parameter: y" in render(verdict.failure())
     else:
@@ -266,19 +266,19 @@ def test_undeclared_arguments_are_the_tools_affair(undeclared: Any, closed: Any,
 
 
 def test_functions_drop_what_they_do_not_take() -> None:
-    """With drop a function tool is called without the rest."""
+    """With "drop" a function is called without the arguments that it does not declare."""
 
     @tool(undeclared="drop")
     async def search(query: str) -> str:
         return query
 
-    call = checked(search, {"query": "x", "limit": 5})
+    call = validate(search, {"query": "x", "limit": 5})
     assert call.params == {"query": "x"}
     assert call.repairs == (Repair("limit", "undeclared_dropped", 5, None),)
 
 
 def test_a_policy_that_contradicts_the_function_is_refused() -> None:
-    """Without **kwargs nothing can be passed on, with them nothing can be refused."""
+    """A function without **kwargs cannot be passed undeclared arguments; one with them cannot refuse any."""
 
     async def some(query: str) -> str:
         return query
@@ -287,14 +287,14 @@ def test_a_policy_that_contradicts_the_function_is_refused() -> None:
         return str(query)
 
     for function, policy in ((some, "pass"), (every, "reject"), (every, "drop")):
-        with pytest.raises(SetupError, match="contradicts"):
+        with pytest.raises(SetupError, match=rf"undeclared='{policy}' contradicts the function"):
             tool(undeclared=policy)(function)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 async def test_the_report_says_what_the_schema_let_pass() -> None:
-    """Arguments that nothing declares and nothing refuses are told in the report, those of the ledger are not."""
+    """The report lists arguments that the schema neither declares nor refuses, without those that were repaired."""
     tools = ToolRegistry()
-    tools.register(of({"x": {"type": "integer"}}))
+    tools.register(a_tool_of({"x": {"type": "integer"}}))
     report = await standard(tools).report(Call("probe", '{"x": "1", "y": 2}'))
     assert (report.undeclared, report.repairs) == (("y",), (Repair("x", "number_text", "1", 1),))
     refused = await standard(tools).report(Call("probe", {"x": "a", "y": 2}))
@@ -303,14 +303,14 @@ async def test_the_report_says_what_the_schema_let_pass() -> None:
 
 @pytest.mark.parametrize("repair", ["json_text", ("json",), ("json_text", 5)], ids=str)
 def test_unknown_rules_are_refused_at_set_up(repair: Any) -> None:
-    """A rule that does not exist is a programmer's mistake."""
+    """A rule that does not exist is a SetupError that lists those that do."""
     with pytest.raises(SetupError, match="number_text"):
         Validate(repair=repair)
 
 
-def test_no_rules_refuse_it_all() -> None:
-    """``Validate(repair=())`` mends nothing."""
-    assert isinstance(checked(order, {"item_name": "x", "count": "5"}, repair=()).failure(), InvalidParams)
+def test_without_rules_nothing_is_repaired() -> None:
+    """``Validate(repair=())`` refuses every mistake."""
+    assert isinstance(validate(order, {"item_name": "x", "count": "5"}, repair=()).failure(), InvalidParams)
 
 
 JSON = st.recursive(
@@ -331,12 +331,12 @@ JSON = st.recursive(
 @BOTH
 @given(sent=st.dictionaries(st.sampled_from([*PROPERTIES, "itemName", "arguments", "y"]), JSON, max_size=4))
 def test_any_arguments_are_valid_refused_and_left_alone(made: Tool[..., Any], sent: dict[str, Any]) -> None:
-    """What comes out validates, the caller's arguments stay as they were, and without a repair nothing changed."""
+    """The caller's arguments stay as they were, and params differ from them only where a repair says so."""
     before = json.dumps(sent)
-    verdict = checked(made, sent)
+    verdict = validate(made, sent)
     assert json.dumps(sent) == before
     if isinstance(verdict, ValidCall):
-        strict = checked(made, sent, repair=())
+        strict = validate(made, sent, repair=())
         assert isinstance(strict, ValidCall) != bool(verdict.repairs)
         if not verdict.repairs:
             assert strict.params == verdict.params
@@ -347,33 +347,33 @@ def test_any_arguments_are_valid_refused_and_left_alone(made: Tool[..., Any], se
 
 @given(sent=st.dictionaries(st.sampled_from([*PROPERTIES]), JSON, max_size=4))
 def test_right_values_are_never_changed(sent: dict[str, Any]) -> None:
-    """A value that is right where it stands is the same afterwards, whatever is put right around it."""
-    verdict = checked(raw, {"item_name": "x", **sent})
+    """A repair elsewhere never changes a value that was valid."""
+    verdict = validate(raw, {"item_name": "x", **sent})
     if isinstance(verdict, ValidCall):
-        touched = {each.path.partition("[")[0].partition(".")[0] for each in verdict.repairs}
+        repaired = {each.path.partition("[")[0].partition(".")[0] for each in verdict.repairs}
         for name, value in sent.items():
-            if name not in touched:
+            if name not in repaired:
                 assert json.dumps(verdict.params[name]) == json.dumps(value)
 
 
-def test_a_value_without_a_name_is_the_only_parameters() -> None:
-    """Where a tool has one parameter and the call one value whose name is none, it is that one's; never of several."""
-    assert checked(of({"country": {"type": "string"}}, "country"), {"__positional_0": "Peru"}).params == {
+def test_a_positional_name_is_the_only_parameter() -> None:
+    """A value under a name that only counts is meant for the parameter if there is one; never if there are several."""
+    assert validate(a_tool_of({"country": {"type": "string"}}, "country"), {"__positional_0": "Peru"}).params == {
         "country": "Peru"
     }
-    two = of({"country": {"type": "string"}, "city": {"type": "string"}}, "country")
-    assert isinstance(checked(two, {"__positional_0": "Peru"}).failure(), InvalidParams)
+    two = a_tool_of({"country": {"type": "string"}, "city": {"type": "string"}}, "country")
+    assert isinstance(validate(two, {"__positional_0": "Peru"}).failure(), InvalidParams)
 
 
-def test_names_that_nobody_asked_for_are_told() -> None:
-    """Where something is missing the text says which names were no parameters, though the schema lets them pass."""
-    made = of({"path": {"type": "string"}, "limit": {"type": "integer"}}, "path")
-    told = render(checked(made, {"file": "a", "limits": 5}).failure())
-    assert "Missing required parameter: path" in told
-    assert "file" in told
-    assert "limits" in told
+def test_undeclared_names_are_told_where_a_parameter_is_missing() -> None:
+    """Where a parameter is missing, the text names undeclared ones, even if the schema lets them pass."""
+    made = a_tool_of({"path": {"type": "string"}, "limit": {"type": "integer"}}, "path")
+    text = render(validate(made, {"file": "a", "limits": 5}).failure())
+    assert "Missing required parameter: path" in text
+    assert "file" in text
+    assert "limits" in text
 
 
 def test_keys_that_are_no_text_are_refused() -> None:
-    """No rule looks into arguments that JSON cannot hold."""
-    assert isinstance(checked(a_tool(), {1: 2}).failure(), InvalidParams)
+    """Arguments that JSON cannot hold are not repaired."""
+    assert isinstance(validate(a_tool(), {1: 2}).failure(), InvalidParams)

@@ -1,4 +1,4 @@
-"""Signatures: what a model is shown of a function's parameters, and what each type takes."""
+"""Signatures: the schema that a model is shown of a function, and what each type accepts."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from pipeline import InvalidParams, SetupError, tool
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 
 
-def resolved(schema: Any, root: Mapping[str, Any]) -> Any:
-    """The schema with its references followed, once."""
+def inline_refs(schema: Any, root: Mapping[str, Any]) -> Any:
+    """Replace the references of a schema, once, by what they refer to."""
     if isinstance(schema, list):
-        return [resolved(each, root) for each in cast("list[Any]", schema)]
+        return [inline_refs(each, root) for each in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
     known = cast("dict[str, Any]", schema)
     if "$ref" in known:
         return root["$defs"][known["$ref"].removeprefix("#/$defs/")]
-    return {key: resolved(value, root) for key, value in known.items()}
+    return {key: inline_refs(value, root) for key, value in known.items()}
 
 
 @pytest.mark.parametrize(
     ("hint", "schema"), [pytest.param(*row[:2], id=name) for name, row in TYPES.items() if row[1] is not MISSING]
 )
 def test_each_type_has_its_json_schema(hint: Any, schema: dict[str, Any]) -> None:
-    """What a model is shown of a parameter is the JSON Schema of its type, and nothing else."""
+    """The schema of a parameter is the JSON Schema of its type, and nothing else."""
     shown = taking(hint).definition()["parameters"]
-    assert resolved(shown["properties"]["x"], shown) == schema
+    assert inline_refs(shown["properties"]["x"], shown) == schema
     assert (shown["type"], shown["required"], shown["additionalProperties"]) == ("object", ["x"], False)
 
 
@@ -47,14 +47,14 @@ def test_each_type_has_its_json_schema(hint: Any, schema: dict[str, Any]) -> Non
         for place, good in enumerate(row[2])
     ],
 )
-def test_each_type_takes_its_json_form(hint: Any, sent: Any, param: Any) -> None:
-    """A value in its JSON form becomes the value that the tool asked for, from a mapping and from text alike."""
+def test_each_type_accepts_its_json_form(hint: Any, sent: Any, param: Any) -> None:
+    """A value in its JSON form becomes a value of the parameter's type, from a mapping and from text."""
     parsed = both(taking(hint), {"x": sent})
     assert parsed == {"x": param}
     assert type(parsed["x"]) is type(param)
 
 
-def documented(  # noqa: D417  # it need not tell all
+def documented(  # noqa: D417  # not every parameter has a description
     path: str,
     limit: Annotated[int, Field(ge=1, description="Its own words.")] = 10,
     mode: str = Field(default="r", max_length=2, description="How.", examples=["rb"]),
@@ -71,8 +71,8 @@ def documented(  # noqa: D417  # it need not tell all
     """
 
 
-def test_a_schema_tells_what_its_author_wrote() -> None:
-    """Descriptions come from a Field, else from the docstring; defaults are shown; a Field may be the default."""
+def test_a_schema_holds_what_the_author_wrote() -> None:
+    """Descriptions come from a Field, or else from the docstring; defaults are shown, also those of a Field."""
     assert tool(documented).definition()["parameters"] == {
         "type": "object",
         "properties": {
@@ -88,7 +88,7 @@ def test_a_schema_tells_what_its_author_wrote() -> None:
 
 
 def test_a_field_as_default_is_filled_in() -> None:
-    """Python would pass the Field itself: its default takes its place, a fresh one where a factory makes it."""
+    """The default of a Field is filled in, since Python would pass the Field; a factory makes a new one each time."""
     parse = tool(documented).parse
     one: Any = parse({"path": "a"})
     other: Any = parse('{"path": "a"}')
@@ -110,14 +110,14 @@ def test_a_field_as_default_is_filled_in() -> None:
     ids=repr,
 )
 def test_defaults_are_shown_as_json(default: object, shown: object) -> None:
-    """A model reads what happens if it says nothing, in JSON."""
+    """A default is shown to the model in its JSON form, and not filled in: the function has it."""
     assert taking(Any, default).definition()["parameters"]["properties"]["x"] == {"default": shown}
     assert taking(Any, default).parse({}) == {}
 
 
 @pytest.mark.parametrize("default", [object(), math.nan, math.inf, b"\xff", print], ids=repr)
-def test_what_is_no_json_is_no_default_to_show(default: object) -> None:
-    """A sentinel of the author's is no business of the model, and a schema holds JSON only."""
+def test_a_default_that_is_no_json_is_not_shown(default: object) -> None:
+    """A sentinel is not shown: a schema holds JSON only, and the parameter is optional all the same."""
     shown = taking(Any, default).definition()
     assert shown["parameters"]["properties"]["x"] == {}
     assert "required" not in shown["parameters"]
@@ -132,8 +132,8 @@ class Titled(BaseModel):
 def named_like_keywords(x: Titled, title: int = 0, properties: int = 0, required: int = 0) -> None: ...
 
 
-def test_titles_are_left_out_and_properties_of_that_name_are_not() -> None:
-    """Titles repeat names, and cost tokens; a parameter that is called title, or properties, is a parameter."""
+def test_titles_are_left_out_and_parameters_of_that_name_are_not() -> None:
+    """Titles repeat names and cost tokens; a parameter may be called title, or properties."""
     shown = tool(named_like_keywords).definition()["parameters"]
     assert list(shown["properties"]) == ["x", "title", "properties", "required"]
     assert shown["$defs"]["Titled"]["properties"]["title"] == {"type": "string"}
@@ -156,8 +156,8 @@ SIGNATURES: dict[str, tuple[Callable[..., Any], dict[str, Any], object]] = {
     "**kwargs by name": (named_more, {"a": 1, "depth": 2}, {"a": 1, "depth": 2}),
     "**kwargs by name, of a wrong type": (named_more, {"a": 1, "depth": "2"}, [("depth", "type")]),
     "**kwargs by name, another": (named_more, {"a": 1, "depth": 2, "b": 3}, [("b", "additionalProperties")]),
-    "*args are nobody's to send": (positions, {"numbers": [1]}, [("numbers", "additionalProperties")]),
-    "no annotation is anything": (unannotated, {"x": [None]}, {"x": [None]}),
+    "*args cannot be sent": (positions, {"numbers": [1]}, [("numbers", "additionalProperties")]),
+    "no annotation accepts anything": (unannotated, {"x": [None]}, {"x": [None]}),
     "alias": (with_alias, {"from": "there"}, {"from_": "there"}),
     "alias, by python's name": (with_alias, {"from_": "there"}, {"from_": "there"}),
     "partial": (functools.partial(documented, title="bound"), {"path": "a"}, {"path": "a", "mode": "r", "lines": []}),
@@ -167,26 +167,26 @@ SIGNATURES: dict[str, tuple[Callable[..., Any], dict[str, Any], object]] = {
 
 
 @pytest.mark.parametrize(
-    ("function", "sent", "told"), [pytest.param(*row, id=name) for name, row in SIGNATURES.items()]
+    ("function", "sent", "expected"), [pytest.param(*row, id=name) for name, row in SIGNATURES.items()]
 )
-def test_signatures_of_all_sorts(function: Callable[..., Any], sent: dict[str, Any], told: object) -> None:
-    """What a signature would take by name is taken; what is filled already, or has no name, is not."""
+def test_signatures_of_all_kinds(function: Callable[..., Any], sent: dict[str, Any], expected: object) -> None:
+    """A parameter that can be passed by name is accepted; one that is filled already, or has no name, is not."""
     parsed = both(tool(name="probe")(function), sent)
     if isinstance(parsed, InvalidParams):
-        assert [(each.path, each.rule) for each in parsed.problems] == told
+        assert [(each.path, each.rule) for each in parsed.problems] == expected
     else:
-        assert parsed == told
+        assert parsed == expected
 
 
 def test_a_context_cannot_be_sent() -> None:
-    """The parameter that takes the ToolContext is no argument, not even for `**kwargs`."""
+    """An argument with the name of the ToolContext's parameter is refused, even by `**kwargs`."""
     parsed = both(tool(context=True)(of_context), {"a": 1, "context": 2})
     assert isinstance(parsed, InvalidParams)
     assert [(each.path, each.rule) for each in parsed.problems] == [("context", "additionalProperties")]
 
 
 def test_what_a_partial_filled_is_not_shown() -> None:
-    """A bound argument, a secret perhaps, is in no schema."""
+    """An argument that a partial has bound, perhaps a secret, is not in the schema."""
     shown = json.dumps(tool(name="probe")(functools.partial(documented, path="secret")).definition())
     assert "secret" not in shown
     assert '"path"' not in shown
@@ -205,7 +205,7 @@ found_nowhere.__annotations__ = {"a": "Missing"}
 
 
 @pytest.mark.parametrize(
-    ("function", "told"),
+    ("function", "message"),
     [
         pytest.param(found_nowhere, "found_nowhere: name 'Missing' is not defined", id="unknown annotation"),
         pytest.param(taking(Schemaless).fn, "probe: .*Schemaless", id="class without a schema"),
@@ -213,7 +213,7 @@ found_nowhere.__annotations__ = {"a": "Missing"}
         pytest.param(taking(list[Schemaless]).fn, "probe: .*Schemaless", id="inside"),
     ],
 )
-def test_a_type_without_a_schema_is_a_setup_error(function: Callable[..., Any], told: str) -> None:
-    """An annotation that cannot be found or shown raises, with the function's name, when the schema is wanted."""
-    with pytest.raises(SetupError, match=told):
+def test_a_type_without_a_schema_is_a_setup_error(function: Callable[..., Any], message: str) -> None:
+    """An annotation that cannot be found, or has no schema, raises at first use, with the function's name."""
+    with pytest.raises(SetupError, match=message):
         tool(function).definition()

@@ -1,4 +1,4 @@
-"""Tools: made of functions by @tool or of schemas by Tool.from_schema, and what is refused when they are made."""
+"""Tools: made of functions by @tool or of schemas by Tool.from_schema, and what is refused at set-up."""
 
 from __future__ import annotations
 
@@ -87,25 +87,25 @@ FORMS: dict[str, Tool[..., Any]] = {
 
 @pytest.mark.parametrize("made", [pytest.param(each, id=name) for name, each in FORMS.items()])
 def test_every_form_makes_a_tool(made: Tool[..., Any]) -> None:
-    """With options or without, alone, of a registry or of a schema: what comes out is a Tool around the function."""
+    """Every way of making a tool, with options or without, gives a Tool around the function."""
     assert isinstance(made, Tool)
     assert made.fn in (read, with_context)
     assert set(made.definition()) == {"name", "description", "parameters"}
 
 
 def test_a_registrys_decorator_registers() -> None:
-    """`@tools.tool` gives the tool and takes it in."""
+    """`@tools.tool` returns the tool and registers it."""
     assert registry.tools == {"read": FORMS["of a registry"], "third": FORMS["of a registry, with options"]}
 
 
 def test_a_tool_changes_things_unless_it_says_otherwise() -> None:
-    """The effect is mutating by default: nothing is repeated that nobody has declared safe."""
+    """The default effect is mutating: a tool is repeated only if its author declared that safe."""
     assert FORMS["bare"].effect == FORMS["of a schema"].effect == "mutating"
     assert FORMS["with options"].effect == "read"
 
 
 async def test_a_tool_is_still_the_function() -> None:
-    """Calling a decorated function calls the function, sync, async, or with a context of the caller's own."""
+    """Calling a tool calls its function: sync, async, or with a context that the caller made."""
     assert tool(read)("ab", limit=2) == "abab"
     assert await tool(fetch)("x") == "x"
     context = ToolContext("c1")
@@ -128,7 +128,7 @@ async def test_a_tool_is_still_the_function() -> None:
     ],
 )
 def test_where_a_function_runs_by_default(function: Callable[..., Any], run_in: str, direct: bool) -> None:
-    """What is known to be async runs in the loop, all else in a thread."""
+    """A callable that is known to be async runs in the loop, any other in a thread."""
     made = tool(name="probe")(function)
     assert (made.run_in, made.direct) == (run_in, direct)
     raw = Tool.from_schema(name="probe", parameters=None, handler=function)
@@ -136,7 +136,7 @@ def test_where_a_function_runs_by_default(function: Callable[..., Any], run_in: 
 
 
 def test_a_sync_function_may_run_in_the_loop() -> None:
-    """Where it runs is the author's to say: `run_in="loop"` for one that does not block."""
+    """The author may choose: `run_in="loop"` is for a sync function that does not block."""
     assert tool(run_in="loop")(read).run_in == "loop"
 
 
@@ -167,7 +167,7 @@ def bare(tools: ToolRegistry) -> Pipeline:
 async def test_any_callable_runs_as_a_tool(
     function: Callable[..., Any], arguments: dict[str, Any], value: object
 ) -> None:
-    """Functions, methods, objects, partials and wrappers answer through a pipeline as they do when called."""
+    """Functions, methods, objects, partials and wrappers give through a pipeline what they give when called."""
     assert await answered(tool(name="probe")(function), **arguments) == Success(value)
 
 
@@ -181,7 +181,7 @@ async def test_any_callable_runs_as_a_tool(
     ],
 )
 def test_a_tool_has_its_functions_name(function: Callable[..., Any], name: str) -> None:
-    """Without `name=` it is the function's own."""
+    """Without `name=` a tool has the name of its function."""
     made = tool(function)
     assert (made.name, made.span_name, made.attempt_name) == (name, f"execute_tool {name}", f"attempt {name}")
 
@@ -194,8 +194,8 @@ def test_a_tool_has_its_functions_name(function: Callable[..., Any], name: str) 
         pytest.param(Reader(), id="object"),
     ],
 )
-def test_what_has_no_name_is_given_one(function: Callable[..., Any]) -> None:
-    """A lambda, a partial and an object need `name=`, and say so."""
+def test_a_callable_without_a_name_needs_one(function: Callable[..., Any]) -> None:
+    """A lambda, a partial and an object need `name=`, and the error says so."""
     with pytest.raises(SetupError, match="name="):
         tool(function)
     assert tool(name="probe")(function).name == "probe"
@@ -217,13 +217,13 @@ def test_what_has_no_name_is_given_one(function: Callable[..., Any]) -> None:
     ],
 )
 def test_a_description_is_the_docstring_up_to_its_sections(function: Callable[..., Any], description: str) -> None:
-    """What the model reads of a tool is what its author wrote of calling it."""
+    """The model is told what the author wrote about calling the tool, unless `description=` says otherwise."""
     assert tool(name="probe")(function).description == description
     assert tool(name="probe", description="Mine.")(function).description == "Mine."
 
 
 async def test_a_context_tells_of_the_call() -> None:
-    """A tool made with `context=True` knows the call's id, attempt, key, caller and deps; the model sees none of it."""
+    """With `context=True` a tool gets the call's id, attempt, key, caller and deps; the model sees none of it."""
     made = tool(context=True)(with_context)
     assert made.definition()["parameters"]["properties"] == {"a": {"type": "integer", "default": 0}}
     context: ToolContext = (await answered(made, a=1)).unwrap()
@@ -234,15 +234,15 @@ async def test_a_context_tells_of_the_call() -> None:
 
 
 def test_one_call_has_one_idempotency_key() -> None:
-    """Attempts of a call share its key, calls do not; a tool without a context costs none."""
+    """Attempts of one call share a key, and calls do not; for a tool without a context no key is made."""
     one, other = (Call("probe").resolved(tool(context=True)(with_context)).validated({}) for _ in range(2))
     assert one.idempotency_key == one.next_attempt().idempotency_key != other.idempotency_key
     assert (one.attempt, one.next_attempt().attempt) == (1, 2)
     assert Call("probe").resolved(a_tool()).validated({}).idempotency_key == ""
 
 
-async def test_progress_goes_to_whoever_listens() -> None:
-    """What a tool tells of its progress stands in the report; with nobody listening it does nothing."""
+async def test_progress_is_in_the_report() -> None:
+    """The progress that a tool reports is in the report of the call; without a report it goes nowhere."""
     tools = ToolRegistry()
 
     @tools.tool(context=True)
@@ -259,24 +259,24 @@ def positional_only(a: int, /, b: int) -> None: ...
 def no_parameters() -> None: ...
 
 
-unchecked: Any = tool  # its types would refuse most of these mistakes
+unchecked: Any = tool  # the types of `tool` would refuse most of these mistakes
 REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ("keyed without a context", lambda: unchecked(effect="keyed")(fetch), "fetch: a keyed tool .*context=True"),
-    ("context without a parameter", lambda: unchecked(context=True)(no_parameters), "no_parameters.*first parameter"),
+    ("context without a parameter", lambda: unchecked(context=True)(no_parameters), "no_parameters: .*first parameter"),
     ("positional-only", lambda: unchecked(positional_only), "positional_only: a is positional-only"),
-    ("no such effect", lambda: unchecked(effect="write")(read), "read: effect is .*'write'"),
-    ("no place", lambda: unchecked(run_in="")(read), "read: run_in is the name of a place"),
-    ("async in a thread", lambda: unchecked(run_in="thread")(fetch), "fetch is async"),
+    ("no such effect", lambda: unchecked(effect="write")(read), "read: `effect` must be .*, not 'write'"),
+    ("no executor", lambda: unchecked(run_in="")(read), "read: `run_in` must be the name of an executor.* not ''"),
+    ("async in a thread", lambda: unchecked(run_in="thread")(fetch), "fetch: `run_in` must not be 'thread'"),
     ("empty name", lambda: unchecked(name=" ")(read), "not ' '"),
     ("name that is no text", lambda: unchecked(name=3)(read), "not 3"),
-    ("aliases that are one text", lambda: unchecked(aliases="rd")(read), "read: aliases is a tuple .* not 'rd'"),
-    ("an empty alias", lambda: unchecked(aliases=("",))(read), "read: aliases"),
-    ("expecting no exception", lambda: unchecked(reveal=3)(read), "reveal= takes exception types, not 3"),
-    ("expecting interrupts", lambda: unchecked(reveal=KeyboardInterrupt)(read), "KeyboardInterrupt"),
-    ("no function", lambda: unchecked(3), "not from 3"),
-    ("a tool of a tool", lambda: unchecked(a_tool()), "not from Tool"),
+    ("aliases that are one text", lambda: unchecked(aliases="rd")(read), "read: `aliases` must be a tuple .* not 'rd'"),
+    ("an empty alias", lambda: unchecked(aliases=("",))(read), "read: `aliases`"),
+    ("revealing no exception", lambda: unchecked(reveal=3)(read), "read: `reveal` must be an exception type .*not 3"),
+    ("revealing interrupts", lambda: unchecked(reveal=KeyboardInterrupt)(read), "KeyboardInterrupt"),
+    ("no function", lambda: unchecked(3), "not of 3"),
+    ("a tool of a tool", lambda: unchecked(a_tool()), "probe: this is a tool already"),
     ("no signature", lambda: unchecked(min), "min.* has no signature"),
-    ("parameters that are no schema", lambda: raw([]), "probe: .* not \\[\\]"),
+    ("parameters that are no schema", lambda: raw([]), "probe: `parameters` .* not \\[\\]"),
     ("a schema that does not compile", lambda: raw({"type": "dict"}), "probe: .*dict"),
 ]
 
@@ -285,10 +285,10 @@ def raw(parameters: Any) -> Tool[..., Any]:
     return Tool.from_schema(name="probe", parameters=parameters, handler=nothing)
 
 
-@pytest.mark.parametrize(("make", "told"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED])
-def test_a_contradiction_is_refused_when_the_tool_is_made(make: Callable[[], object], told: str) -> None:
-    """A mistake of the author's raises at once, and says which tool and what is wrong with it."""
-    with pytest.raises(SetupError, match=told):
+@pytest.mark.parametrize(("make", "message"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED])
+def test_a_contradiction_is_refused_when_the_tool_is_made(make: Callable[[], object], message: str) -> None:
+    """A mistake of the author's raises at once, and the error names the tool and what is wrong with it."""
+    with pytest.raises(SetupError, match=message):
         make()
 
 
@@ -300,20 +300,20 @@ def test_a_contradiction_is_refused_when_the_tool_is_made(make: Callable[[], obj
         ((), ()),
     ],
 )
-def test_expected_exceptions_are_one_or_several(reveal: Any, types: tuple[type[Exception], ...]) -> None:
-    """`reveal=` takes a type or a tuple of them."""
+def test_revealed_exceptions_are_one_or_several(reveal: Any, types: tuple[type[Exception], ...]) -> None:
+    """`reveal=` takes an exception type or a tuple of them."""
     assert tool(reveal=reveal)(read).reveal == a_tool(reveal=reveal).reveal == types
 
 
 def test_a_tool_of_a_schema_takes_any_object_by_default() -> None:
-    """`parameters=None` is the schema that admits every object."""
+    """`parameters=None` accepts every object."""
     made = raw(None)
     assert made.parse({"a": [None]}) == {"a": [None]}
     assert made.definition() == {"name": "probe", "description": "", "parameters": {"type": "object"}}
 
 
 def test_a_definition_is_the_callers_own() -> None:
-    """Whoever changes a definition, or the schema that he made a tool of, changes nothing of the tool."""
+    """Changing a definition, or the schema that a tool was made of, changes nothing of the tool."""
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     of_schema = raw(schema)
     for made in (of_schema, tool(read)):
@@ -328,13 +328,14 @@ def test_a_definition_is_the_callers_own() -> None:
 
 @pytest.mark.parametrize("effect", ["read", "idempotent", "keyed", "mutating"])
 def test_the_facts_of_a_tool_pickle(effect: Any) -> None:
-    """A tool that travels with a report keeps all but its function, which cannot be called where it arrives."""
+    """A tool that travels with a report keeps everything but its function, and its schema still parses."""
     made = tool(effect=effect, context=True, aliases=("other",), verify_with="look", description="Mine.")(with_context)
     schema = made.definition()["parameters"]
     copy = pickle.loads(pickle.dumps(made))
     facts = ("name", "effect", "description", "aliases", "verify_with", "context", "origin", "span_name")
     assert [getattr(copy, fact) for fact in facts] == [getattr(made, fact) for fact in facts]
     assert copy.definition()["parameters"] == schema
+    assert isinstance(copy.parse({"a": "1"}), InvalidParams)
     with pytest.raises(RuntimeError, match="stayed where it was"):
         copy.fn()
 
@@ -350,20 +351,20 @@ def test_the_facts_of_a_tool_pickle(effect: Any) -> None:
     ],
 )
 def test_a_tool_knows_where_it_was_defined(function: Callable[..., Any], origin: str) -> None:
-    """Its origin is the place of the code that runs, whatever is wrapped around it."""
+    """The origin is where the code that runs was written, whatever is wrapped around it."""
     assert tool(name="probe")(function).origin.startswith(f"{read.__module__}.{origin} (line ")
 
 
 @pytest.mark.parametrize(("landed", "word"), [(None, "maybe"), (True, "yes"), (False, "no")])
 def test_a_tools_own_failure_says_what_its_author_knows(landed: bool | None, word: str) -> None:
-    """`ToolFailed` carries text, kind, parameter and suggestion; whether it landed is unknown unless said."""
+    """`ToolFailed` holds text, kind, parameter and suggestion; `landed` is "maybe" unless the author says."""
     failed = ToolFailed("No.", parameter="a", suggestion="Try b.", retry_after=3, landed=landed)
     assert (failed.message, failed.kind, failed.retry_after, failed.landed) == ("No.", "execution", 3, word)
     assert (failed.details.parameter, failed.details.suggestion) == ("a", "Try b.")
 
 
 def test_a_thousand_tools_import_no_validator() -> None:
-    """Schemas are made when they are first wanted: registering function tools imports neither pydantic nor griffe."""
+    """Schemas are made at first use: registering function tools imports neither pydantic nor griffe."""
     code = """
 import sys
 from pipeline import ToolRegistry
@@ -396,7 +397,7 @@ async def yields_later() -> Any:
 
 @pytest.mark.parametrize("fn", [yields, yields_later, functools.partial(yields)], ids=["sync", "async", "partial"])
 def test_a_generator_is_refused(fn: Any) -> None:
-    """A tool returns one value: a generator would come back with its work undone."""
+    """A tool returns one value: a generator would be returned before it ran."""
     with pytest.raises(SetupError, match="is a generator"):
         tool(name="yields")(fn)
     with pytest.raises(SetupError, match="is a generator"):

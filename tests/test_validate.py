@@ -1,4 +1,4 @@
-"""Validate: arguments in any form become params, or all that is wrong with them."""
+"""Validate: arguments in any form become params, or one failure with all problems."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def with_context(context: ToolContext, path: str) -> str:
     return path
 
 
-def checked(arguments: object, made: Any = read, **fields: Any) -> Any:
+def validate(arguments: object, made: Any = read, **fields: Any) -> Any:
     return Validate()(Call(made.name, arguments, **fields).resolved(made))
 
 
@@ -32,11 +32,11 @@ def checked(arguments: object, made: Any = read, **fields: Any) -> Any:
     [
         pytest.param({"path": "a", "limit": 2}, {"path": "a", "limit": 2}, id="mapping"),
         pytest.param('{"path": "a", "limit": 2}', {"path": "a", "limit": 2}, id="text"),
-        pytest.param({"path": ""}, {"path": ""}, id="what is not sent is left to the function"),
+        pytest.param({"path": ""}, {"path": ""}, id="defaults are left to the function"),
     ],
 )
 def test_good_arguments_become_params(arguments: object, params: dict[str, Any]) -> None:
-    """The call goes on with its params, and with all that it was before."""
+    """The call goes on with its params, and keeps every field that it had."""
     call = Call("read", arguments, "c1", "ann", "deps", "stop", 3.0).resolved(read)
     found = Validate()(call)
     assert isinstance(found, ValidCall)
@@ -48,9 +48,9 @@ def test_good_arguments_become_params(arguments: object, params: dict[str, Any])
 
 @pytest.mark.parametrize("arguments", [None, "", "  ", {}], ids=repr)
 def test_nothing_is_no_arguments(arguments: object) -> None:
-    """A tool that wants nothing gets nothing; one that wants something misses it."""
-    assert checked(arguments, a_tool()).params == {}
-    assert checked(arguments).failure() == InvalidParams((Problem("path", "required", "a string"),))
+    """None, empty text and an empty mapping are no arguments: fine for a tool without required parameters."""
+    assert validate(arguments, a_tool()).params == {}
+    assert validate(arguments).failure() == InvalidParams((Problem("path", "required", "a string"),))
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_nothing_is_no_arguments(arguments: object) -> None:
         (7, MalformedCall("they are an integer")),
     ],
 )
-def test_what_is_no_object_is_malformed(arguments: object, error: MalformedCall) -> None:
-    """Text that does not parse, and anything but an object, fails as that and as nothing else."""
-    assert checked(arguments) == Failure(error)
+def test_anything_but_an_object_is_malformed(arguments: object, error: MalformedCall) -> None:
+    """Text that does not parse, and any value but an object, is a MalformedCall."""
+    assert validate(arguments) == Failure(error)
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
-    """One failure holds every problem."""
-    assert checked({"limit": "2", "mode": 1}) == Failure(
+def test_one_failure_holds_every_problem() -> None:
+    """All problems of the arguments are found at once."""
+    assert validate({"limit": "2", "mode": 1}) == Failure(
         InvalidParams(
             (
                 Problem("path", "required", "a string"),
@@ -82,37 +82,37 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("arguments", [{"path": "a"}, '{"path": "a"}', '{"path": "a', None, 7], ids=repr)
 def test_a_call_that_was_cut_off_is_refused(arguments: object) -> None:
-    """The provider says that it stopped at its length limit: what is left may parse, and is not what was meant."""
-    found = checked(arguments, finish_reason="length")
+    """After the provider's length limit a call is refused even if it parses: it may not be what was meant."""
+    found = validate(arguments, finish_reason="length")
     assert isinstance(found.failure(), MalformedCall)
     assert found.failure().truncated
     assert render(found.failure()).startswith("Error: The arguments were cut off.")
 
 
 @pytest.mark.parametrize("reason", [None, "stop", "tool_calls", "", "max_tokens"])
-def test_any_other_end_is_no_matter(reason: str | None) -> None:
-    """Only a reason that says so cuts a call off: one that nobody knows is no matter."""
-    assert checked({"path": "a"}, finish_reason=reason).params == {"path": "a"}
+def test_any_other_finish_reason_is_ignored(reason: str | None) -> None:
+    """Only a finish reason that is known to cut calls off has a call refused."""
+    assert validate({"path": "a"}, finish_reason=reason).params == {"path": "a"}
 
 
 def test_a_key_is_made_for_a_tool_that_takes_a_context() -> None:
-    """Each call of such a tool has an idempotency key of its own; the context is no argument."""
-    one, other = checked({"path": "a"}, with_context), checked({"path": "a"}, with_context)
+    """Each call of such a tool has its own idempotency key; the context is no argument."""
+    one, other = validate({"path": "a"}, with_context), validate({"path": "a"}, with_context)
     assert one.params == {"path": "a"}
     assert one.idempotency_key != other.idempotency_key
-    assert checked({"path": "a", "context": 1}, with_context).failure().problems[0].path == "context"
+    assert validate({"path": "a", "context": 1}, with_context).failure().problems[0].path == "context"
 
 
 def test_params_are_the_tools_own() -> None:
-    """What a tool does to its params changes nothing of what the model sent."""
+    """A tool that changes its params does not change what the model sent."""
     sent = {"path": "a"}
-    checked(sent).params.clear()
+    validate(sent).params.clear()
     assert sent == {"path": "a"}
 
 
 @pytest.mark.parametrize("reason", ["content_filter", "refusal"])
 @pytest.mark.parametrize("arguments", ["", '{"path": "a"}', {"path": "a"}], ids=repr)
-def test_what_a_provider_withheld_does_not_run(reason: str, arguments: object) -> None:
-    """A reply that the provider stopped is not whole: its calls do not run, as no call without arguments does."""
-    found = checked(arguments, finish_reason=reason)
+def test_a_withheld_call_does_not_run(reason: str, arguments: object) -> None:
+    """A reply that the provider withheld is incomplete: its calls are refused, whatever their arguments."""
+    found = validate(arguments, finish_reason=reason)
     assert found == Failure(MalformedCall("the provider withheld the rest of this reply"))

@@ -18,7 +18,7 @@ import attrs
 from pipeline import Call
 from pipeline.dialogue import Hints
 from pipeline.dialogue.records import Answered
-from pipeline.parameters.schema import located
+from pipeline.parameters.schema import locate
 
 _NO_VALUE: Any = object()
 _TYPES: Mapping[str, Any] = {
@@ -123,7 +123,7 @@ class TextOnlyModel:
     def _change(self, arguments: dict[str, Any], found: re.Match[str], hint: str) -> bool:
         """Change what one problem names; False if no value can be made for it."""
         path = found["missing"] or found["unknown"] or found["wrong"]
-        parts, rest = located(arguments, path)
+        parts, rest = locate(arguments, path)
         name: Any = rest or parts.pop()
         holder: Any = arguments
         for part in parts:

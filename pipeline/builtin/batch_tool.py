@@ -16,6 +16,7 @@ from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
 from ..messages import Profile, render
+from ..parameters import Parameters
 from ..privacy import PublicText
 from ..report import error_of
 from ..tools.context import ToolContext
@@ -111,8 +112,6 @@ class Batch:
 
     def tool(self) -> Tool[..., Any]:
         """The tool to register. It is mutating, so it is never repeated as a whole; the calls in it are retried."""
-        from ..parameters.parsing import of_schema
-
         call = {
             "type": "object",
             "properties": {
@@ -129,16 +128,18 @@ class Batch:
             "minItems": 1,
             "maxItems": self._most,
         }
+        shown = _wrap_schema(calls)
         made = Tool.from_schema(
             name=self.name,
-            parameters=_wrap_schema(calls),
+            parameters=shown,
             handler=self.run,
             description=self.description.format(most=self._most, name=self.name),
             run_in="loop",  # where the pipeline is
             context=True,
         )
         # The definition says what an entry looks like. Checking accepts any: a wrong entry fails alone, not the batch.
-        made.parse = of_schema(_wrap_schema({**calls, "items": True}), self.name)
+        accepted = _wrap_schema({**calls, "items": True})
+        made.parameters = Parameters.of_schema(shown, self.name, accepted=accepted)
         return made
 
     async def run(self, context: ToolContext, /, calls: Sequence[object], **_undeclared: object) -> object:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
-from ..parameters.example import example_of
-from ..parameters.problems import entry, wanted
+from ..parameters.example import make_example
+from ..parameters.phrases import describe_expected
+from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .changes import changes
 from .default import MORE, block_of, said
@@ -33,7 +34,7 @@ def told(
     how, style = verbosity_of(verbosity), profile_of(profile)
     own = None if templates is None else compiled(templates)  # checked as a whole, whatever the error is
     since = "" if previous is None else changes(error, previous)
-    example = example_of(error.schema) if how.details and isinstance(error, InvalidParams) else ""
+    example = make_example(error.schema) if how.details and isinstance(error, InvalidParams) else ""
     if len(example) > how.characters // 2:
         example = ""
     if style.json:
@@ -118,8 +119,8 @@ def _about(error: InvalidParams, problem: Problem) -> str:
     if error.schema is None or problem.rule in ("required", "additionalProperties"):
         return ""
     try:
-        declared: Any = entry(error.schema, [problem.path])
-        words = wanted(error.schema, [problem.path]) if "description" in declared else ""
+        declared: Any = schema_at(error.schema, [problem.path])
+        words = describe_expected(error.schema, [problem.path]) if "description" in declared else ""
     except Exception:  # noqa: BLE001  # a schema may hold anything, and this is a courtesy
         return ""
     return f"Please send {short(problem.path)}: {ended(one_line(words, FULL.wanted))}" if words else ""

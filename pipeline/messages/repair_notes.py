@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import Repair
-from ..parameters.problems import json_type
+from ..parameters.schema import json_type
 from .text import short
 
 _MOST = 5  # repairs of one call

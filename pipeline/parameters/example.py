@@ -1,4 +1,4 @@
-"""The smallest arguments that a schema accepts, as an example for the model; none rather than wrong ones."""
+"""The smallest arguments that a schema accepts, as an example for the model; no example rather than a wrong one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
-from urllib.parse import unquote
 
 import attrs
 
-_DEEPEST = 12  # levels of objects and arrays
-_MOST_NODES = 400  # of one example: a schema may ask for more than anybody reads
-_MOST_ITEMS = 20
+from .schema import Form, find_target
+
+_MAX_DEPTH = 12  # levels of objects and arrays
+_MAX_NODES = 400  # of one example: a schema may require more than anybody reads
+_MAX_ITEMS = 20  # of one array
+_MAX_LENGTH = 1_000  # characters of one text
+_MAX_REFERENCES = 8  # references to references; a ring of them ends here
 _FORMATS = {  # JSON Schema Validation 2020-12, section 7.3; the domain is RFC 2606's
     "date-time": "2026-01-31T09:00:00Z",
     "date": "2026-01-31",
@@ -30,19 +33,19 @@ _FORMATS = {  # JSON Schema Validation 2020-12, section 7.3; the domain is RFC 2
     "regex": "a",
 }
 _TEXTS = ("text", "a", "A", "1", "abc", "ABC", "a1", "A1", "12", "123", "1234", "12345", "AB", "ABC-123", "2026-01-31")
-_NONE: Any = object()
+_NO_VALUE: Any = object()
 
 
-def example_of(schema: Mapping[str, Any] | None) -> str:
-    """Valid arguments as JSON, with required parameters only; "" where none could be made that validates."""
+def make_example(schema: Form | None) -> str:
+    """Write valid arguments as JSON, with required parameters only; "" where none were found that validate."""
     if not isinstance(schema, Mapping):
         return ""
     try:
         import jsonschema_rs
 
         validator = jsonschema_rs.validator_for(dict(schema), offline=True)
-        for given in (True, False):  # the author's own values first; they may be out of date
-            example = _Maker(schema, given=given).of(schema, 0)
+        for use_given in (True, False):  # the author's own values first; they may be out of date
+            example = _Maker(schema, use_given=use_given).make(schema, 0)
             if isinstance(example, dict) and validator.is_valid(example):
                 return json.dumps(example, ensure_ascii=False, allow_nan=False)
     except Exception:  # noqa: BLE001  # a schema may hold anything, and an example is a courtesy
@@ -52,26 +55,26 @@ def example_of(schema: Mapping[str, Any] | None) -> str:
 
 @attrs.define
 class _Maker:
-    """Makes one value; the validator has the last word."""
+    """Makes one example by guessing; the validator decides whether it is one."""
 
-    schema: Mapping[str, Any]
-    given: bool  # take values that the schema gives as examples and defaults
-    nodes: int = 0
+    schema: Form
+    use_given: bool  # whether to take the values that the schema itself has as examples and defaults
+    nodes: int = 0  # made so far
 
-    def of(self, node: Any, depth: int) -> Any:
-        """A value for a node of the schema, or _NONE."""
+    def make(self, node: Any, depth: int) -> Any:
+        """Make a value for a node of the schema; `_NO_VALUE` where that fails."""
         self.nodes += 1
         if node is True:
             return "text"
-        if depth > _DEEPEST or self.nodes > _MOST_NODES or not isinstance(node, dict):
-            return _NONE
-        node = self._whole(cast("dict[str, Any]", node))
-        return next((value for value in self._values(node, depth) if value is not _NONE), _NONE)
+        if depth > _MAX_DEPTH or self.nodes > _MAX_NODES or not isinstance(node, dict):
+            return _NO_VALUE
+        node = self._merge(cast("dict[str, Any]", node))
+        return next((value for value in self._list_values(node, depth) if value is not _NO_VALUE), _NO_VALUE)
 
-    def _values(self, node: dict[str, Any], depth: int) -> Iterator[Any]:
+    def _list_values(self, node: dict[str, Any], depth: int) -> Iterator[Any]:
         if "const" in node:
             yield node["const"]
-        if self.given:
+        if self.use_given:
             yield from node.get("examples", ())[:1]
             if "default" in node:
                 yield node["default"]
@@ -79,70 +82,64 @@ class _Maker:
         branches = [*node.get("anyOf", ()), *node.get("oneOf", ())]
         for branch in sorted(branches, key=_is_null):
             inner = {key: value for key, value in node.items() if key not in ("anyOf", "oneOf")}
-            yield self.of(branch and {**inner, **self._whole({} if branch is True else branch)}, depth + 1)
-        kinds = node.get("type") or (_implied(node) if depth else "object")
+            yield self.make(branch and {**inner, **self._merge({} if branch is True else branch)}, depth + 1)
+        kinds = node.get("type") or (_imply_type(node) if depth else "object")
         for kind in sorted([kinds] if isinstance(kinds, str) else kinds, key=_is_null):
-            yield self._typed(kind, node, depth)
+            yield self._make_typed(kind, node, depth)
 
-    def _typed(self, kind: str, node: dict[str, Any], depth: int) -> Any:
+    def _make_typed(self, kind: str, node: dict[str, Any], depth: int) -> Any:
         match kind:
             case "object":
-                return self._object(node, depth)
+                return self._make_object(node, depth)
             case "array":
-                return self._array(node, depth)
+                return self._make_array(node, depth)
             case "string":
-                return _text(node)
+                return _make_text(node)
             case "integer" | "number":
-                return _number(node, whole=kind == "integer")
+                return _make_number(node, whole=kind == "integer")
             case "boolean":
                 return True
             case "null":
                 return None
             case _:
-                return _NONE
+                return _NO_VALUE
 
-    def _object(self, node: dict[str, Any], depth: int) -> Any:
+    def _make_object(self, node: dict[str, Any], depth: int) -> Any:
         declared = node.get("properties", {})
         names = list(dict.fromkeys(node.get("required", ())))
         names += [name for name in declared if name not in names][: max(0, node.get("minProperties", 0) - len(names))]
-        made = {name: self.of(declared.get(name, True), depth + 1) for name in names}
-        return _NONE if _NONE in made.values() else made
+        made = {name: self.make(declared.get(name, True), depth + 1) for name in names}
+        return _NO_VALUE if _NO_VALUE in made.values() else made
 
-    def _array(self, node: dict[str, Any], depth: int) -> Any:
-        wanted = min(node.get("minItems", 0), _MOST_ITEMS)
+    def _make_array(self, node: dict[str, Any], depth: int) -> Any:
+        least = min(node.get("minItems", 0), _MAX_ITEMS)
         first = node.get("prefixItems", ())
-        items = [self.of(each, depth + 1) for each in first[: max(wanted, 0)]]
-        for place in range(len(items), wanted):
-            value = self.of(node.get("items", True), depth + 1)
-            items.append(_another(value, place) if node.get("uniqueItems") else value)
-        return _NONE if _NONE in items else items
+        items = [self.make(each, depth + 1) for each in first[: max(least, 0)]]
+        for index in range(len(items), least):
+            value = self.make(node.get("items", True), depth + 1)
+            items.append(_vary(value, index) if node.get("uniqueItems") else value)
+        return _NO_VALUE if _NO_VALUE in items else items
 
-    def _whole(self, node: dict[str, Any]) -> dict[str, Any]:
-        """A node with what it refers to, and with all of its allOf."""
-        for _ in range(8):  # references to references; a ring of them ends here
-            parts = [self._followed(node["$ref"])] if "$ref" in node else []
+    def _merge(self, node: dict[str, Any]) -> dict[str, Any]:
+        """Merge a node with what it refers to, and with all of its allOf."""
+        for _ in range(_MAX_REFERENCES):
+            parts = [find_target(self.schema, node["$ref"])] if "$ref" in node else []
             parts += node.get("allOf", ())
             if not parts:
                 break
             own = {key: value for key, value in node.items() if key not in ("$ref", "allOf")}
             node = {}
             for part in (*parts, own):
-                node = _both(node, part)
+                node = _merge_two(node, part)
         return node
-
-    def _followed(self, reference: str) -> dict[str, Any]:
-        here: Any = self.schema
-        for step in reference.removeprefix("#").split("/")[1:]:
-            here = here[unquote(step).replace("~1", "/").replace("~0", "~")]
-        return cast("dict[str, Any]", here)
 
 
 def _is_null(branch: Any) -> bool:
-    """Whether that is only null, which shows the least of what is wanted."""
+    """Whether a branch allows only null, which is the poorest example of what is expected."""
     return branch in ("null", {"type": "null"})
 
 
-def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merge_two(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     both = {**one, **other}
     if "properties" in one and "properties" in other:
         both["properties"] = {**one["properties"], **other["properties"]}
@@ -152,7 +149,7 @@ def _both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _implied(node: dict[str, Any]) -> str:
+def _imply_type(node: dict[str, Any]) -> str:
     if "properties" in node or "required" in node:
         return "object"
     if "items" in node or "prefixItems" in node:
@@ -162,19 +159,20 @@ def _implied(node: dict[str, Any]) -> str:
     return "string"
 
 
-def _text(node: dict[str, Any]) -> Any:
+def _make_text(node: dict[str, Any]) -> Any:
     import re
 
-    least, most = node.get("minLength", 0), node.get("maxLength", 1_000)
-    if least > 1_000:  # noqa: PLR2004  # nobody reads more of an example
-        return _NONE
-    fits = [each for each in (_FORMATS.get(node.get("format", ""), "text"), *_TEXTS) if least <= len(each) <= most]
+    least, most = node.get("minLength", 0), node.get("maxLength", _MAX_LENGTH)
+    if least > _MAX_LENGTH:
+        return _NO_VALUE
+    candidates = (_FORMATS.get(node.get("format", ""), "text"), *_TEXTS)
+    fits = [each for each in candidates if least <= len(each) <= most]
     if "pattern" in node:
-        return next((each for each in fits if re.search(node["pattern"], each)), _NONE)
+        return next((each for each in fits if re.search(node["pattern"], each)), _NO_VALUE)
     return fits[0] if fits else ("text" * least)[: min(max(least, 0), most)]
 
 
-def _number(node: dict[str, Any], *, whole: bool) -> Any:
+def _make_number(node: dict[str, Any], *, whole: bool) -> Any:
     step = node.get("multipleOf", 1)
     low, high = node.get("minimum", -math.inf), node.get("maximum", math.inf)
     above, below = node.get("exclusiveMinimum", -math.inf), node.get("exclusiveMaximum", math.inf)
@@ -187,12 +185,12 @@ def _number(node: dict[str, Any], *, whole: bool) -> Any:
     if not whole and -math.inf < start < end < math.inf:
         tried.append((start + end) / 2)
     fits = (each for each in tried if low <= each <= high and above < each < below)
-    found = next(fits, _NONE)
-    return int(found) if found is not _NONE and float(found).is_integer() else found
+    found = next(fits, _NO_VALUE)
+    return int(found) if found is not _NO_VALUE and float(found).is_integer() else found
 
 
-def _another(value: Any, place: int) -> Any:
-    """A value that no other item has."""
+def _vary(value: Any, index: int) -> Any:
+    """Make a value differ from those of the items before it."""
     if isinstance(value, str):
-        return value if place == 0 else f"{value}{place + 1}"
-    return value + place if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+        return value if index == 0 else f"{value}{index + 1}"
+    return value + index if isinstance(value, (int, float)) and not isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""What jsonschema-rs found wrong, as `Problem`."""
+"""What jsonschema-rs found wrong, as problems."""
 
 from __future__ import annotations
 
@@ -7,62 +7,74 @@ from typing import Any
 
 from jsonschema_rs import ValidationError
 
-from ..errors import InvalidParams, Problem
+from ..errors import Problem
 from ..privacy import Public, PublicText
-from . import problems
+from .phrases import (
+    LIMITS,
+    describe_expected,
+    describe_limit,
+    describe_names,
+    describe_options,
+    describe_size,
+    describe_types,
+    describe_value,
+)
+from .problems import merge_branches
+from .schema import Form, format_path, value_at
 
 
-def of_jsonschema(
-    errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Mapping[str, Any]
-) -> InvalidParams:
-    """All that jsonschema-rs found, the branches of one union told as one problem."""
-    return InvalidParams(tuple(_all(errors, arguments, schema)))
+def convert_jsonschema_errors(
+    errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Form
+) -> tuple[Problem, ...]:
+    """List all that jsonschema-rs found, each problem once, and those of one union's branches as one.
+
+    Where the allowed values say what is wanted, a problem of type at the same place is left out.
+    """
+    found = [problem for each in errors for problem in _convert(each, arguments, schema)]
+    if len(found) == 1:
+        return tuple(found)
+    chosen = {each.path for each in found if each.rule in ("enum", "const")}
+    return tuple(each for each in dict.fromkeys(found) if each.rule != "type" or each.path not in chosen)
 
 
-def _all(errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
-    """The problems, each once, and of a type none where the values to choose from say more."""
-    told = [problem for each in errors for problem in _problems(each, arguments, schema)]
-    if len(told) == 1:
-        return told
-    chosen = {each.path for each in told if each.rule in ("enum", "const")}
-    return [each for each in dict.fromkeys(told) if each.rule != "type" or each.path not in chosen]
-
-
-def _problems(each: ValidationError, arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> list[Problem]:
-    rule, facts = each.kind.name, each.kind.as_dict()
-    parts = list(each.instance_path)
-    path = problems.spelt(parts)
+def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form) -> list[Problem]:
+    rule, facts = error.kind.name, error.kind.as_dict()
+    parts = list(error.instance_path)
+    path = format_path(parts)
     if rule == "required":
         missing = [*parts, str(facts["property"])]
-        return [Problem(problems.spelt(missing), rule, problems.wanted(schema, missing))]
-    value = problems.at(arguments, parts)  # each.instance has been through a language without NaN
+        return [Problem(format_path(missing), rule, describe_expected(schema, missing))]
+    value = value_at(arguments, parts)  # error.instance has passed through a language without NaN
     if rule in ("additionalProperties", "unevaluatedProperties"):
-        allowed = problems.declared(schema, parts)
+        names = describe_names(schema, parts)
         return [
-            Problem(problems.spelt([*parts, name]), rule, allowed, problems.got(problems.at(value, [name])))
+            Problem(format_path([*parts, name]), rule, names, describe_value(value_at(value, [name])))
             for name in facts["unexpected"]
         ]
     if facts.get("context"):  # anyOf, oneOf
-        return problems.one_of(parts, [_all(branch, arguments, schema) for branch in facts["context"]], value)
-    if rule in problems.LIMITS:
-        came = problems.got(value) if rule.endswith("imum") else problems.size(value)
-        return [Problem(path, rule, problems.limit(rule, facts["limit"]), came)]
-    return [Problem(path, rule, _expected(rule, facts), problems.got(value))]
+        branches = [list(convert_jsonschema_errors(branch, arguments, schema)) for branch in facts["context"]]
+        return merge_branches(parts, branches, value)
+    if rule in LIMITS:
+        got = describe_value(value) if rule.endswith("imum") else describe_size(value)
+        return [Problem(path, rule, describe_limit(rule, facts["limit"]), got)]
+    return [Problem(path, rule, _describe_rule(rule, facts), describe_value(value))]
 
 
-def _expected(rule: str, facts: Mapping[str, Any]) -> Public:
-    if rule == "type":
-        return problems.nouns(facts["types"])
-    if rule == "enum":
-        return problems.options(facts["options"])
-    if rule == "const":
-        return problems.options([facts["expected_value"]])
-    if rule == "pattern":
-        return PublicText(f"text that matches {facts['pattern']}")
-    if rule == "multipleOf":
-        return PublicText(f"a multiple of {facts['multiple_of']}")
-    if rule == "uniqueItems":
-        return "an array without repeats"
-    if rule == "falseSchema":
-        return "left out"
-    return "as its schema says"
+def _describe_rule(rule: str, facts: Mapping[str, Any]) -> Public:
+    match rule:
+        case "type":
+            return describe_types(facts["types"])
+        case "enum":
+            return describe_options(facts["options"])
+        case "const":
+            return describe_options([facts["expected_value"]])
+        case "pattern":
+            return PublicText(f"text that matches {facts['pattern']}")
+        case "multipleOf":
+            return PublicText(f"a multiple of {facts['multiple_of']}")
+        case "uniqueItems":
+            return "an array without repeats"
+        case "falseSchema":
+            return "left out"
+        case _:
+            return "as its schema says"

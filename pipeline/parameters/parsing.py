@@ -1,88 +1,84 @@
 """Arguments -> params: pydantic for functions, jsonschema-rs for raw schemas. Imported when a tool is first used.
 
-One truth for both: int, float, bool and str are strict, richer types (Enum, date, UUID, Path, dataclass, tuple…)
-accept their JSON form. That is pydantic's strict *JSON* mode to the letter; its lax mode turns "5" into 5 and True
-into 1 without a word, its strict Python mode refuses an Enum's value. One difference is JSON Schema's own: to it
-1.0 is an integer.
+Both follow the same rules: int, float, bool and str are strict, and richer types (Enum, date, UUID, Path, dataclass,
+tuple, …) accept their JSON form. Those are the rules of pydantic's strict *JSON* mode: its lax mode turns "5" into 5
+and True into 1, and its strict Python mode refuses the value of an Enum. One difference comes from JSON Schema itself,
+to which 1.0 is an integer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
-from . import problems
+from .phrases import describe_names, describe_value
+from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .tool_parameters import Compiled, Parse, Undeclared
 
 if TYPE_CHECKING:
-    from ..tools.definition import Undeclared
-    from .pydantic_errors import Known
     from .signature import Shape
 
-_CLOSING = ("additionalProperties", "unevaluatedProperties")
-
-# Never raises for what a model sent; an exception of a user's own validator, other than ValueError, passes.
-Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
+_CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
 
-def of_function(function: Callable[..., Any], *, skip_first: bool) -> tuple[Parse, dict[str, Any]]:
-    """The parser and the JSON Schema of a function's parameters. Raises SetupError, see `signature.shape_of`."""
-    from .pydantic_errors import of_pydantic
-    from .signature import shape_of
+def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:
+    """Compile a function's parameters. Raises SetupError, see `signature.read_signature`."""
+    from .pydantic_errors import PydanticErrors
+    from .signature import read_signature
 
-    shape = shape_of(function, skip_first=skip_first)
+    shape = read_signature(function, skip_first=skip_first)
     from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
-    schema, plain, undeclared = shape.schema, shape.plain, shape.schema["additionalProperties"]
-    known: Known = {}
-    dict_: type = dict  # by this name pyright does not take it for a dict of unknown things
+    schema, plain, takes_any = shape.schema, shape.plain, shape.schema["additionalProperties"]
+    convert = PydanticErrors(schema).convert
+    dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
         if type(arguments) is not dict_:
-            if isinstance(arguments, str) and "NaN" not in arguments and "Infinity" not in arguments:  # no JSON, either
+            if isinstance(arguments, str) and "NaN" not in arguments and "Infinity" not in arguments:  # no JSON either
                 if not arguments or arguments.isspace():
                     return parse({})
                 try:
                     return from_text(arguments, strict=True)
                 except ValidationError as exc:
-                    return of_pydantic(exc, _decoded(arguments), schema, known)
-            given = _object(arguments)
+                    return convert(exc, _decode(arguments), arguments)
+            given = _read_object(arguments)
             return given if type(given) is MalformedCall else parse(given)
         try:
-            if plain:  # then both modes say the same, and this one is half as long
+            if plain:  # both modes give the same then, and this one takes half the time
                 return from_python(arguments)
-            params = from_text(to_json(arguments, fallback=_attrs_as_dict), strict=True)
-            return _with_keys_of_text(arguments, params) if undeclared else params
+            params = from_text(to_json(arguments, fallback=_convert_attrs), strict=True)
+            # to_json makes text of a key that is no text.
+            return params if not takes_any or _has_text_keys(arguments) else refuse_non_json(arguments, schema)
         except ValidationError as exc:
-            found = of_pydantic(exc, arguments, schema, known)
-            if not plain:
-                found = _with_keys_of_text(arguments, found)
-            return problems.not_plain() if type(found) is MalformedCall else found
+            error = convert(exc, arguments, arguments)
+            good = type(error) is InvalidParams and (plain or _has_text_keys(arguments))
+            return error if good else refuse_non_json(arguments, schema)
         except PydanticSerializationError:
-            return problems.not_plain()
+            return refuse_non_json(arguments, schema)
 
-    return _completed(parse, shape), schema
-
-
-def _with_keys_of_text(arguments: Any, parsed: Any) -> Any:
-    """What was made of the arguments, unless a key of theirs is no text: to_json makes text of it."""
-    return parsed if all(isinstance(key, str) for key in arguments) else problems.not_plain()
+    return Compiled(_complete(parse, shape), schema)
 
 
-def _completed(parse: Parse, shape: Shape) -> Parse:
-    """For the few tools that want more than pydantic does."""
+def _has_text_keys(arguments: Mapping[Any, object]) -> bool:
+    return all(isinstance(key, str) for key in arguments)
+
+
+def _complete(parse: Parse, shape: Shape) -> Parse:
+    """Add the steps that few tools need."""
     if shape.defaults:
-        parse = _with_defaults(parse, shape.defaults)
-    return _without(parse, shape) if shape.reserved else parse
+        parse = _fill_defaults(parse, shape)
+    return _refuse_reserved(parse, shape) if shape.reserved else parse
 
 
-def _with_defaults(parse: Parse, defaults: Mapping[str, Any]) -> Parse:
+def _fill_defaults(parse: Parse, shape: Shape) -> Parse:
     def parse_and_fill(arguments: object) -> Any:
         params = parse(arguments)
         if type(params) is dict:
-            for name, field in defaults.items():
+            for name, field in shape.defaults.items():
                 if name not in params:
                     params[name] = field.get_default(call_default_factory=True, validated_data=params)
         return params
@@ -90,88 +86,91 @@ def _with_defaults(parse: Parse, defaults: Mapping[str, Any]) -> Parse:
     return parse_and_fill
 
 
-def _without(parse: Parse, shape: Shape) -> Parse:
-    declared = problems.declared(shape.schema, ())
-
-    def refused(name: str, value: object) -> Problem:
-        return Problem(name, "additionalProperties", declared, problems.got(value))
+def _refuse_reserved(parse: Parse, shape: Shape) -> Parse:
+    names = describe_names(shape.schema, ())
 
     def parse_and_refuse(arguments: object) -> Any:
         params = parse(arguments)
         if type(params) is dict and not shape.reserved.isdisjoint(params):
-            return InvalidParams(tuple(refused(name, params[name]) for name in params if name in shape.reserved))
+            problems = tuple(
+                Problem(name, "additionalProperties", names, describe_value(value))
+                for name, value in params.items()
+                if name in shape.reserved
+            )
+            return InvalidParams(problems, sent=arguments, schema=shape.schema)
         return params
 
     return parse_and_refuse
 
 
-def of_schema(schema: Mapping[str, Any], name: str, undeclared: Undeclared | None = None) -> Parse:
-    """The parser of a raw JSON Schema; nothing is fetched. Raises SetupError where it does not compile.
-
-    ``undeclared`` says otherwise than the schema what it makes of arguments that it does not declare.
-    """
+def compile_schema(
+    schema: Mapping[str, Any], name: str, undeclared: Undeclared | None, accepted: Mapping[str, Any] | None
+) -> Compiled:
+    """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
     import jsonschema_rs
 
-    from .jsonschema_errors import of_jsonschema
+    from .jsonschema_errors import convert_jsonschema_errors
 
     try:
-        validator = jsonschema_rs.validator_for(_ruled(schema, undeclared), offline=True)
+        whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
+        validator = jsonschema_rs.validator_for(whole, offline=True)
     except (ValueError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
     is_valid = validator.is_valid
+    dict_: Any = dict  # as in `compile_function`
 
-    def parse(arguments: object) -> Any:
-        given = cast("dict[str, Any]", arguments) if type(arguments) is dict else _object(arguments)
-        if type(given) is MalformedCall:
-            return given
-        params = cast("dict[str, Any]", given)
+    def parse(arguments: Any) -> Any:
+        params: Any = arguments if type(arguments) is dict_ else _read_object(arguments)
+        if type(params) is MalformedCall:
+            return params
         try:
-            "".join(params)  # the quickest way to refuse a key that is no text, which **kwargs could not take
+            "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
             if is_valid(params):
                 return params
-            return of_jsonschema(validator.iter_errors(params), params, schema)
-        except (TypeError, ValueError):  # what is no JSON value, or nested without end
-            return problems.not_plain()
+            problems = convert_jsonschema_errors(validator.iter_errors(params), params, schema)
+            return InvalidParams(problems, sent=arguments, schema=schema)
+        except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
+            return refuse_non_json(arguments, schema)
 
-    return parse
+    return Compiled(parse, schema)
 
 
-def _ruled(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
-    """The schema with the policy in place of its own word on undeclared arguments, at its top."""
+def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
+    """Put a policy in place of what the schema itself says of undeclared arguments, at its top level."""
     if undeclared is None:
         return dict(schema)
-    ruled = {key: value for key, value in schema.items() if key not in _CLOSING}
+    result = {key: value for key, value in schema.items() if key not in _CLOSING}
     if undeclared != "pass":
-        elsewhere = not {"allOf", "anyOf", "oneOf", "$ref"}.isdisjoint(schema)  # which declare some as well
-        ruled["unevaluatedProperties" if elsewhere else "additionalProperties"] = False
-    return ruled
+        elsewhere = not {"allOf", "anyOf", "oneOf", "$ref"}.isdisjoint(schema)  # these may declare parameters too
+        result["unevaluatedProperties" if elsewhere else "additionalProperties"] = False
+    return result
 
 
-def _object(arguments: object) -> dict[str, Any] | MalformedCall:
-    """What is no dict, as one: nothing is no arguments, text is JSON, a mapping is copied; all else is refused."""
+def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
+    """Read what is not a dict as one: None and empty text as no arguments, other text as JSON, a mapping as a copy."""
     if isinstance(arguments, str) and arguments and not arguments.isspace():
         try:
             arguments = from_json(arguments, allow_inf_nan=False)
         except (TypeError, UnicodeEncodeError):
-            return problems.not_unicode()
+            return refuse_unicode()
         except ValueError as exc:
-            return problems.not_json(str(exc))
+            return refuse_json(str(exc))
     elif arguments is None or isinstance(arguments, str):
         return {}
     if isinstance(arguments, Mapping):
         return dict(cast("Mapping[str, Any]", arguments))
-    return problems.not_an_object(arguments)
+    return refuse_non_object(arguments)
 
 
-def _decoded(text: str) -> object:
+def _decode(text: str) -> object:
     try:
         return from_json(text)
     except (TypeError, ValueError):
         return text
 
 
-def _attrs_as_dict(value: Any) -> Any:
-    """For values that a caller of ``pipeline.run`` made himself: pydantic serialises all but attrs."""
+def _convert_attrs(value: Any) -> Any:
+    """Convert values that a caller of ``pipeline.run`` made: pydantic serialises every kind of class but attrs'."""
     cls = cast("type[Any]", type(value))
     if attrs.has(cls):
         return {field.alias: getattr(value, field.name) for field in attrs.fields(cls) if field.init}

@@ -1,146 +1,169 @@
-"""What pydantic found wrong, as `Problem`: it names its own types, and every branch of a union that it tried."""
+"""What pydantic found wrong, as problems.
+
+Pydantic names its own types, and reports every branch of a union that it tried under a path that names the branch.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, LiteralString, TypeAlias, cast, get_args
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, cast, get_args
 
+import attrs
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
-from . import problems
+from .phrases import (
+    ANY_FORM,
+    FAILED_CHECK,
+    LIMITS,
+    describe_expected,
+    describe_limit,
+    describe_names,
+    describe_options,
+    describe_size,
+    describe_value,
+)
+from .problems import merge_branches, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .pydantic_terms import BOUNDS, FORMATS, KEYWORDS, TYPES
+from .schema import Form, format_path, schema_at, value_at
 
-# pydantic's error types under the JSON Schema keyword that they break (2020-12, validation vocabulary).
-_RULES = {
-    "literal_error": "enum",
-    "enum": "enum",
-    "greater_than": "exclusiveMinimum",
-    "greater_than_equal": "minimum",
-    "less_than": "exclusiveMaximum",
-    "less_than_equal": "maximum",
-    "multiple_of": "multipleOf",
-    "string_too_short": "minLength",
-    "string_too_long": "maxLength",
-    "bytes_too_short": "minLength",
-    "bytes_too_long": "maxLength",
-    "url_too_long": "maxLength",
-    "string_pattern_mismatch": "pattern",
-    "too_short": "minItems",
-    "too_long": "maxItems",
-}
-_BOUNDS = {"minItems": "min_length", "maxItems": "max_length"}  # where the context holds more than the bound
-_TYPES: dict[str, LiteralString] = {
-    "int_type": "an integer",
-    "int_from_float": "an integer",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "a boolean",
-    "string_type": "a string",
-    "bytes_type": "a string",
-    "list_type": "an array",
-    "tuple_type": "an array",
-    "set_type": "an array",
-    "frozen_set_type": "an array",
-    "deque_type": "an array",
-    "iterable_type": "an array",
-    "named_tuple_type": "an array",
-    "dict_type": "an object",
-    "frozen_dict_type": "an object",
-    "ordered_dict_type": "an object",
-    "counter_type": "an object",
-    "mapping_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "dataclass_type": "an object",
-    "dataclass_exact_type": "an object",
-    "none_required": "null",
-    "time_delta_type": "a duration",
-    "decimal_type": "a number",
-    "fraction_type": "a number",
-    "uuid_type": "a UUID",
-    "url_type": "a URL",
-    "complex_type": "a complex number",
-}
-_FORMATS = {
-    "is_instance_of": "of another type",  # its own words name a class
-    "is_subclass_of": "of another type",
-    "time_delta_parsing": "a valid duration",
-    "complex_str_parsing": "a complex number",
-    "date_from_datetime_inexact": "a date without a time",
-    "string_pattern_mismatch": "text that matches {pattern}",
-    "url_scheme": "a URL that begins with {expected_schemes}",
-    "uuid_version": "a UUID of version {expected_version}",
-}
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
-_ITS_OWN = frozenset(get_args(ErrorType))  # any other type of error is an author's
-_LABELLED = frozenset(("value_error", "assertion_error"))  # an author's as well, with a label before their text
-_SHOULD_BE = "Input should be "
+_PYDANTICS = frozenset(get_args(ErrorType))  # any other type of error comes from an author's validator
+_LABELLED = frozenset(("value_error", "assertion_error"))  # so do these, with a label before their text
+_SHOULD_BE: Final = "Input should be "
 _SHOULD = re.compile(r".* should (?P<verb>be|have|not have|contain only) (?P<words>.*)", re.DOTALL)
 _VERBS = {"be": "", "have": "a value with ", "not have": "a value without ", "contain only": "a value of only "}
-_UNWORDED = "it does not pass the tool's own check"
-Mark: TypeAlias = tuple[tuple[int | str, ...], str]  # where a union stands, and the branch of it that was tried
-Known: TypeAlias = dict[tuple[int | str, str, type | None], Problem]
-_TOLD_BY_TYPE = frozenset((None, str, list, dict, type(None)))  # of a number or boolean the value is told as well
-_MOST_KNOWN = 256  # of one tool; the names of **kwargs are the model's
-Entry: TypeAlias = tuple[Problem, Sequence[Mark]]
+_CACHEABLE = frozenset((None, str, list, dict, type(None)))  # of a number or boolean the problem holds the value too
+_MAX_CACHED = 256  # problems of one tool; a model may send any name to **kwargs
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_Key: TypeAlias = tuple[int | str, str, type | None]  # the parameter, pydantic's type of error, the type of the value
+Branch: TypeAlias = tuple[tuple[int | str, ...], str]  # where a union stands, and which branch of it pydantic tried
+Found: TypeAlias = tuple[Problem, Sequence[Branch]]  # with the branches on the way to it, outermost first
 
 
-def of_pydantic(
-    exc: ValidationError, arguments: object, schema: Mapping[str, Any], known: Known
-) -> InvalidParams | MalformedCall:
-    """All that pydantic found, the branches of one union told as one problem.
+@attrs.define(eq=False)
+class PydanticErrors:
+    """Converts what pydantic finds in the arguments of one tool."""
 
-    ``known`` keeps, for one schema, the commonest problems there are: a missing parameter, and one of another type.
-    """
-    entries: list[Entry] = []
-    united = False
-    given = _top(arguments)
-    for each in exc.errors(include_url=False):
-        kind, loc = each["type"], each["loc"]
-        if len(loc) == 1 and (kind == "missing" or (kind in _TYPES and loc[0] in given)):
-            came = None if kind == "missing" else cast("type[Any]", type(each["input"]))
-            key = (loc[0], kind, came)
-            if (problem := known.get(key)) is None:
-                problem = _problem(each, [*loc], schema)
-                if came in _TOLD_BY_TYPE and len(known) < _MOST_KNOWN:
-                    known[key] = problem
-            entries.append((problem, ()))
-            continue
-        if kind == "json_invalid":
-            return problems.not_json(str(each.get("ctx", {}).get("error", "they are no JSON")))
-        if kind == "invalid_key" or kind.startswith("recursion_"):
-            return problems.not_plain()
-        if not loc and kind == "string_unicode":
-            return problems.not_unicode()
-        if not loc and kind == "dict_type":
-            return problems.not_an_object(each["input"])
-        if len(loc) == 1 and loc[0] in given:  # as most: no union is in the way
-            entries.append((_problem(each, [*loc], schema), ()))
-            continue
-        parts, marks = _through(loc, arguments, kind)
-        entries.append((_problem(each, parts, schema), marks))
-        united = united or bool(marks)
-    told = _settled(entries, arguments) if united else [problem for problem, _ in entries]
-    return InvalidParams(tuple(dict.fromkeys(told) if len(told) > 1 else told))
+    schema: Form
+    _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
+
+    def convert(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams | MalformedCall:
+        """List all that pydantic found, those of one union's branches as one problem.
+
+        Args:
+            exc: What pydantic raised.
+            arguments: What it validated, decoded if it was text.
+            sent: The arguments as they were sent, for the refusal.
+        """
+        found: list[Found] = []
+        in_union = False
+        given: dict[Any, Any] = arguments if type(arguments) is _DICT else {}
+        for each in exc.errors(include_url=False):
+            kind, loc = each["type"], each["loc"]
+            if len(loc) == 1 and (kind == "missing" or (kind in TYPES and loc[0] in given)):
+                got = None if kind == "missing" else cast("type[Any]", type(each["input"]))
+                key = (loc[0], kind, got)
+                problem = self._common.get(key)
+                found.append((self._make_common(key, each) if problem is None else problem, ()))
+                continue
+            if kind == "json_invalid":
+                return refuse_json(str(each.get("ctx", {}).get("error", "they are no JSON")))
+            if kind == "invalid_key" or kind.startswith("recursion_"):
+                return refuse_non_json(sent, self.schema)
+            if not loc and kind == "string_unicode":
+                return refuse_unicode()
+            if not loc and kind == "dict_type":
+                return refuse_non_object(each["input"])
+            if len(loc) == 1 and loc[0] in given:  # most errors: no union is on the way
+                found.append((self._make_problem(each, [*loc]), ()))
+                continue
+            parts, branches = _split_location(loc, arguments, kind)
+            found.append((self._make_problem(each, parts), branches))
+            in_union = in_union or bool(branches)
+        problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
+        unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
+        return InvalidParams(unique, sent=sent, schema=self.schema)
+
+    def _make_common(self, key: _Key, each: ErrorDetails) -> Problem:
+        """Make the problem of a parameter that is missing or of a wrong type; most refusals are such, so keep it."""
+        problem = self._make_problem(each, [key[0]])
+        if key[2] in _CACHEABLE and len(self._common) < _MAX_CACHED:
+            self._common[key] = problem
+        return problem
+
+    def _make_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:
+        kind, value = each["type"], each["input"]
+        noun = TYPES.get(kind)
+        if noun is not None:
+            too_large = kind == "float_type" and type(value) is int
+            return Problem(format_path(parts), "type", "a finite number" if too_large else noun, describe_value(value))
+        facts = each.get("ctx", {})
+        if kind in _MISSING:
+            if isinstance(parts[-1], int):  # a tuple that is too short
+                bound = schema_at(self.schema, parts[:-1]).get("minItems", parts[-1] + 1)
+                expected = describe_limit("minItems", bound)
+                return Problem(format_path(parts[:-1]), "minItems", expected, describe_size(value))
+            return Problem(format_path(parts), "required", describe_expected(self.schema, parts))
+        if kind in _UNKNOWN:
+            names = describe_names(self.schema, parts[:-1])
+            return Problem(format_path(parts), "additionalProperties", names, describe_value(value))
+        if kind in ("union_tag_invalid", "union_tag_not_found"):
+            return self._make_tag_problem(each, parts)
+        path = format_path(parts)
+        if kind in _LABELLED or (kind not in _PYDANTICS and not each["msg"].startswith(_SHOULD_BE)):
+            return Problem(path, "validator", _read_author_text(each), describe_value(value))
+        rule = KEYWORDS.get(kind)
+        if rule in LIMITS:
+            bound = facts[BOUNDS[rule]] if rule in BOUNDS else next(iter(facts.values()))
+            got = describe_size(value) if "Length" in rule or "Items" in rule else describe_value(value)
+            return Problem(path, rule, describe_limit(rule, bound), str(facts.get("actual_length", got)))
+        if rule is None:
+            rule = "format" if isinstance(value, str) else "type"
+        return Problem(path, rule, self._describe_rule(each, parts), describe_value(value))
+
+    def _describe_rule(self, each: ErrorDetails, parts: list[int | str]) -> PublicText:
+        kind, facts = each["type"], each.get("ctx", {})
+        if kind in FORMATS:
+            return PublicText(FORMATS[kind].format(**facts))
+        if kind in ("literal_error", "enum"):
+            node = schema_at(self.schema, parts)
+            allowed = [node["const"]] if "const" in node else node.get("enum", ())
+            return describe_options(allowed) or PublicText(str(facts.get("expected", "another value")))
+        words = each["msg"].partition(", ")[0]  # what follows is about the parser
+        if words.startswith(_SHOULD_BE):
+            return PublicText(words.removeprefix(_SHOULD_BE))
+        match = _SHOULD.fullmatch(words)
+        return PublicText(_VERBS[match["verb"]] + match["words"] if match else "of the form that its schema names")
+
+    def _make_tag_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:
+        """The field that tells the branches of a union apart is missing, or has none of their values."""
+        facts, value = each.get("ctx", {}), each["input"]
+        key = str(facts["discriminator"])
+        if not key.startswith("'"):  # a function of the author's decides
+            return Problem(format_path(parts), "anyOf", ANY_FORM, describe_value(value))
+        name = key.strip("'")
+        mapping = schema_at(self.schema, parts).get("discriminator", {}).get("mapping", ())
+        tags = describe_options(mapping) or PublicText(str(facts.get("expected_tags", "a value")))
+        path = format_path([*parts, name])
+        if each["type"] == "union_tag_not_found":
+            return Problem(path, "required", tags)
+        return Problem(path, "enum", tags, describe_value(value_at(value, [name])))
 
 
-def _top(arguments: object) -> dict[Any, Any]:
-    return cast("dict[Any, Any]", arguments) if isinstance(arguments, dict) else {}
-
-
-def _through(loc: tuple[int | str, ...], arguments: object, kind: str) -> tuple[list[int | str], list[Mark]]:
-    """The parts of pydantic's path that lead through the arguments, and the union branches that it names besides."""
+def _split_location(loc: tuple[int | str, ...], arguments: object, kind: str) -> tuple[list[int | str], list[Branch]]:
+    """Split pydantic's location into the path through the arguments and the union branches that it also names."""
     parts: list[int | str] = []
-    marks: list[Mark] = []
+    branches: list[Branch] = []
     here: Any = arguments
-    ends = len(loc) - 1
-    for place, part in enumerate(loc):
-        if isinstance(here, dict) and (part in here or (place == ends and kind in _MISSING)):
+    last = len(loc) - 1
+    for index, part in enumerate(loc):
+        if isinstance(here, dict) and (part in here or (index == last and kind in _MISSING)):
             parts.append(part)
             here = cast("dict[Any, Any]", here).get(part)
         elif isinstance(here, (list, tuple)) and isinstance(part, int):
@@ -148,98 +171,36 @@ def _through(loc: tuple[int | str, ...], arguments: object, kind: str) -> tuple[
             parts.append(part)
             here = items[part] if part < len(items) else None
         else:
-            marks.append((tuple(parts), str(part)))
-    return parts, marks
+            branches.append((tuple(parts), str(part)))
+    return parts, branches
 
 
-def _settled(entries: list[Entry], arguments: object) -> list[Problem]:
-    """The problems in their order, those of a union at the place of its first one."""
+def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
+    """Put the problems in order, those of a union's branches merged, where the first of them stands."""
     slots: list[list[Problem]] = []
-    unions: dict[tuple[int | str, ...], tuple[list[Problem], dict[str, list[Entry]]]] = {}
-    for problem, marks in entries:
-        if not marks:
+    unions: dict[tuple[int | str, ...], tuple[list[Problem], dict[str, list[Found]]]] = {}
+    for problem, branches in found:
+        if not branches:
             slots.append([problem])
             continue
-        place, branch = marks[0]
+        place, branch = branches[0]
         if place not in unions:
             unions[place] = ([], {})
             slots.append(unions[place][0])
-        unions[place][1].setdefault(branch, []).append((problem, marks[1:]))
-    for place, (slot, branches) in unions.items():
-        told = [_settled(branch, arguments) for branch in branches.values()]
-        slot.extend(problems.one_of(place, told, problems.at(arguments, place)))
+        unions[place][1].setdefault(branch, []).append((problem, branches[1:]))
+    for place, (slot, by_branch) in unions.items():
+        problems = [_merge_unions(branch, arguments) for branch in by_branch.values()]
+        slot.extend(merge_branches(place, problems, value_at(arguments, place)))
     return [problem for slot in slots for problem in slot]
 
 
-def _problem(each: ErrorDetails, parts: list[int | str], schema: Mapping[str, Any]) -> Problem:
-    kind, value = each["type"], each["input"]
-    noun = _TYPES.get(kind)
-    if noun is not None:
-        too_large = kind == "float_type" and type(value) is int
-        return Problem(problems.spelt(parts), "type", "a finite number" if too_large else noun, problems.got(value))
-    facts = each.get("ctx", {})
-    if kind in _MISSING:
-        if isinstance(parts[-1], int):  # a tuple has come to its end
-            bound = problems.entry(schema, parts[:-1]).get("minItems", parts[-1] + 1)
-            return Problem(
-                problems.spelt(parts[:-1]), "minItems", problems.limit("minItems", bound), problems.size(value)
-            )
-        return Problem(problems.spelt(parts), "required", problems.wanted(schema, parts))
-    if kind in _UNKNOWN:
-        known = problems.declared(schema, parts[:-1])
-        return Problem(problems.spelt(parts), "additionalProperties", known, problems.got(value))
-    if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _of_tag(parts, each, schema)
-    path = problems.spelt(parts)
-    if kind in _LABELLED or (kind not in _ITS_OWN and not each["msg"].startswith(_SHOULD_BE)):
-        return Problem(path, "validator", _authors_words(each), problems.got(value))
-    rule = _RULES.get(kind)
-    if rule in problems.LIMITS:
-        bound = facts[_BOUNDS[rule]] if rule in _BOUNDS else next(iter(facts.values()))
-        came = problems.size(value) if "Length" in rule or "Items" in rule else problems.got(value)
-        return Problem(path, rule, problems.limit(rule, bound), str(facts.get("actual_length", came)))
-    if rule is None:
-        rule = "format" if isinstance(value, str) else "type"
-    return Problem(path, rule, _wanted(each, schema, parts), problems.got(value))
+def _read_author_text(each: ErrorDetails) -> PublicText:
+    """Take the text of a validator's exception, which is about the arguments, so a model may see it.
 
-
-def _wanted(each: ErrorDetails, schema: Mapping[str, Any], parts: list[int | str]) -> PublicText:
-    kind, facts = each["type"], each.get("ctx", {})
-    if kind in _FORMATS:
-        return PublicText(_FORMATS[kind].format(**facts))
-    if kind in ("literal_error", "enum"):
-        node = problems.entry(schema, parts)
-        given = [node["const"]] if "const" in node else node.get("enum", ())
-        return problems.options(given) or PublicText(str(facts.get("expected", "another value")))
-    words = each["msg"].partition(", ")[0]  # after it the parser talks of itself
-    if words.startswith(_SHOULD_BE):
-        return PublicText(words.removeprefix(_SHOULD_BE))
-    found = _SHOULD.fullmatch(words)
-    return PublicText(_VERBS[found["verb"]] + found["words"] if found else "of the form that its schema names")
-
-
-def _of_tag(parts: list[int | str], each: ErrorDetails, schema: Mapping[str, Any]) -> Problem:
-    """The field by which the branches of a union are told apart."""
-    facts, value = each.get("ctx", {}), each["input"]
-    key = str(facts["discriminator"])
-    if not key.startswith("'"):  # a function of the author's
-        return Problem(problems.spelt(parts), "anyOf", "one of the forms that its schema allows", problems.got(value))
-    name = key.strip("'")
-    mapping = problems.entry(schema, parts).get("discriminator", {}).get("mapping", ())
-    tags = problems.options(mapping) or PublicText(str(facts.get("expected_tags", "a value")))
-    path = problems.spelt([*parts, name])
-    if each["type"] == "union_tag_not_found":
-        return Problem(path, "required", tags)
-    return Problem(path, "enum", tags, problems.got(problems.at(value, [name])))
-
-
-def _authors_words(each: ErrorDetails) -> PublicText:
-    """The text of a validator's exception: about the arguments, so a model may see it.
-
-    Of several arguments, as attrs has them, it is the first.
+    Of an exception with several arguments, as attrs raises them, only the first is text for a reader.
     """
     exc = each.get("ctx", {}).get("error")
     if isinstance(exc, Exception) and len(exc.args) > 1:
         return approved(str(exc.args[0]))
     text = each["msg"].partition(", ")[2] if each["type"] in _LABELLED else each["msg"]
-    return approved(text.strip() or _UNWORDED)
+    return approved(text.strip() or FAILED_CHECK)

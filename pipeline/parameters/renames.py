@@ -1,6 +1,7 @@
-"""Parameters by a near name: the undeclared one that was sent for the one that is missing.
+"""Undeclared parameters that were meant for missing ones.
 
-Each rule is tried for all that are missing at once, and taken only where it finds one stranger for one parameter.
+Each way of comparing names is tried for all missing parameters at once, and a name is taken only where it is the
+single candidate for a single parameter.
 """
 
 from __future__ import annotations
@@ -8,64 +9,54 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from . import problems
-from .coercions import folded
-from .schema import Parts, located, names_at
+from .coercions import fold
+from .schema import Parts, locate, names_at, value_at
 
 if TYPE_CHECKING:
-    from ..tools.definition import Tool
+    from .tool_parameters import Parameters
 
-_POSITION = re.compile(r"_*(?:pos|positional|arg)?_*\d*_*", re.IGNORECASE)  # a name that is none
+_POSITION = re.compile(r"_*(?:pos|positional|arg)?_*\d*_*", re.IGNORECASE)  # says where a value stands, or nothing
 WRAPPERS = frozenset(  # keys that hold the arguments themselves, folded
     ("arguments", "args", "parameters", "params", "input", "kwargs", "toolinput", "toolargs", "functionargs")
 )
 
 
-def known_parameters(tool: Tool[..., Any]) -> frozenset[str]:
-    """The names that its schema declares, looked up once."""
-    if tool.parameters is None:
-        tool.parameters = frozenset(names_at(tool.schema or {}, []))
-    return tool.parameters
+def find_renames(arguments: dict[str, Any], path: str, parameters: Parameters) -> list[tuple[Parts, str]]:
+    """Find the undeclared parameter that was meant for the missing one at a path.
 
-
-def misspelt(whole: dict[str, Any], path: str, tool: Tool[..., Any]) -> list[tuple[Parts, str, Any]]:
-    """The undeclared parameter that is the missing one in another spelling, and the others that are spelt so.
-
-    Of each where it stands, the rule, and its declared name; none where no rule is sure of the missing one.
+    Returns:
+        Where it stands, and its declared name; with it all others that were misspelt in the same way. Empty where the
+        missing one cannot be told for certain.
     """
-    declared = known_parameters(tool)
-    parts, name = ([], path) if path in declared else located(whole, path)
-    holder = problems.at(whole, parts)
+    declared = parameters.names
+    parts, missing = ([], path) if path in declared else locate(arguments, path)
+    holder = value_at(arguments, parts)
     if not isinstance(holder, dict):
         return []
     if parts:
-        declared = frozenset(names_at(tool.schema or {}, parts))
-    strangers = [key for key in cast("dict[str, Any]", holder) if type(key) is str and key not in declared]
-    missing = [each for each in declared if each not in holder]
-    for alike in (_same, _prefixed, _plural, _unnamed if len(declared) == 1 else _never):
-        meant = {each: [stranger for stranger in strangers if alike(stranger, each)] for each in missing}
-        found = [found for own in meant.values() for found in own]
-        sure = {each: own[0] for each, own in meant.items() if len(own) == 1 and found.count(own[0]) == 1}
-        if name in sure:
-            return [([*parts, stranger], "parameter_name", each) for each, stranger in sure.items()]
+        declared = frozenset(names_at(parameters.schema, parts))
+    undeclared = [key for key in cast("dict[str, Any]", holder) if type(key) is str and key not in declared]
+    absent = [name for name in declared if name not in holder]
+    for matches in (_same_letters, _prefixed, _plural, *((_positional,) if len(declared) == 1 else ())):
+        candidates = {name: [sent for sent in undeclared if matches(sent, name)] for name in absent}
+        every = [sent for found in candidates.values() for sent in found]
+        certain = {name: own[0] for name, own in candidates.items() if len(own) == 1 and every.count(own[0]) == 1}
+        if missing in certain:
+            return [([*parts, sent], name) for name, sent in certain.items()]
     return []
 
 
-def _same(sent: str, name: str) -> bool:
-    return folded(sent) == folded(name) != ""
+def _same_letters(sent: str, name: str) -> bool:
+    return fold(sent) == fold(name) != ""
 
 
 def _prefixed(sent: str, name: str) -> bool:
-    return any(folded(sent) == wrapper + folded(name) for wrapper in WRAPPERS)
+    return any(fold(sent) == wrapper + fold(name) for wrapper in WRAPPERS)
 
 
 def _plural(sent: str, name: str) -> bool:
-    return folded(sent).removesuffix("s") == folded(name).removesuffix("s") != ""
+    return fold(sent).removesuffix("s") == fold(name).removesuffix("s") != ""
 
 
-def _unnamed(sent: str, _name: str) -> bool:
+def _positional(sent: str, _name: str) -> bool:
     return _POSITION.fullmatch(sent) is not None
-
-
-def _never(_sent: str, _name: str) -> bool:
-    return False

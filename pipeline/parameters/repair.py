@@ -1,208 +1,172 @@
-"""Arguments put right before the tool runs: only where they fail, and only if the whole then validates.
+"""Repairs of arguments: only at the places that failed, and only if the whole then validates.
 
-Every repair is an entry of the ledger. The value that was meant has to be in what was sent: a float is not cut, a
-boolean is no number, nothing is made up.
+Each repair is recorded with the rule, the value before and the value after. See `coercions` for the rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
-from . import problems
-from .coercions import DROPPED, Place, coerced, folded, literal
-from .renames import WRAPPERS, known_parameters, misspelt
-from .schema import Parts, forms_at, located
+from .coercions import LEAVE_OUT, Rule, coerce, fold
+from .reading import read_arguments, read_literal
+from .renames import WRAPPERS, find_renames
+from .schema import Parts, format_path, locate, value_at
 
 if TYPE_CHECKING:
-    from ..tools.definition import Tool
+    from .tool_parameters import Parameters
 
-Rule: TypeAlias = Literal[
-    "json_text",  # JSON text where an object or array is wanted, and no text
-    "null_optional",  # null, "null" or "" for an optional parameter that may not be null: left out
-    "number_text",  # "5" for 5
-    "boolean_text",  # "True" for true
-    "text_of_number",  # 5 for "5"
-    "text_of_boolean",  # true for "true"
-    "whole_float",  # 3.0 for 3
-    "lone_scalar",  # "a" for ["a"]
-    "separated_text",  # "a, b" for ["a", "b"], where both are values to choose from
-    "enum_spelling",  # "Home Delivery" for "home-delivery"
-    "parameter_name",  # filePath for file_path, also params_path, files for file, or no name where there is one only
-    "wrapped",  # {"arguments": {…}} for {…}, {"type": "number", "value": 5} for 5
-]
-RULES: tuple[Rule, ...] = get_args(Rule)
-DROP = "undeclared_dropped"  # no repair but a tool's policy; an entry of the ledger as well
-_ROUNDS = 4  # a repair may show what was wrong behind it: text that holds an object that holds a number as text
-_AROUND = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
-_DEEPEST = 8  # unions in unions, and references to references
+_DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
+_MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
+_MAX_WRAPPERS = 8  # one inside the other
+_BESIDE = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
+_Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
 
 
-def is_plain(refused: InvalidParams | MalformedCall, arguments: object, tool: Tool[..., Any]) -> bool:
-    """Whether nothing but declared parameters came, and some are missing: what most refusals are, and past mending."""
-    declared = tool.parameters
-    if declared is None or type(refused) is not InvalidParams or type(arguments) is not dict:
-        return False
-    for problem in refused.problems:
-        if problem.rule != "required" or problem.path not in declared:
-            return False
-    return declared.issuperset(cast("dict[str, Any]", arguments))
+class _Draft:
+    """Arguments while they are repaired. A container is copied before it is written to: the caller's stay as sent."""
+
+    def __init__(self, arguments: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> None:
+        self.arguments = arguments
+        self.repairs = [*repairs]
+        self._copies: dict[int, Any] = {}  # by id; since they are held, no other object gets the id
+
+    def replace(self, rule: Rule, arguments: dict[str, Any], before: object) -> None:
+        """Go on with other arguments."""
+        self.repairs.append(Repair("", rule, before, arguments))
+        self.arguments = arguments
+
+    def apply(self, fixes: Iterable[_Fix]) -> None:
+        """Write the fixes into the arguments, one after the other."""
+        self.arguments = self._own(self.arguments)
+        for parts, rule, new in fixes:
+            holder: Any = self.arguments
+            for part in parts[:-1]:
+                holder[part] = self._own(holder[part])
+                holder = holder[part]
+            last: Any = parts[-1]
+            if type(last) is str and last not in holder:  # an earlier fix renamed it
+                continue
+            before: Any = holder[last]
+            after = new
+            if rule == "parameter_name":
+                holder[new] = holder.pop(last)
+                before = last
+            elif new is LEAVE_OUT:
+                del holder[last]
+                after = None
+            else:
+                holder[last] = new
+            self.repairs.append(Repair(format_path(parts), rule, before, after))
+
+    def _own(self, container: Any) -> Any:
+        """Return the container itself if it is a copy of ours, else a copy; what it holds is not copied."""
+        if id(container) in self._copies:
+            return container
+        make: Any = dict if isinstance(container, dict) else list
+        copy: Any = make(container)
+        return self._copies.setdefault(id(copy), copy)
 
 
-def repaired(
-    arguments: object, refused: InvalidParams | MalformedCall, tool: Tool[..., Any], rules: frozenset[str]
+def repair_arguments(
+    parameters: Parameters, arguments: object, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
 ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
-    """The params and the ledger of what was put right for them; None where the refusal stands."""
-    found: dict[str, Any] | InvalidParams | MalformedCall = refused
-    ledger: list[Repair] = []
-    if type(refused) is MalformedCall:
-        if "json_text" not in rules or (inner := _text_in_text(arguments)) is None:
+    """Repair arguments that were refused.
+
+    Returns:
+        The params and the repairs; None where the refusal stands.
+    """
+    found: dict[str, Any] | InvalidParams | MalformedCall = error
+    if type(error) is MalformedCall:
+        if "json_text" not in rules or (inner := _read_text_in_text(arguments)) is None:
             return None
-        ledger.append(Repair("", "json_text", arguments, inner))
-        arguments, found = inner, tool.parse(inner)
-    elif type(arguments) is not dict:
-        arguments = _decoded(arguments)
-    if not isinstance(arguments, dict):
+        draft = _Draft(inner, (Repair("", "json_text", arguments, inner),))
+        found = parameters.parse(inner)
+    elif (sent := read_arguments(arguments)) is None:
         return None
-    whole = cast("dict[str, Any]", arguments)
-    declared = tool.parameters or known_parameters(tool)
-    own: dict[int, Any] = {}  # the containers that may be written to: the caller's own stay as they are
-    for _ in range(_ROUNDS):
+    else:
+        draft = _Draft(sent)
+    for _ in range(_MAX_ROUNDS):
         if type(found) is not InvalidParams:
             break
-        fixes = _fixes(whole, found.problems, tool, declared, rules)
-        if not fixes:
-            may_be = "wrapped" in rules and declared.isdisjoint(whole)
-            if not may_be or (inner := _unwrapped(whole, declared)) is None:
-                return None
-            ledger.append(Repair("", "wrapped", whole, inner))
-            whole = inner
+        if fixes := _find_fixes(draft.arguments, found.problems, parameters, rules):
+            draft.apply(fixes)
+        elif "wrapped" in rules and (inner := _unwrap(draft.arguments, parameters.names)) is not None:
+            draft.replace("wrapped", inner, draft.arguments)
         else:
-            whole = _opened(whole, own)
-            ledger += [repair for each in fixes if (repair := _applied(whole, own, *each)) is not None]
-        found = tool.parse(whole)
-    return (found, tuple(ledger)) if type(found) is dict else None
+            return None
+        found = parameters.parse(draft.arguments)
+    return (found, tuple(draft.repairs)) if type(found) is dict else None
 
 
-def _fixes(
-    whole: dict[str, Any],
-    found: Iterable[Problem],
-    tool: Tool[..., Any],
-    declared: frozenset[str],
-    rules: frozenset[str],
-) -> list[tuple[Parts, str, Any]]:
-    """Of each problem that can be mended: where, by which rule, and the new value, or the new name."""
-    fixes: list[tuple[Parts, str, Any]] = []
-    strangers = "parameter_name" in rules and not declared.issuperset(whole)
-    for problem in found:
-        path, rule = problem.path, problem.rule
-        if rule == "required":
-            if "parameter_name" in rules and (strangers or path not in declared):
-                fixes += misspelt(whole, path, tool)
+def _find_fixes(
+    arguments: dict[str, Any], problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
+) -> list[_Fix]:
+    """List a fix for each problem that has one."""
+    fixes: list[_Fix] = []
+    rename = "parameter_name" in rules
+    undeclared = rename and not parameters.names.issuperset(arguments)
+    for problem in problems:
+        path, keyword = problem.path, problem.rule
+        if keyword == "required":
+            if rename and (undeclared or path not in parameters.names):
+                renames = find_renames(arguments, path, parameters)
+                fixes += [(parts, "parameter_name", name) for parts, name in renames]
             continue
-        if path in whole:
-            parts: list[int | str] = [path]
-            value = whole[path]
-            place = tool.places.get(path)
+        parts: list[int | str] = [path]
+        if path in arguments:
+            value: Any = arguments[path]
         else:
-            parts, rest = located(whole, path)
+            parts, rest = locate(arguments, path)
             if rest or not parts:
                 continue
-            value, place = problems.at(whole, parts), None
-        if rule == "additionalProperties":
-            if tool.undeclared == "drop":
-                fixes.append((parts, DROP, DROPPED))
-            continue
-        if place is None:
-            place = _place(tool, parts)
-        fix = coerced(value, place, rules)
-        if fix is not None:
+            value = value_at(arguments, parts)
+        if keyword == "additionalProperties":
+            if parameters.undeclared == "drop":
+                fixes.append((parts, _DROP, LEAVE_OUT))
+        elif (fix := coerce(value, parameters.expected_at(parts), rules)) is not None:
             fixes.append((parts, *fix))
     return fixes
 
 
-def _opened(container: Any, own: dict[int, Any]) -> Any:
-    """The container, or a copy of it that may be written to; what is in it stays as it is."""
-    if id(container) in own:
-        return container
-    copy: Any = cast("Any", dict if isinstance(container, dict) else list)(container)
-    return own.setdefault(id(copy), copy)
-
-
-def _applied(whole: dict[str, Any], own: dict[int, Any], parts: Parts, rule: str, new: Any) -> Repair | None:
-    """Write one fix into the arguments."""
-    holder: Any = whole
-    for part in parts[:-1]:
-        holder[part] = _opened(holder[part], own)
-        holder = holder[part]
-    last: Any = parts[-1]
-    if type(last) is str and last not in holder:  # renamed by the fix before
+def _unwrap(arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any] | None:
+    """Return the arguments that stand under a single key, as ``{"arguments": {…}}``; None where there are none."""
+    if not names.isdisjoint(arguments):  # the usual case, told apart quickly
         return None
-    before: Any = holder[last]
-    path = problems.spelt(parts)
-    if rule == "parameter_name":
-        holder[new] = holder.pop(last)
-        return Repair(path, rule, last, new)
-    if new is DROPPED:
-        del holder[last]
-        return Repair(path, rule, before, None)
-    holder[last] = new
-    return Repair(path, rule, before, new)
-
-
-def _unwrapped(whole: dict[str, Any], names: frozenset[str]) -> dict[str, Any] | None:
-    """The arguments that a call holds under one key of its own, as ``{"arguments": {…}}``."""
-    declared = set(map(folded, names))
-    for _ in range(_DEEPEST):
-        if not all(type(key) is str for key in whole):
+    declared = set(map(fold, names))
+    for _ in range(_MAX_WRAPPERS):
+        if not all(type(key) is str for key in arguments):
             return None
-        keys = {folded(key): key for key in whole}
+        keys = {fold(key): key for key in arguments}
         if not declared.isdisjoint(keys):
             return None
-        wrapping = [key for fold, key in keys.items() if fold not in _AROUND] if len(whole) > 1 else [*whole]
-        if len(wrapping) != 1 or (len(whole) > 1 and folded(wrapping[0]) not in WRAPPERS):
+        several = len(arguments) > 1
+        wrapping = [key for folded, key in keys.items() if not several or folded not in _BESIDE]
+        if len(wrapping) != 1 or (several and fold(wrapping[0]) not in WRAPPERS):
             return None
-        inner: Any = whole[wrapping[0]]
-        if isinstance(inner, str) and inner.strip():
-            inner = literal(inner)
-        elif not inner:  # the text of the arguments itself became a key
-            text = wrapping[0].strip()
-            inner = literal(text if text.startswith("{") else f"{{{text}}}")
+        inner = _read_inner(wrapping[0], arguments[wrapping[0]])
         if not isinstance(inner, dict):
             return None
-        whole = cast("dict[str, Any]", inner)
-        if not declared.isdisjoint(map(folded, whole)):
-            return whole
+        arguments = cast("dict[str, Any]", inner)
+        if not declared.isdisjoint(map(fold, arguments)):
+            return arguments
     return None
 
 
-def _text_in_text(arguments: object) -> dict[str, Any] | None:
-    """The object in JSON text that holds JSON text."""
-    is_text = isinstance(arguments, str) and arguments.lstrip().startswith('"')
-    text: Any = literal(cast("str", arguments)) if is_text else None
-    inner: Any = literal(text) if isinstance(text, str) else None
+def _read_inner(key: str, value: Any) -> Any:
+    if isinstance(value, str) and value.strip():
+        return read_literal(value)
+    if value:
+        return value
+    text = key.strip()  # the text of the arguments itself became a key
+    return read_literal(text if text.startswith("{") else f"{{{text}}}")
+
+
+def _read_text_in_text(arguments: object) -> dict[str, Any] | None:
+    """Read the object in JSON text that is itself inside JSON text."""
+    if not isinstance(arguments, str) or not arguments.lstrip().startswith('"'):
+        return None
+    text = read_literal(arguments)
+    inner = read_literal(text) if isinstance(text, str) else None
     return cast("dict[str, Any]", inner) if isinstance(inner, dict) else None
-
-
-def _decoded(arguments: object) -> object:
-    if isinstance(arguments, str):
-        return literal(arguments) if arguments.strip() else {}
-    if isinstance(arguments, Mapping) and not isinstance(arguments, dict):
-        return dict(cast("Mapping[str, Any]", arguments))
-    return {} if arguments is None else cast("object", arguments)
-
-
-def _place(tool: Tool[..., Any], parts: Parts) -> Place:
-    """What the schema says of a place; of a parameter itself it is kept."""
-    schema = tool.schema or {}
-    holders = forms_at(schema, parts[:-1])
-    last = parts[-1]
-    needed = any(last in cast("list[Any]", form.get("required") or ()) for form in holders)
-    name = last if isinstance(last, str) else None
-    items = partial(_place, tool, [*parts, 0])
-    place = Place.of(forms_at(schema, parts), items, name, may_miss=name is not None and not needed)
-    if len(parts) == 1 and any(last in form.get("properties", ()) for form in holders):
-        tool.places[str(last)] = place
-    return place

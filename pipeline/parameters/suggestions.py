@@ -1,4 +1,4 @@
-"""Did you mean: the allowed name or value that is closest to what came, for the text of a refusal."""
+"""Did you mean: the allowed name or value closest to what was sent, for the text of a refusal."""
 
 from __future__ import annotations
 
@@ -8,74 +8,83 @@ from typing import Any, cast
 import attrs
 
 from ..errors import Problem
-from . import problems
-from .coercions import folded, literal
-from .schema import forms_at, located, names_at
+from .coercions import fold
+from .phrases import describe_expected, describe_names, describe_value
+from .reading import read_arguments
+from .schema import Form, forms_at, is_required, locate, names_at, value_at
 
-_HINTED = frozenset(("additionalProperties", "enum", "const"))
-_MOST_STRANGERS = 5
-_GOOD = 70.0  # of 100, as for the names of tools
-_CONTAINED = 85.0  # what it is worth that one holds the other: meal_time, optional_meal_time
-_A_PART = 4  # letters from which on that says something
-_LONGEST = 100  # characters; nobody means a parameter by more
-_MOST = 20  # problems of one call that are told at all
+_SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules that have names or values to choose from
+_MAX_UNDECLARED = 5  # names
+_MAX_PROBLEMS = 20  # of one call that are looked at
+_MIN_SCORE = 70.0  # of 100, as for the names of tools
+_CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
+_MIN_CONTAINED = 4  # letters; a shorter name is contained in many
+_MAX_NAME = 100  # characters; nothing longer was meant as a name
 
 
-def hinted(found: tuple[Problem, ...], arguments: object, schema: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """The problems, those with an unknown name or another value than those to choose from with a suggestion.
+def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: Form) -> tuple[Problem, ...]:
+    """Add what was probably meant to each problem of an unknown name, or of a value that is none of the choices.
 
-    Where something is missing, names that no parameter has are told as well, even if the schema lets them pass: they
-    are what the model meant by it, or it will wonder what became of them.
+    Where a parameter is missing, the undeclared names that were sent are added as problems, even if the schema lets
+    them pass: one of them may have been meant for it.
+
+    Returns:
+        The same tuple where there is nothing to add.
     """
-    for problem in found:
-        if problem.rule in _HINTED or problem.rule == "required" or problem.got == "null":
+    for problem in problems:
+        if problem.rule in _SUGGESTED or problem.rule == "required" or problem.got == "null":
             break
     else:
-        return found
-    arguments = cast("object", literal(arguments)) if isinstance(arguments, str) else arguments
-    told = [*(_hinted(problem, arguments, schema) for problem in found[:_MOST]), *found[_MOST:]]
-    if isinstance(arguments, Mapping) and any(problem.rule == "required" for problem in found):
-        entries = cast("Mapping[Any, Any]", arguments)
-        names = names_at(schema, ()) | {problem.path for problem in found}
-        strangers = [each for each in entries if isinstance(each, str) and each not in names][:_MOST_STRANGERS]
-        known = problems.declared(schema, ())
-        of = [Problem(each, "additionalProperties", known, problems.got(entries[each])) for each in strangers]
-        told += [_hinted(problem, entries, schema) for problem in of]
-    return tuple(told)
+        return problems
+    sent = read_arguments(arguments)
+    if sent is None:
+        return problems
+    result = [*(_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]), *problems[_MAX_PROBLEMS:]]
+    if any(problem.rule == "required" for problem in problems):
+        known = names_at(schema, ()) | {problem.path for problem in problems}
+        # From outside the library a key may be of any type.
+        undeclared = [name for name in sent if isinstance(cast("object", name), str) and name not in known]
+        names = describe_names(schema, ())
+        extra = (
+            Problem(name, "additionalProperties", names, describe_value(sent[name]))
+            for name in undeclared[:_MAX_UNDECLARED]
+        )
+        result += [_suggest(problem, sent, schema) for problem in extra]
+    return tuple(result)
 
 
-def _hinted(problem: Problem, arguments: object, schema: Mapping[str, Any]) -> Problem:
-    if problem.rule not in _HINTED and problem.got != "null":
+def _suggest(problem: Problem, arguments: dict[str, Any], schema: Form) -> Problem:
+    if problem.rule not in _SUGGESTED and problem.got != "null":
         return problem
-    parts, rest = located(arguments, problem.path)
+    parts, rest = locate(arguments, problem.path)
     if rest or not parts:
         return problem
-    if problem.got == "null":  # null in place of what has to be there is that missing, whatever type it should have
-        holders = forms_at(schema, parts[:-1])
-        needed = any(parts[-1] in cast("list[Any]", form.get("required") or ()) for form in holders)
-        return Problem(problem.path, "required", problems.wanted(schema, parts), "null") if needed else problem
+    if problem.got == "null":  # null for a required parameter: it is missing, whatever its type
+        if not is_required(schema, parts):
+            return problem
+        return Problem(problem.path, "required", describe_expected(schema, parts), "null")
     if problem.rule == "additionalProperties":
-        holder = problems.at(arguments, parts[:-1])
+        holder = value_at(arguments, parts[:-1])
         taken = set(cast("Mapping[str, Any]", holder)) if isinstance(holder, Mapping) else set[str]()
-        suggestion = nearest(str(parts[-1]), names_at(schema, parts[:-1]) - taken)
+        suggestion = find_nearest(str(parts[-1]), names_at(schema, parts[:-1]) - taken)
     else:
-        value = problems.at(arguments, parts)
         choice = [each for form in forms_at(schema, parts) for each in (*form.get("enum", ()), form.get("const"))]
-        suggestion = nearest(value, (each for each in choice if isinstance(each, str)))
+        suggestion = find_nearest(value_at(arguments, parts), (each for each in choice if isinstance(each, str)))
     return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
 
 
-def nearest(text: object, among: Iterable[str]) -> str:
-    """The one of these that is most like a text, if one is like it; else ``""``."""
-    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST or not (fold := folded(text)):
+def find_nearest(text: object, among: Iterable[str]) -> str:
+    """Return the text that is most like this one; "" where none is like it."""
+    if not isinstance(text, str) or not 0 < len(text) <= _MAX_NAME or not (folded := fold(text)):
         return ""
     from rapidfuzz.fuzz import ratio
 
-    best, found = _GOOD, ""
+    best, found = _MIN_SCORE, ""
     for each in sorted(among):
-        other = folded(each)
-        short, long = sorted((fold, other), key=len)
-        score = max(ratio(fold, other), _CONTAINED if len(short) >= _A_PART and short in long else 0)
+        other = fold(each)
+        short, long = sorted((folded, other), key=len)
+        contained = len(short) >= _MIN_CONTAINED and short in long
+        score = max(ratio(folded, other), _CONTAINED if contained else 0)
         if score > best:
             best, found = score, each
     return found

@@ -1,4 +1,4 @@
-"""@tool: a function becomes a Tool, and stays callable as that function."""
+"""@tool: a function becomes a Tool, and can still be called as that function."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 import attrs
+from typing_extensions import Unpack
 
 from ..errors import SetupError
 from ..introspection import get_docstring, get_open_parameters
-from ..parameters.docstrings import description as described
+from ..parameters.docstrings import read_description
 from .context import ToolContext
-from .definition import Detector, Effect, Resource, Revealed, RunIn, Tool, Undeclared, default_run_in, expected
-from .failure import ToolFailed
-
-__all__ = ["Effect", "Tool", "ToolContext", "ToolDecorator", "ToolFailed", "tool"]
+from .definition import Tool, ToolOptions, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,10 +21,10 @@ R = TypeVar("R")
 
 @attrs.define(eq=False)
 class FunctionTool(Tool[P, T], Generic[P, T, R]):
-    """A tool made of a function; ``R`` is what calling that gives (a coroutine for async ones)."""
+    """A tool made of a function; ``R`` is what calling the function gives: a coroutine if it is async."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the plain function, past the pipeline."""
+        """Call the function itself, without a pipeline."""
         result: R = self.fn(*args, **kwargs)
         return result
 
@@ -36,14 +34,14 @@ class ContextTool(Tool[P, T], Generic[P, T, R]):
     """A tool made of a function whose first parameter is a ToolContext."""
 
     def __call__(self, context: ToolContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the plain function, past the pipeline."""
+        """Call the function itself, without a pipeline."""
         result: R = self.fn(context, *args, **kwargs)
         return result
 
 
 @attrs.frozen
 class Decorator:
-    """What ``tool(effect=…)`` gives."""
+    """What ``tool(effect=…)`` returns."""
 
     make: Callable[[Callable[..., Any]], Any]
 
@@ -60,7 +58,7 @@ class Decorator:
 
 @attrs.frozen
 class ContextDecorator:
-    """What ``tool(context=True)`` gives: an overload of its own, since guessing it from the annotation misleads."""
+    """What ``tool(context=True)`` returns; its own type, since the annotation of a first parameter proves nothing."""
 
     make: Callable[[Callable[..., Any]], Any]
 
@@ -77,18 +75,32 @@ class ContextDecorator:
 
 @attrs.frozen
 class ToolDecorator:
-    """``@tool``, ``@tool(effect="read")``; as ``@tools.tool`` it also registers what it makes.
+    """Makes a tool of a function: ``@tool``, ``@tool(effect="read")``; ``@tools.tool`` also registers it.
 
-    Options: ``name`` (the function's), ``effect`` (``mutating``), ``expect`` (exceptions whose text the model may
-    see), ``aliases``, ``run_in`` (``loop`` for async functions, ``thread`` for sync ones, which keeps the caller's
-    context variables; ``process``, or a name that the pipeline's Execute has), ``description`` (the docstring up to its
-    sections), ``verify_with`` (the tool that tells
-    whether a lost call of this one landed), ``undeclared`` (what becomes of arguments that the function does not
-    take: ``reject``, or ``drop``), ``detect`` (finds a failure in what it returned, see `pipeline.tools.detectors`),
-    ``polling`` (asked again and again on purpose: no loop guard counts it), ``resource`` (what it works on, see
-    `gather`), ``hidden`` (not shown to a model), ``context=True`` (the first parameter is a ToolContext, unseen by the
-    model). Raises SetupError where they contradict each other. The schema is made when it
-    is first wanted.
+    The schema is made at first use: a type that has none is a SetupError then. An option that contradicts the function
+    or another option is a SetupError at once.
+
+    Args:
+        name: What a model calls it by; default: the function's name.
+        description: What a model is told of it; default: the function's docstring up to its first section.
+        context: Whether the function's first parameter is a ToolContext, which the model does not see; default: False.
+        effect: ``read`` changes nothing, ``idempotent`` may be repeated, ``keyed`` may be repeated with the same
+            idempotency key (it needs ``context=True``), ``mutating`` may not be repeated; default: ``mutating``.
+        reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
+        aliases: Other names that a model may call it by; default: none.
+        run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
+            None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has an
+            executor for tools that leave it open.
+        verify_with: The name of the tool that tells whether a lost call of this one took effect; default: none.
+        undeclared: What becomes of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
+            leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
+            None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
+        detect: A function that finds a failure in what the tool returned, see `pipeline.tools.detectors`; default:
+            none.
+        polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
+        resource: What it works on: a name, or a function of the arguments as sent that returns one. Calls of one
+            `gather` that change the same resource run in their order. None, the default: it works on nothing shared.
+        hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
     """
 
     register: Callable[[Tool[..., Any]], None] | None = None
@@ -106,41 +118,18 @@ class ToolDecorator:
         *,
         context: Literal[True],
         name: str | None = ...,
-        effect: Effect = ...,
-        reveal: Revealed = ...,
-        aliases: tuple[str, ...] = ...,
-        run_in: RunIn | None = ...,
         description: str | None = ...,
-        verify_with: str | None = ...,
-        undeclared: Undeclared | None = ...,
-        detect: Detector | None = ...,
-        polling: bool = ...,
-        resource: Resource | None = ...,
-        hidden: bool = ...,
+        **options: Unpack[ToolOptions],
     ) -> ContextDecorator: ...
     @overload
     def __call__(
-        self,
-        /,
-        *,
-        name: str | None = ...,
-        effect: Effect = ...,
-        reveal: Revealed = ...,
-        aliases: tuple[str, ...] = ...,
-        run_in: RunIn | None = ...,
-        description: str | None = ...,
-        verify_with: str | None = ...,
-        undeclared: Undeclared | None = ...,
-        detect: Detector | None = ...,
-        polling: bool = ...,
-        resource: Resource | None = ...,
-        hidden: bool = ...,
+        self, /, *, name: str | None = ..., description: str | None = ..., **options: Unpack[ToolOptions]
     ) -> Decorator: ...
     def __call__(self, function: Any = None, /, *, context: bool = False, **options: Any) -> Any:
-        """Make a tool of the function, or a decorator that does."""
+        """Make a tool of the function; without one, return a decorator that does."""
 
         def make(function: Callable[..., Any]) -> Any:
-            made = _made(function, context=context, **options)
+            made = _make_tool(function, context=context, **options)
             if self.register is not None:
                 self.register(made)
             return made
@@ -153,55 +142,36 @@ class ToolDecorator:
 tool = ToolDecorator()
 
 
-def _made(
+def _make_tool(
     function: Callable[..., Any],
     *,
     context: bool,
     name: str | None = None,
-    effect: Effect = "mutating",
-    reveal: Revealed = (),
-    aliases: tuple[str, ...] = (),
-    run_in: RunIn | None = None,
     description: str | None = None,
-    verify_with: str | None = None,
-    undeclared: Undeclared | None = None,
-    detect: Detector | None = None,
-    polling: bool = False,
-    resource: Resource | None = None,
-    hidden: bool = False,
+    **options: Unpack[ToolOptions],
 ) -> Tool[..., Any]:
-    if isinstance(function, Tool) or not callable(function):
-        raise SetupError(f"a tool is made from a function, not from {function!r}")
+    if isinstance(function, Tool):
+        raise SetupError(f"{function.name}: this is a tool already, and a tool is made of a function")
+    if not callable(function):
+        raise SetupError(f"a tool is made of a function, not of {function!r}")
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
-        raise SetupError(f"{function!r} has no name of its own: give it name=")
+        raise SetupError(f"{function!r} has no name of its own: add name=")
     left = get_open_parameters(function)
     if context and not left:
-        raise SetupError(f"{name}: context=True wants a first parameter for the ToolContext")
+        raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")
     for parameter in left[context:]:
         if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise SetupError(f"{name}: {parameter.name} is positional-only, and a model names its arguments")
-    if undeclared is not None and (undeclared == "pass") != any(each.kind is each.VAR_KEYWORD for each in left):
-        raise SetupError(f"{name}: undeclared={undeclared!r} contradicts its parameters, with **kwargs or without")
-    if description is None:
-        description = described(get_docstring(function))
-    kind: Any = ContextTool if context else FunctionTool
-    made: Tool[..., Any] = kind(
-        name,
-        function,
-        effect,
-        description,
-        expected(reveal),
-        aliases,
-        default_run_in(function) if run_in is None else run_in,
-        context,
-        verify_with,
-        None,
-        undeclared,
-        detect,
-        polling,
-        resource,
-        hidden,
+            raise SetupError(f"{name}: {parameter.name} is positional-only, and a model sends arguments by name")
+    undeclared, takes_any = options.get("undeclared"), any(each.kind is each.VAR_KEYWORD for each in left)
+    if undeclared is not None and (undeclared == "pass") != takes_any:
+        has = "has" if takes_any else "has no"
+        raise SetupError(f"{name}: undeclared={undeclared!r} contradicts the function, which {has} **kwargs")
+    return make_tool(
+        ContextTool if context else FunctionTool,
+        name=name,
+        fn=function,
+        description=read_description(get_docstring(function)) if description is None else description,
+        context=context,
+        **options,
     )
-    made.anywhere = run_in is None
-    return made

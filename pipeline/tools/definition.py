@@ -1,33 +1,43 @@
-"""Tool: a function, or a raw schema with a handler, and what may be done with it."""
+"""Tool: a function, or a JSON Schema with a handler, and what a pipeline may do with it."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, get_args
 
 import attrs
+from typing_extensions import Unpack
 
 from .. import semconv
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
-
-if TYPE_CHECKING:
-    from ..parameters.coercions import Place
-    from ..parameters.parsing import Parse
+from ..parameters import Parameters, Parse, Undeclared
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
-RunIn: TypeAlias = str  # "loop", "thread", "process", or a name that the pipeline's Execute has for a place
-# What becomes of arguments that the schema does not declare: refused, left out with an entry in the ledger, or taken.
-Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
-Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or the name by the arguments as sent
-# Reads a failure in what a tool returned; None: it is none. See `pipeline.tools.detectors`.
+RunIn: TypeAlias = str  # "loop", "thread", "process", or the name of an executor that the pipeline's Execute has
+Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or a function of the arguments as sent
+# Finds a failure in what a tool returned; None: there is none. See `pipeline.tools.detectors`.
 Detector: TypeAlias = Callable[[object], ToolError | None]
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_PICKLED = (  # the facts of a tool that travel with a report
+    "name",
+    "effect",
+    "description",
+    "aliases",
+    "run_in",
+    "context",
+    "verify_with",
+    "undeclared",
+    "polling",
+    "hidden",
+    "origin",
+)
 
 
 def call_attributes(name: str) -> dict[str, str | int]:
@@ -44,9 +54,31 @@ def call_attributes(name: str) -> dict[str, str | int]:
     }
 
 
+class ToolOptions(TypedDict, total=False):
+    """The options that ``@tool`` and `Tool.from_schema` share; `ToolDecorator` says what each means."""
+
+    effect: Effect
+    reveal: Revealed
+    aliases: tuple[str, ...]
+    run_in: RunIn | None
+    verify_with: str | None
+    undeclared: Undeclared | None
+    detect: Detector | None
+    polling: bool
+    resource: Resource | None
+    hidden: bool
+
+
+def _read_parameters(tool: Tool[..., Any]) -> Parameters:
+    return Parameters.of_function(tool.fn, skip_first=tool.context, undeclared=tool.undeclared)
+
+
 @attrs.define(eq=False)
 class Tool(Generic[P, T]):
-    """What the pipeline knows of a tool; ``P`` and ``T`` are what ``pipeline.run`` is typed by."""
+    """What the pipeline knows of a tool; ``P`` and ``T`` are what ``pipeline.run`` is typed by.
+
+    Made by ``@tool`` or by `Tool.from_schema`.
+    """
 
     name: str
     fn: Callable[..., Any] = attrs.field(repr=False)  # the original function, called with keyword arguments
@@ -55,28 +87,27 @@ class Tool(Generic[P, T]):
     reveal: tuple[type[Exception], ...] = ()  # exceptions whose text the model may see
     aliases: tuple[str, ...] = ()
     run_in: RunIn = "loop"
-    context: bool = False  # the first parameter is a ToolContext, and no part of the schema
-    verify_with: str | None = None  # the tool that tells whether a lost call of this one landed
-    schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # None: made from fn when first wanted
+    context: bool = False  # the first parameter is a ToolContext, and not part of the schema
+    verify_with: str | None = None  # the tool that tells whether a lost call of this one took effect
     undeclared: Undeclared | None = None  # None: as the schema says
-    detect: Detector | None = attrs.field(default=None, repr=False)  # finds a failure in what fn returned
-    polling: bool = False  # asked again and again on purpose: no loop guard counts it
-    resource: Resource | None = None  # what it works on: calls of one reply that change the same keep their order
+    detect: Detector | None = attrs.field(default=None, repr=False)
+    polling: bool = False  # called again and again on purpose: no loop guard counts it
+    resource: Resource | None = None  # calls in one reply that change the same resource keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
-    origin: str = attrs.field(default="", repr=False)  # where it was defined, for set-up errors
-    anywhere: bool = attrs.field(init=False, repr=False, default=False)  # nobody said where: a pipeline may choose
+    origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
+    parameters: Parameters = attrs.field(
+        default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True
+    )
+    anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
-    parse: Parse = attrs.field(init=False, repr=False)  # arguments -> params, or what is wrong with them
-    # What repairs know of its parameters, once they had to know it: their names, and what each may be.
-    parameters: frozenset[str] | None = attrs.field(init=False, repr=False, default=None)
-    places: dict[str, Place] = attrs.field(init=False, repr=False, factory=dict[str, Any])
+    parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
     span_name: str = attrs.field(init=False, repr=False)
     attempt_name: str = attrs.field(init=False, repr=False)
     span_attributes: dict[str, str | int] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check()
-        self.origin = self.origin or _origin(self.fn)
+        self.origin = self.origin or _find_origin(self.fn)
         plain = not self.context and self.detect is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
         self.parse = self._compile_and_parse
@@ -91,85 +122,81 @@ class Tool(Generic[P, T]):
         parameters: Mapping[str, Any] | None,
         handler: Callable[..., object],
         description: str = "",
-        effect: Effect = "mutating",
-        reveal: Revealed = (),
-        aliases: tuple[str, ...] = (),
-        run_in: RunIn | None = None,
         context: bool = False,
-        verify_with: str | None = None,
-        undeclared: Undeclared | None = None,
-        detect: Detector | None = None,
-        polling: bool = False,
-        resource: Resource | None = None,
-        hidden: bool = False,
+        **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
-        """A tool described by JSON Schema; ``handler`` is called with keyword arguments.
+        """Make a tool of a JSON Schema and a handler.
 
-        ``parameters=None`` means any object; the further options are those of ``@tool``. Raises SetupError where the
-        schema does not compile; nothing is fetched for a ``$ref``, neither from the network nor from a file.
+        Args:
+            name: What a model calls it by.
+            parameters: The JSON Schema of its arguments; None: any object. It is copied. Nothing is fetched for a
+                ``$ref``, neither from the network nor from a file.
+            handler: The function to run, sync or async; called with the arguments as keyword arguments.
+            description: What a model is told of it.
+            context: Whether a ToolContext is its first parameter.
+            **options: Those of ``@tool``, see `ToolDecorator`.
+
+        Raises:
+            SetupError: The schema does not compile, or the options contradict each other.
         """
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
-            raise SetupError(f"{name}: its parameters are a JSON Schema, a mapping, and not {parameters!r}")
+            raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
-        made: Tool[..., Any] = Tool(
-            name,
-            handler,
-            effect,
-            description,
-            expected(reveal),
-            aliases,
-            default_run_in(handler) if run_in is None else run_in,
-            context,
-            verify_with,
-            schema,
-            undeclared,
-            detect,
-            polling,
-            resource,
-            hidden,
+        made = make_tool(
+            Tool,
+            name=name,
+            fn=handler,
+            description=description,
+            context=context,
+            parameters=Parameters.of_schema(schema, name, undeclared=options.get("undeclared")),
+            **options,
         )
-        made.anywhere = run_in is None
-        from ..parameters.parsing import of_schema
-
-        made.parse = of_schema(schema, name, undeclared)
+        made.parameters.compile()
         return made
 
+    @property
+    def schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema of its parameters; None for a function that was not used yet, see `definition`."""
+        return self.parameters.schema if self.parameters.is_compiled else None
+
     def definition(self) -> dict[str, Any]:
-        """What a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema of the caller's own."""
-        if self.schema is None:
-            self._compile()
-        return {"name": self.name, "description": self.description, "parameters": deepcopy(self.schema)}
+        """Return what a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema.
+
+        It is the caller's own: changing it changes nothing of the tool. Raises SetupError where a parameter's type has
+        no JSON Schema, or an annotation cannot be found.
+        """
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": deepcopy(self.parameters.schema),
+        }
 
     def _compile_and_parse(self, arguments: object) -> Any:
-        self._compile()
+        self.parse = self.parameters.compile().parse
         return self.parse(arguments)
-
-    def _compile(self) -> None:
-        from ..parameters.parsing import of_function  # pydantic costs 100 ms: not before a tool is used
-
-        self.parse, self.schema = of_function(self.fn, skip_first=self.context)
 
     def _check(self) -> None:
         if not _is_name(self.name):
-            raise SetupError(f"a tool's name is a text that is not empty, not {self.name!r}")
-        if self.effect not in ("read", "idempotent", "keyed", "mutating"):
-            raise SetupError(f"{self.name}: effect is read, idempotent, keyed or mutating, not {self.effect!r}")
+            raise SetupError(f"`name` of a tool must be text that is not blank, not {self.name!r}")
+        if self.effect not in get_args(Effect):
+            raise SetupError(f"{self.name}: `effect` must be one of {_list(Effect)}, not {self.effect!r}")
         if self.effect == "keyed" and not self.context:
-            raise SetupError(
-                f"{self.name}: a keyed tool takes its idempotency key from a ToolContext: add context=True"
-            )
+            raise SetupError(f"{self.name}: a keyed tool needs the idempotency key of a ToolContext: add context=True")
         if not isinstance(cast("object", self.aliases), tuple) or not all(map(_is_name, self.aliases)):
-            raise SetupError(f"{self.name}: aliases is a tuple of names, not {self.aliases!r}")
-        if self.undeclared not in (None, "reject", "drop", "pass"):
-            raise SetupError(f"{self.name}: undeclared is reject, drop or pass, not {self.undeclared!r}")
+            raise SetupError(f"{self.name}: `aliases` must be a tuple of names, not {self.aliases!r}")
+        if self.undeclared is not None and self.undeclared not in get_args(Undeclared):
+            raise SetupError(f"{self.name}: `undeclared` must be one of {_list(Undeclared)}, not {self.undeclared!r}")
         if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
-            raise SetupError(f"{self.name}: detect is a function of what the tool returned, not {self.detect!r}")
+            raise SetupError(f"{self.name}: `detect` must be a sync function, not {self.detect!r}")
         if not _is_name(self.run_in):
-            raise SetupError(f"{self.name}: run_in is the name of a place, as loop, thread or process: {self.run_in!r}")
+            raise SetupError(
+                f"{self.name}: `run_in` must be the name of an executor, as loop, thread or process, "
+                f"not {self.run_in!r}"
+            )
         if inspect.isgeneratorfunction(unwrap(self.fn)) or inspect.isasyncgenfunction(unwrap(self.fn)):
-            raise SetupError(f"{self.name} is a generator: a tool returns one value, so collect what it yields")
+            raise SetupError(f"{self.name} is a generator, and a tool returns one value: collect what it yields")
         if self.run_in == "thread" and is_async(self.fn):
-            raise SetupError(f"{self.name} is async: it runs in the loop")
+            raise SetupError(f"{self.name}: `run_in` must not be 'thread' for an async function, which needs the loop")
 
     def __copy__(self) -> Tool[P, T]:
         return self
@@ -178,23 +205,36 @@ class Tool(Generic[P, T]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A function that a decorator replaced does not pickle, and whoever reads a report elsewhere wants its facts.
-        facts = (self.name, _elsewhere, self.effect, self.description, (), self.aliases, self.run_in, self.context)
-        return Tool, (
-            *facts,
-            self.verify_with,
-            self.schema or {"type": "object"},
-            None,
-            None,
-            False,
-            None,
-            False,
-            self.origin,
-        )
+        # A function that a decorator replaced does not pickle; who reads a report elsewhere needs the facts only.
+        return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
+
+
+def make_tool(
+    kind: Callable[..., Tool[..., Any]], *, name: str, fn: Callable[..., Any], context: bool, **options: Any
+) -> Tool[..., Any]:
+    """Make a tool of any kind from the options of ``@tool``; what is left open is filled in.
+
+    Raises:
+        SetupError: The options contradict each other, or one of them is not what it must be.
+    """
+    run_in, reveal = options.pop("run_in", None), options.pop("reveal", ())
+    return kind(
+        name=name,
+        fn=fn,
+        context=context,
+        reveal=_check_revealed(name, reveal),
+        run_in=default_run_in(fn) if run_in is None else run_in,
+        anywhere=run_in is None,
+        **options,
+    )
 
 
 def _is_name(name: object) -> bool:
     return type(name) is str and bool(name.strip())
+
+
+def _list(choices: object) -> str:
+    return ", ".join(get_args(choices))
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -203,26 +243,28 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def default_run_in(function: Callable[..., Any]) -> RunIn:
-    """Async functions run in the loop, sync ones in a worker thread."""
+    """Return where a function runs if nobody says: async functions in the loop, sync ones in a worker thread."""
     return "loop" if is_async(function) else "thread"
 
 
-def expected(reveal: Revealed) -> tuple[type[Exception], ...]:
-    """The exception types that were declared. Raises SetupError for anything else."""
-    types = reveal if isinstance(reveal, tuple) else (reveal,)
-    given: tuple[Any, ...] = types
-    for each in given:
+def _check_revealed(name: str, reveal: Any) -> tuple[type[Exception], ...]:
+    types = cast("tuple[Any, ...]", reveal if isinstance(reveal, tuple) else (reveal,))
+    for each in types:
         if not (isinstance(each, type) and issubclass(each, Exception)):
-            raise SetupError(f"reveal= takes exception types, not {each!r}")
+            raise SetupError(f"{name}: `reveal` must be an exception type or a tuple of such types, not {each!r}")
     return types
 
 
-def _origin(function: Callable[..., Any]) -> str:
+def _find_origin(function: Callable[..., Any]) -> str:
     plain = unwrap(function) if callable(function) else function
     code = getattr(plain, "__code__", None)
-    place = f" (line {code.co_firstlineno})" if code else ""
-    return f"{getattr(plain, '__module__', '?')}.{getattr(plain, '__qualname__', type(plain).__name__)}{place}"
+    line = f" (line {code.co_firstlineno})" if code else ""
+    return f"{getattr(plain, '__module__', '?')}.{getattr(plain, '__qualname__', type(plain).__name__)}{line}"
 
 
-def _elsewhere(**_arguments: object) -> None:
+def _rebuild(facts: dict[str, Any], schema: Mapping[str, Any]) -> Tool[..., Any]:
+    return Tool(fn=_stay_behind, parameters=Parameters.of_schema(schema, facts["name"]), **facts)
+
+
+def _stay_behind(**_arguments: object) -> None:
     raise RuntimeError("this is a copy of a tool that came with a report: its function stayed where it was")

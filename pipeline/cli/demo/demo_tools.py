@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import anyio
 
-from ...tools.decorator import ToolFailed
+from ...tools.failure import ToolFailed
 from ...tools.registry import ToolRegistry
 
 PLANTED_KEY = "sk-demo-7f3a91c2e5"  # in an exception's message: it may reach the developer's log and nothing else

@@ -1,0 +1,195 @@
+"""Parameters: all that is known of one tool's parameters, and what becomes of the arguments for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import attrs
+
+from ..errors import InvalidParams, MalformedCall, Repair
+from .coercions import Expected, Rule
+from .reading import read_arguments
+from .repair import repair_arguments
+from .schema import Parts, forms_at, is_required, names_at
+from .suggestions import with_suggestions
+
+# What becomes of arguments that the schema does not declare: refused, left out and recorded as a repair, or passed on.
+Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
+# Arguments -> params, or what is wrong with them. Never raises for what a model sent; an exception of a user's own
+# validator, other than ValueError, passes.
+Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
+
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+
+
+class Compiled(NamedTuple):
+    """What a signature or a schema is compiled to."""
+
+    parse: Parse
+    schema: Mapping[str, Any]  # what a model is shown
+
+
+@attrs.define(eq=False)
+class Parameters:
+    """The parameters of one tool: their schema, and how arguments are parsed, repaired and refused by it.
+
+    They are compiled at first use, since pydantic alone takes 100 ms to import. Until then `schema`, `example` and
+    `parse` may raise SetupError: for a type that has no JSON Schema, or an annotation that cannot be found.
+    """
+
+    _build: Callable[[], Compiled] = attrs.field(repr=False)
+    undeclared: Undeclared | None = None  # None: as the schema says
+    parse: Parse = attrs.field(init=False, repr=False)
+    _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
+    _names: frozenset[str] | None = attrs.field(init=False, repr=False, default=None)
+    _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+
+    def __attrs_post_init__(self) -> None:
+        self.parse = self._compile_and_parse
+
+    @classmethod
+    def of_function(
+        cls, function: Callable[..., Any], *, skip_first: bool = False, undeclared: Undeclared | None = None
+    ) -> Parameters:
+        """Read the parameters of a function from its signature and its docstring.
+
+        Args:
+            function: Any callable.
+            skip_first: Whether its first parameter is filled by somebody else, as a ToolContext is.
+            undeclared: The policy for undeclared arguments; None: refused, unless the function takes ``**kwargs``.
+        """
+
+        def build() -> Compiled:
+            from .parsing import compile_function
+
+            return compile_function(function, skip_first=skip_first)
+
+        return cls(build, undeclared)
+
+    @classmethod
+    def of_schema(
+        cls,
+        schema: Mapping[str, Any],
+        name: str,
+        *,
+        undeclared: Undeclared | None = None,
+        accepted: Mapping[str, Any] | None = None,
+    ) -> Parameters:
+        """Read parameters from a JSON Schema. Nothing is fetched for a ``$ref``, from the network or from a file.
+
+        Args:
+            schema: The schema; it must not change afterwards.
+            name: The tool's name, for a SetupError.
+            undeclared: The policy for undeclared arguments; None: as the schema says.
+            accepted: A wider schema that arguments are checked by, if ``schema`` is only what a model is shown; None:
+                by ``schema``.
+        """
+
+        def build() -> Compiled:
+            from .parsing import compile_schema
+
+            return compile_schema(schema, name, undeclared, accepted)
+
+        return cls(build, undeclared)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether they were compiled yet."""
+        return self._compiled is not None
+
+    def compile(self) -> Compiled:
+        """Compile them now, if they are not. Raises SetupError where that fails."""
+        if self._compiled is None:
+            self._compiled = self._build()
+            self.parse = self._compiled.parse
+        return self._compiled
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON Schema. Compiles them."""
+        return (self._compiled or self.compile()).schema
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all declared parameters. Compiles them."""
+        if self._names is None:
+            self._names = frozenset(names_at(self.schema, ()))
+        return self._names
+
+    def repair(
+        self, arguments: object, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
+    ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
+        """Repair arguments that `parse` refused, where what was meant is in what was sent.
+
+        Args:
+            arguments: As they were sent. They are not changed.
+            error: What `parse` said of them.
+            rules: The rules that may be used; without any nothing is repaired.
+
+        Returns:
+            The params and what was repaired; None where the refusal stands.
+        """
+        if not rules or self._is_only_incomplete(arguments, error):
+            return None
+        return repair_arguments(self, arguments, error, rules)
+
+    def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
+        """Add to a refusal what the model may have meant.
+
+        Args:
+            arguments: As they were sent.
+            error: What `parse` said of them.
+            repairs: What was repaired in the call so far, as its name.
+
+        Returns:
+            The same error where there is nothing to add.
+        """
+        problems = error.problems
+        if not self._is_only_incomplete(arguments, error):
+            problems = with_suggestions(problems, arguments, self.schema)
+        if problems is error.problems and not repairs:
+            return error
+        return InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
+
+    def example(self) -> str:
+        """Write the smallest valid arguments as JSON; "" where none could be made. Compiles them."""
+        from .example import make_example
+
+        return make_example(self.schema)
+
+    def find_undeclared(self, arguments: object) -> tuple[str, ...]:
+        """List the arguments that the schema does not declare, in the order in which they were sent.
+
+        Returns:
+            Their names; none before the first use, nor where the arguments are no object.
+        """
+        sent = read_arguments(arguments) if self.is_compiled else None
+        return () if sent is None else tuple(name for name in sent if name not in self.names)
+
+    def expected_at(self, parts: Parts) -> Expected:
+        """Return what the schema expects at a path; of a declared parameter it is kept."""
+        last = parts[-1]
+        if len(parts) == 1 and (known := self._expected.get(last)) is not None:
+            return known
+        name = last if isinstance(last, str) else None
+        optional = name is not None and not is_required(self.schema, parts)
+        items = partial(self.expected_at, [*parts, 0])
+        expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
+        if name is not None and len(parts) == 1 and name in self.names:
+            self._expected[name] = expected
+        return expected
+
+    def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
+        return self.compile().parse(arguments)
+
+    def _is_only_incomplete(self, arguments: Any, error: InvalidParams | MalformedCall) -> bool:
+        """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
+        if type(error) is not InvalidParams or type(arguments) is not _DICT:
+            return False
+        names = self._names or self.names
+        for problem in error.problems:
+            if problem.rule != "required" or problem.path not in names:
+                return False
+        return names.issuperset(arguments)

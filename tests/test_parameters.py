@@ -1,0 +1,242 @@
+"""Parameters: one object per tool that parses, repairs, advises, and shows an example."""
+
+from __future__ import annotations
+
+import pickle
+from types import MappingProxyType
+from typing import Any, Literal
+
+import attrs
+import pytest
+
+from pipeline import InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
+from pipeline.parameters import RULES, Parameters, read_arguments
+from pipeline.parameters.schema import find_target, resolve_ref
+from support import nothing
+
+ALL = frozenset(RULES)
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}, "unit": {"enum": ["kg", "lb"]}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
+
+
+def read(path: str, limit: int = 10, unit: Literal["kg", "lb"] = "kg") -> str:
+    return path * limit
+
+
+def lost(path: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType]
+
+
+def of_both() -> list[Any]:
+    made = [Parameters.of_function(read), Parameters.of_schema(SCHEMA, "read")]
+    return [pytest.param(each, id=name) for each, name in zip(made, ("function", "schema"), strict=True)]
+
+
+def refuse(parameters: Parameters, arguments: object) -> InvalidParams:
+    found = parameters.parse(arguments)
+    assert isinstance(found, InvalidParams)
+    return found
+
+
+def test_parameters_are_compiled_at_first_use() -> None:
+    """A function's signature is read when its schema, or a parse, is first needed, and only once."""
+    made = tool(read)
+    assert (made.schema, made.parameters.is_compiled) == (None, False)
+    assert made.parse({"path": "a"}) == {"path": "a"}
+    assert made.parameters.compile() is made.parameters.compile()
+    assert made.parse == made.parameters.parse
+    assert made.schema == made.definition()["parameters"]
+
+
+def test_a_signature_that_cannot_be_read_raises_at_every_use() -> None:
+    """Failing to compile is a SetupError each time, and nothing is kept of it."""
+    parameters = Parameters.of_function(lost)
+    for use in (parameters.compile, parameters.example, lambda: parameters.parse({})):
+        with pytest.raises(SetupError, match="Missing"):
+            use()
+    assert not parameters.is_compiled
+
+
+@pytest.mark.parametrize("parameters", of_both())
+def test_a_repair_gives_params_and_a_record(parameters: Parameters) -> None:
+    """What was meant is returned with what was repaired; the arguments stay as they were sent."""
+    sent = {"path": "a", "limit": "5"}
+    error = refuse(parameters, sent)
+    assert parameters.repair(sent, error, ALL) == (
+        {"path": "a", "limit": 5},
+        (Repair("limit", "number_text", "5", 5),),
+    )
+    assert sent == {"path": "a", "limit": "5"}
+    assert parameters.repair(sent, error, frozenset()) is None
+
+
+@pytest.mark.parametrize("parameters", of_both())
+def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
+    """A near name or value is suggested; without one, and without repairs, the same error comes back."""
+    sent = {"path": "a", "unti": "kg"}
+    (problem,) = parameters.advise(sent, refuse(parameters, sent)).problems
+    assert (problem.path, problem.suggestion) == ("unti", "unit")
+    for plain in ({}, {"limit": 1}, {"path": 5}):
+        error = refuse(parameters, plain)
+        assert parameters.advise(plain, error) is error
+    repairs = (Repair("name", "noise", "read ", "read"),)
+    assert parameters.advise({}, refuse(parameters, {}), repairs) == attrs.evolve(
+        refuse(parameters, {}), repairs=repairs
+    )
+
+
+UNJSONLIKE = {"path": "a", 1: 2}
+
+
+@pytest.mark.parametrize("parameters", of_both())
+@pytest.mark.parametrize("sent", [{"limit": 1}, '{"limit": 1}', {"path": "a", "pth": "b"}, UNJSONLIKE, None], ids=repr)
+def test_a_refusal_keeps_what_was_sent_and_the_schema(parameters: Parameters, sent: object) -> None:
+    """The texts need both; neither is in the repr, in an equality, or in a pickle."""
+    error = parameters.advise(sent, refuse(parameters, sent))
+    assert (error.sent, error.schema) == (sent, parameters.schema)
+    bare = InvalidParams(error.problems)
+    assert error == bare
+    assert repr(error) == repr(bare)
+    copy = pickle.loads(pickle.dumps(error))
+    assert (copy.sent, copy.schema) == (None, None)
+
+
+@pytest.mark.parametrize("parameters", of_both())
+def test_an_example_is_valid(parameters: Parameters) -> None:
+    """The example holds the required parameters, and nothing else."""
+    assert parameters.example() == '{"path": "text"}'
+
+
+@pytest.mark.parametrize(
+    ("sent", "names"),
+    [
+        ({"path": "a", "b": 1, "a": 2}, ("b", "a")),
+        ('{"path": "a", "b": 1}', ("b",)),
+        ({"limit": 1}, ()),
+        (None, ()),
+        ("[]", ()),
+        ("{", ()),
+    ],
+    ids=repr,
+)
+def test_undeclared_arguments_are_listed(sent: object, names: tuple[str, ...]) -> None:
+    """The names that the schema does not declare are listed in the order in which they were sent."""
+    for parameters in (Parameters.of_function(read), Parameters.of_schema(SCHEMA, "read")):
+        assert parameters.find_undeclared(sent) == ()  # not used yet: they passed nothing on
+        parameters.compile()
+        assert parameters.find_undeclared(sent) == names
+
+
+async def test_a_report_of_a_call_that_was_never_parsed_lists_none() -> None:
+    """A tool whose parameters were not looked at has passed no undeclared argument on."""
+    from middlewares import standard
+
+    tools = ToolRegistry()
+    tools.tool(read)
+    tools.disable("read")
+    report = await standard(tools).report(_call("read", {"path": "a"}))
+    assert report.undeclared == ()
+
+
+def _call(name: str, arguments: object) -> Any:
+    from pipeline import Call
+
+    return Call(name, arguments)
+
+
+def test_a_wider_schema_may_decide() -> None:
+    """With `accepted` the model is shown one schema, and its arguments are checked by another."""
+    shown = {**SCHEMA, "properties": {"path": {"type": "string", "minLength": 3}}}
+    parameters = Parameters.of_schema(shown, "read", accepted=SCHEMA)
+    assert parameters.parse({"path": "a"}) == {"path": "a"}
+    assert parameters.schema == shown
+    assert refuse(parameters, {"path": 1}).schema == shown
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        (None, {}),
+        ("", {}),
+        (" \n", {}),
+        ({"a": 1}, {"a": 1}),
+        (MappingProxyType({"a": 1}), {"a": 1}),
+        ('{"a": 1}', {"a": 1}),
+        ("{'a': None}", {"a": None}),
+        ("null", None),
+        ("[1]", None),
+        ('{"a": NaN}', None),
+        ("a", None),
+        (5, None),
+        ([("a", 1)], None),
+    ],
+    ids=repr,
+)
+def test_arguments_are_read_in_every_form(sent: object, read: object) -> None:
+    """A mapping, JSON, or a Python literal of an object is read; anything else is None."""
+    assert read_arguments(sent) == read
+
+
+ROOT: dict[str, Any] = {
+    "$defs": {
+        "a/b~c %": {"type": "integer"},
+        "next": {"$ref": "#/$defs/a~1b~0c%20%25"},
+        "ring": {"$ref": "#/$defs/ring"},
+        "list": [{"type": "null"}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("node", "found"),
+    [
+        ({"type": "string"}, {"type": "string"}),
+        ({"$ref": "#/$defs/a~1b~0c%20%25"}, {"type": "integer"}),
+        ({"$ref": "#/$defs/next"}, {"type": "integer"}),
+        ({"$ref": "#/$defs/list/0"}, {"type": "null"}),
+        ({"$ref": "#"}, ROOT),
+        ({"$ref": "#/$defs/ring"}, {}),
+        ({"$ref": "#/$defs/none"}, {}),
+        ({"$ref": "#/$defs/list/1"}, {}),
+        ({"$ref": "#/$defs/list/x"}, {}),
+        ({"$ref": "#anchor"}, {}),
+        ({"$ref": "https://example.invalid/a"}, {"$ref": "https://example.invalid/a"}),
+        ({"$ref": 5}, {"$ref": 5}),
+        (True, {}),
+        (None, {}),
+    ],
+    ids=repr,
+)
+def test_references_are_resolved_in_one_document(node: Any, found: object) -> None:
+    """A pointer into the same schema is followed to its end; a ring, and one to nowhere, give an empty schema."""
+    assert resolve_ref(ROOT, node) == found
+
+
+def test_a_reference_to_another_document_leads_nowhere() -> None:
+    """Nothing is fetched."""
+    assert find_target(ROOT, "https://example.invalid/a#/$defs/next") is None
+    with pytest.raises(SetupError, match="probe"):
+        Tool.from_schema(name="probe", parameters={"$ref": "https://example.invalid/a"}, handler=nothing)
+
+
+def test_text_inside_text_is_a_malformed_call_that_can_be_repaired() -> None:
+    """JSON text of JSON text is one object, if the rule may be used."""
+    parameters = Parameters.of_function(read)
+    sent = '"{\\"path\\": \\"a\\"}"'
+    error = parameters.parse(sent)
+    assert isinstance(error, MalformedCall)
+    assert parameters.repair(sent, error, ALL) == (
+        {"path": "a"},
+        (Repair("", "json_text", sent, {"path": "a"}),),
+    )
+    assert parameters.repair(sent, error, ALL - {"json_text"}) is None
+
+
+def test_a_missing_parameter_of_a_nested_object_is_described() -> None:
+    """Parameters of a tool's parameters are described as its own are."""
+    schema = {"type": "object", "properties": {"a": {**SCHEMA, "additionalProperties": True}}, "required": ["a"]}
+    error = refuse(Parameters.of_schema(schema, "probe"), {"a": {}})
+    assert error.problems == (Problem("a.path", "required", "a string"),)
