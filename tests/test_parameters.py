@@ -9,7 +9,8 @@ from typing import Any, Literal
 import attrs
 import pytest
 
-from pipeline import InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
+from middlewares import standard
+from pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
 from pipeline.parameters import RULES, Parameters, read_arguments
 from pipeline.parameters.schema import find_target, resolve_ref
 from support import nothing
@@ -30,9 +31,9 @@ def read(path: str, limit: int = 10, unit: Literal["kg", "lb"] = "kg") -> str:
 def lost(path: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType]
 
 
-def of_both() -> list[Any]:
-    made = [Parameters.of_function(read), Parameters.of_schema(SCHEMA, "read")]
-    return [pytest.param(each, id=name) for each, name in zip(made, ("function", "schema"), strict=True)]
+both = pytest.mark.parametrize(
+    "parameters", [Parameters.of_function(read), Parameters.of_schema(SCHEMA, "read")], ids=["function", "schema"]
+)
 
 
 def refuse(parameters: Parameters, arguments: object) -> InvalidParams:
@@ -60,7 +61,7 @@ def test_a_signature_that_cannot_be_read_raises_at_every_use() -> None:
     assert not parameters.is_compiled
 
 
-@pytest.mark.parametrize("parameters", of_both())
+@both
 def test_a_repair_gives_params_and_a_record(parameters: Parameters) -> None:
     """What was meant is returned with what was repaired; the arguments stay as they were sent."""
     sent = {"path": "a", "limit": "5"}
@@ -73,7 +74,7 @@ def test_a_repair_gives_params_and_a_record(parameters: Parameters) -> None:
     assert parameters.repair(sent, error, frozenset()) is None
 
 
-@pytest.mark.parametrize("parameters", of_both())
+@both
 def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
     """A near name or value is suggested; without one, and without repairs, the same error comes back."""
     sent = {"path": "a", "unti": "kg"}
@@ -82,16 +83,14 @@ def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
     for plain in ({}, {"limit": 1}, {"path": 5}):
         error = refuse(parameters, plain)
         assert parameters.advise(plain, error) is error
-    repairs = (Repair("name", "noise", "read ", "read"),)
-    assert parameters.advise({}, refuse(parameters, {}), repairs) == attrs.evolve(
-        refuse(parameters, {}), repairs=repairs
-    )
+    error, repairs = refuse(parameters, {}), (Repair("name", "noise", "read ", "read"),)
+    assert parameters.advise({}, error, repairs) == attrs.evolve(error, repairs=repairs)
 
 
 UNJSONLIKE = {"path": "a", 1: 2}
 
 
-@pytest.mark.parametrize("parameters", of_both())
+@both
 @pytest.mark.parametrize("sent", [{"limit": 1}, '{"limit": 1}', {"path": "a", "pth": "b"}, UNJSONLIKE, None], ids=repr)
 def test_a_refusal_keeps_what_was_sent_and_the_schema(parameters: Parameters, sent: object) -> None:
     """The texts need both; neither is in the repr, in an equality, or in a pickle."""
@@ -104,7 +103,7 @@ def test_a_refusal_keeps_what_was_sent_and_the_schema(parameters: Parameters, se
     assert (copy.sent, copy.schema) == (None, None)
 
 
-@pytest.mark.parametrize("parameters", of_both())
+@both
 def test_an_example_is_valid(parameters: Parameters) -> None:
     """The example holds the required parameters, and nothing else."""
     assert parameters.example() == '{"path": "text"}'
@@ -132,19 +131,11 @@ def test_undeclared_arguments_are_listed(sent: object, names: tuple[str, ...]) -
 
 async def test_a_report_of_a_call_that_was_never_parsed_lists_none() -> None:
     """A tool whose parameters were not looked at has passed no undeclared argument on."""
-    from middlewares import standard
-
     tools = ToolRegistry()
     tools.tool(read)
     tools.disable("read")
-    report = await standard(tools).report(_call("read", {"path": "a"}))
+    report = await standard(tools).report(Call("read", {"path": "a"}))
     assert report.undeclared == ()
-
-
-def _call(name: str, arguments: object) -> Any:
-    from pipeline import Call
-
-    return Call(name, arguments)
 
 
 def test_a_wider_schema_may_decide() -> None:

@@ -316,7 +316,7 @@ RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
     "unevaluatedProperties": (
         {"properties": {"a": {}}, "unevaluatedProperties": False},
         {"a": 1, "b": 2},
-        ("x.b", "unevaluatedProperties", "a", "2"),
+        ("x.b", "additionalProperties", "a", "2"),
     ),
     "reference": ({"$ref": "#/$defs/n"}, "1", ("x", "type", "an integer", "a string")),
     "draft 7 reference": ({"$ref": "#/definitions/n"}, "1", ("x", "type", "an integer", "a string")),
@@ -327,7 +327,7 @@ RAW: dict[str, tuple[dict[str, Any], Any, tuple[str, str, str, str]]] = {
 def test_each_keyword_of_json_schema_is_a_rule(
     schema: dict[str, Any], sent: Any, fields: tuple[str, str, str, str]
 ) -> None:
-    """The rule of a problem is the keyword of JSON Schema that the value breaks."""
+    """The rule of a problem is the keyword that the value breaks; both keywords for undeclared names are one rule."""
     found = problem(
         raw(schema, **{"$defs": {"n": {"type": "integer"}}, "definitions": {"n": {"type": "integer"}}}), sent
     )

@@ -265,6 +265,19 @@ def test_a_policy_decides_about_undeclared_arguments(undeclared: Any, closed: An
         assert [each.rule for each in verdict.repairs] == rules
 
 
+@pytest.mark.parametrize(("undeclared", "sent_on"), [("drop", {"x": 1}), ("reject", None), ("pass", {"x": 1, "y": 2})])
+def test_a_policy_knows_the_parameters_of_all_of(undeclared: Any, sent_on: Any) -> None:
+    """A policy goes by the parameters of the whole schema, those of `allOf` included."""
+    schema = {"type": "object", "allOf": [{"properties": {"x": {"type": "integer"}}}]}
+    made = Tool.from_schema(name="probe", parameters=schema, handler=return_params, undeclared=undeclared)
+    verdict = validate(made, {"x": 1, "y": 2})
+    if sent_on is None:
+        assert "Unknown parameter: y" in render(verdict.failure())
+        assert [each.expected for each in verdict.failure().problems] == ["x"]
+    else:
+        assert verdict.params == sent_on
+
+
 def test_functions_drop_what_they_do_not_take() -> None:
     """With "drop" a function is called without the arguments that it does not declare."""
 

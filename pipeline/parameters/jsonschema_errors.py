@@ -47,8 +47,8 @@ def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form)
     value = value_at(arguments, parts)  # error.instance has passed through a language without NaN
     if rule in ("additionalProperties", "unevaluatedProperties"):
         names = describe_names(schema, parts)
-        return [
-            Problem(format_path([*parts, name]), rule, names, describe_value(value_at(value, [name])))
+        return [  # one mistake, so one rule, whichever keyword forbids it
+            Problem(format_path([*parts, name]), "additionalProperties", names, describe_value(value_at(value, [name])))
             for name in facts["unexpected"]
         ]
     if facts.get("context"):  # anyOf, oneOf
