@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from .reading import read_literal
-from .schema import Form, json_type
+from .schema import Form, is_array, json_type
 
 Rule: TypeAlias = Literal[
     "json_text",  # JSON text where an object or array is expected, and no text
@@ -67,7 +67,7 @@ class Expected:
 
 def _list_values(form: Form) -> list[Any]:
     enum = form.get("enum")
-    values = [*cast("list[Any]", enum)] if isinstance(enum, list) else []
+    values = [*enum] if is_array(enum) else []
     return [*values, form["const"]] if "const" in form else values
 
 
@@ -75,7 +75,7 @@ def _list_types(form: Form) -> Iterable[str]:
     declared = form.get("type")
     if isinstance(declared, str):
         return (declared,)
-    return cast("list[str]", declared) if isinstance(declared, list) else map(json_type, _list_values(form))
+    return declared if is_array(declared) else map(json_type, _list_values(form))
 
 
 def fold(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 import attrs
 
-from .schema import Form, find_target
+from .schema import Form, JsonObject, find_target, is_object
 
 _MAX_DEPTH = 12  # levels of objects and arrays
 _MAX_NODES = 400  # of one example: a schema may require more than anybody reads
@@ -66,12 +66,12 @@ class _Maker:
         self.nodes += 1
         if node is True:
             return "text"
-        if depth > _MAX_DEPTH or self.nodes > _MAX_NODES or not isinstance(node, dict):
+        if depth > _MAX_DEPTH or self.nodes > _MAX_NODES or not is_object(node):
             return _NO_VALUE
-        node = self._merge(cast("dict[str, Any]", node))
+        node = self._merge(node)
         return next((value for value in self._list_values(node, depth) if value is not _NO_VALUE), _NO_VALUE)
 
-    def _list_values(self, node: dict[str, Any], depth: int) -> Iterator[Any]:
+    def _list_values(self, node: JsonObject, depth: int) -> Iterator[Any]:
         if "const" in node:
             yield node["const"]
         if self.use_given:
@@ -87,7 +87,7 @@ class _Maker:
         for kind in sorted([kinds] if isinstance(kinds, str) else kinds, key=_is_null):
             yield self._make_typed(kind, node, depth)
 
-    def _make_typed(self, kind: str, node: dict[str, Any], depth: int) -> Any:
+    def _make_typed(self, kind: str, node: JsonObject, depth: int) -> Any:
         match kind:
             case "object":
                 return self._make_object(node, depth)
@@ -104,14 +104,14 @@ class _Maker:
             case _:
                 return _NO_VALUE
 
-    def _make_object(self, node: dict[str, Any], depth: int) -> Any:
+    def _make_object(self, node: JsonObject, depth: int) -> Any:
         declared = node.get("properties", {})
         names = list(dict.fromkeys(node.get("required", ())))
         names += [name for name in declared if name not in names][: max(0, node.get("minProperties", 0) - len(names))]
         made = {name: self.make(declared.get(name, True), depth + 1) for name in names}
         return _NO_VALUE if _NO_VALUE in made.values() else made
 
-    def _make_array(self, node: dict[str, Any], depth: int) -> Any:
+    def _make_array(self, node: JsonObject, depth: int) -> Any:
         least = min(node.get("minItems", 0), _MAX_ITEMS)
         first = node.get("prefixItems", ())
         items = [self.make(each, depth + 1) for each in first[: max(least, 0)]]
@@ -120,7 +120,7 @@ class _Maker:
             items.append(_vary(value, index) if node.get("uniqueItems") else value)
         return _NO_VALUE if _NO_VALUE in items else items
 
-    def _merge(self, node: dict[str, Any]) -> dict[str, Any]:
+    def _merge(self, node: JsonObject) -> JsonObject:
         """Merge a node with what it refers to, and with all of its allOf."""
         for _ in range(_MAX_REFERENCES):
             parts = [find_target(self.schema, node["$ref"])] if "$ref" in node else []
@@ -139,7 +139,7 @@ def _is_null(branch: Any) -> bool:
     return branch in ("null", {"type": "null"})
 
 
-def _merge_two(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merge_two(one: JsonObject, other: JsonObject) -> JsonObject:
     both = {**one, **other}
     if "properties" in one and "properties" in other:
         both["properties"] = {**one["properties"], **other["properties"]}
@@ -149,7 +149,7 @@ def _merge_two(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _imply_type(node: dict[str, Any]) -> str:
+def _imply_type(node: JsonObject) -> str:
     if "properties" in node or "required" in node:
         return "object"
     if "items" in node or "prefixItems" in node:
@@ -159,7 +159,7 @@ def _imply_type(node: dict[str, Any]) -> str:
     return "string"
 
 
-def _make_text(node: dict[str, Any]) -> Any:
+def _make_text(node: JsonObject) -> Any:
     import re
 
     least, most = node.get("minLength", 0), node.get("maxLength", _MAX_LENGTH)
@@ -172,7 +172,7 @@ def _make_text(node: dict[str, Any]) -> Any:
     return fits[0] if fits else ("text" * least)[: min(max(least, 0), most)]
 
 
-def _make_number(node: dict[str, Any], *, whole: bool) -> Any:
+def _make_number(node: JsonObject, *, whole: bool) -> Any:
     step = node.get("multipleOf", 1)
     low, high = node.get("minimum", -math.inf), node.get("maximum", math.inf)
     above, below = node.get("exclusiveMinimum", -math.inf), node.get("exclusiveMaximum", math.inf)

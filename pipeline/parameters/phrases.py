@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sized
 from typing import Any, Final
 
 from ..privacy import PublicText
-from .schema import Form, Parts, forms_at, json_type, resolve_ref, schema_at
+from .schema import UNIONS, Form, Parts, forms_at, json_type, resolve_ref, schema_at
 
 ANY_FORM: Final = "one of the forms that its schema allows"
 FAILED_CHECK: Final = "it does not pass the tool's own check"
@@ -75,6 +75,9 @@ def describe_options(values: Iterable[Any]) -> PublicText:
 
 def describe_names(schema: Form, parts: Parts) -> PublicText:
     """List the names that the object at a path may have; "" where the schema declares none."""
+    node = schema_at(schema, parts)
+    if node.keys().isdisjoint(UNIONS):
+        return PublicText(", ".join(node.get("properties", {})))
     names = (name for form in forms_at(schema, parts) for name in form.get("properties", ()))
     return PublicText(", ".join(dict.fromkeys(names)))
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
 from .phrases import ANY_FORM, describe_type, describe_value, join_expected
-from .schema import Form, Parts, format_path
+from .schema import Form, Parts, format_path, is_object
 
 _POSITION = re.compile(r"(?P<reason>.*?) at line (?P<line>\d+) column (?P<column>\d+)$", re.DOTALL)
 _OTHER_FORM = frozenset(("type", "enum", "const", "format", "anyOf", "oneOf"))  # broken: another branch was meant
@@ -70,9 +68,9 @@ def _select_by_tag(path: str, branches: list[list[Problem]], value: object) -> l
 
     Where the value has the tag of no branch, the tag is the only problem: the rest cannot be judged.
     """
-    if not isinstance(value, Mapping):
+    if not is_object(value):
         return branches
-    fields = {f"{path}.{name}" if path else str(name) for name in cast("Mapping[Any, Any]", value)}
+    fields = {f"{path}.{name}" if path else str(name) for name in value}
     wrong_tags = [[p for p in branch if p.path in fields and p.rule in ("const", "enum")] for branch in branches]
     if not all(wrong_tags):
         matching = [branch for branch, wrong in zip(branches, wrong_tags, strict=True) if not wrong]

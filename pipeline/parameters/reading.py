@@ -7,8 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from .schema import JsonObject, is_object
+
 _MAX_LITERAL = 10_000  # characters of text that is read as a Python literal: its parser is slow and recursive
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
 
 def read_literal(text: str) -> Any:
@@ -24,7 +25,7 @@ def read_literal(text: str) -> Any:
         return None
 
 
-def read_arguments(arguments: Any) -> dict[str, Any] | None:
+def read_arguments(arguments: object) -> JsonObject | None:
     """Read the arguments of a call, in any form that a model sends them, without judging them by a schema.
 
     Returns:
@@ -35,9 +36,8 @@ def read_arguments(arguments: Any) -> dict[str, Any] | None:
         return {}
     if isinstance(arguments, str):
         arguments = read_literal(arguments) if arguments.strip() else {}
-    if isinstance(arguments, _DICT):
-        found: dict[str, Any] = arguments
-        return found
+    if is_object(arguments):
+        return arguments
     return dict(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else None
 
 
@@ -47,9 +47,8 @@ def _refuse_constant(constant: str) -> None:
 
 def _is_plain(value: Any) -> bool:
     """Whether a value consists of JSON's types; a tuple counts as an array."""
-    if isinstance(value, dict):
-        entries = cast("dict[Any, Any]", value).items()
-        return all(isinstance(key, str) and _is_plain(each) for key, each in entries)
+    if is_object(value):
+        return all(isinstance(cast("object", key), str) and _is_plain(each) for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return all(map(_is_plain, cast("Iterable[Any]", value)))
     return value is None or isinstance(value, (str, int, float))

@@ -7,10 +7,10 @@ single candidate for a single parameter.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from .coercions import fold
-from .schema import Parts, locate, names_at, value_at
+from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
 
 if TYPE_CHECKING:
     from .tool_parameters import Parameters
@@ -21,7 +21,7 @@ WRAPPERS = frozenset(  # keys that hold the arguments themselves, folded
 )
 
 
-def find_renames(arguments: dict[str, Any], path: str, parameters: Parameters) -> list[tuple[Parts, str]]:
+def find_renames(arguments: JsonObject, path: str, parameters: Parameters) -> list[tuple[Parts, str]]:
     """Find the undeclared parameter that was meant for the missing one at a path.
 
     Returns:
@@ -31,11 +31,11 @@ def find_renames(arguments: dict[str, Any], path: str, parameters: Parameters) -
     declared = parameters.names
     parts, missing = ([], path) if path in declared else locate(arguments, path)
     holder = value_at(arguments, parts)
-    if not isinstance(holder, dict):
+    if not is_object(holder):
         return []
     if parts:
         declared = frozenset(names_at(parameters.schema, parts))
-    undeclared = [key for key in cast("dict[str, Any]", holder) if type(key) is str and key not in declared]
+    undeclared = [key for key in holder if type(key) is str and key not in declared]
     absent = [name for name in declared if name not in holder]
     for matches in (_same_letters, _prefixed, _plural, *((_positional,) if len(declared) == 1 else ())):
         candidates = {name: [sent for sent in undeclared if matches(sent, name)] for name in absent}

@@ -6,13 +6,13 @@ Each repair is recorded with the rule, the value before and the value after. See
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce, fold
 from .reading import read_arguments, read_literal
 from .renames import WRAPPERS, find_renames
-from .schema import Parts, format_path, locate, value_at
+from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 
 if TYPE_CHECKING:
     from .tool_parameters import Parameters
@@ -21,18 +21,21 @@ _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the to
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
 _MAX_WRAPPERS = 8  # one inside the other
 _BESIDE = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
 
 
 class _Draft:
     """Arguments while they are repaired. A container is copied before it is written to: the caller's stay as sent."""
 
-    def __init__(self, arguments: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> None:
+    __slots__ = ("_copies", "arguments", "repairs")
+
+    def __init__(self, arguments: JsonObject, repairs: tuple[Repair, ...] = ()) -> None:
         self.arguments = arguments
         self.repairs = [*repairs]
         self._copies: dict[int, Any] = {}  # by id; since they are held, no other object gets the id
 
-    def replace(self, rule: Rule, arguments: dict[str, Any], before: object) -> None:
+    def replace(self, rule: Rule, arguments: JsonObject, before: object) -> None:
         """Go on with other arguments."""
         self.repairs.append(Repair("", rule, before, arguments))
         self.arguments = arguments
@@ -64,44 +67,47 @@ class _Draft:
         """Return the container itself if it is a copy of ours, else a copy; what it holds is not copied."""
         if id(container) in self._copies:
             return container
-        make: Any = dict if isinstance(container, dict) else list
+        make: Any = dict if is_object(container) else list
         copy: Any = make(container)
         return self._copies.setdefault(id(copy), copy)
 
 
 def repair_arguments(
-    parameters: Parameters, arguments: object, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
-) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
+    parameters: Parameters, arguments: Any, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
+) -> tuple[JsonObject, tuple[Repair, ...]] | None:
     """Repair arguments that were refused.
 
     Returns:
         The params and the repairs; None where the refusal stands.
     """
-    found: dict[str, Any] | InvalidParams | MalformedCall = error
+    found: JsonObject | InvalidParams | MalformedCall = error
     if type(error) is MalformedCall:
         if "json_text" not in rules or (inner := _read_text_in_text(arguments)) is None:
             return None
         draft = _Draft(inner, (Repair("", "json_text", arguments, inner),))
         found = parameters.parse(inner)
-    elif (sent := read_arguments(arguments)) is None:
-        return None
     else:
+        sent = arguments if type(arguments) is _DICT else read_arguments(arguments)
+        if sent is None:
+            return None
         draft = _Draft(sent)
     for _ in range(_MAX_ROUNDS):
         if type(found) is not InvalidParams:
             break
         if fixes := _find_fixes(draft.arguments, found.problems, parameters, rules):
             draft.apply(fixes)
-        elif "wrapped" in rules and (inner := _unwrap(draft.arguments, parameters.names)) is not None:
-            draft.replace("wrapped", inner, draft.arguments)
         else:
-            return None
+            wrapped = "wrapped" in rules and parameters.names.isdisjoint(draft.arguments)
+            inner = _unwrap(draft.arguments, parameters.names) if wrapped else None
+            if inner is None:
+                return None
+            draft.replace("wrapped", inner, draft.arguments)
         found = parameters.parse(draft.arguments)
     return (found, tuple(draft.repairs)) if type(found) is dict else None
 
 
 def _find_fixes(
-    arguments: dict[str, Any], problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
+    arguments: JsonObject, problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
 ) -> list[_Fix]:
     """List a fix for each problem that has one."""
     fixes: list[_Fix] = []
@@ -130,10 +136,8 @@ def _find_fixes(
     return fixes
 
 
-def _unwrap(arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any] | None:
+def _unwrap(arguments: JsonObject, names: frozenset[str]) -> JsonObject | None:
     """Return the arguments that stand under a single key, as ``{"arguments": {…}}``; None where there are none."""
-    if not names.isdisjoint(arguments):  # the usual case, told apart quickly
-        return None
     declared = set(map(fold, names))
     for _ in range(_MAX_WRAPPERS):
         if not all(type(key) is str for key in arguments):
@@ -146,9 +150,9 @@ def _unwrap(arguments: dict[str, Any], names: frozenset[str]) -> dict[str, Any] 
         if len(wrapping) != 1 or (several and fold(wrapping[0]) not in WRAPPERS):
             return None
         inner = _read_inner(wrapping[0], arguments[wrapping[0]])
-        if not isinstance(inner, dict):
+        if not is_object(inner):
             return None
-        arguments = cast("dict[str, Any]", inner)
+        arguments = inner
         if not declared.isdisjoint(map(fold, arguments)):
             return arguments
     return None
@@ -163,10 +167,10 @@ def _read_inner(key: str, value: Any) -> Any:
     return read_literal(text if text.startswith("{") else f"{{{text}}}")
 
 
-def _read_text_in_text(arguments: object) -> dict[str, Any] | None:
+def _read_text_in_text(arguments: object) -> JsonObject | None:
     """Read the object in JSON text that is itself inside JSON text."""
     if not isinstance(arguments, str) or not arguments.lstrip().startswith('"'):
         return None
     text = read_literal(arguments)
     inner = read_literal(text) if isinstance(text, str) else None
-    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else None
+    return inner if is_object(inner) else None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
+from typing_extensions import TypeIs
+
+JsonObject: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[int | str]  # a path as keys and indexes; `format_path` writes it as text
 Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the node there, or a branch of its union
 
+UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords that hold further subschemas of the same place
 _INDEX = re.compile(r"\[(\d+)\]\.?")
 _MAX_DEPTH = 8  # unions inside unions, and references to references; a ring of references ends here
 _TYPES: tuple[tuple[type, str], ...] = (
@@ -20,6 +24,16 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (dict, "object"),
     (Mapping, "object"),  # after dict, which needs no look at an abstract class
 )
+
+
+def is_object(value: object) -> TypeIs[JsonObject]:
+    """Whether a value is a JSON object, as JSON text gives it."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeIs[list[Any]]:
+    """Whether a value is a JSON array, as JSON text gives it."""
+    return isinstance(value, list)
 
 
 def json_type(value: object) -> str:
@@ -48,20 +62,17 @@ def locate(value: Any, path: str) -> tuple[list[int | str], str]:
     """Split a path that was written as text, as far as it leads through the value; the rest comes back as text."""
     parts: list[int | str] = []
     while path:
-        if isinstance(value, dict):
-            entries = cast("dict[str, Any]", value)
-            texts = (key for key in entries if type(key) is str and path.startswith(key))
+        if is_object(value):
+            texts = (key for key in value if type(key) is str and path.startswith(key))
             heads = (key for key in texts if path[len(key) : len(key) + 1] in ("", ".", "["))
             name = max(heads, key=len, default=None)  # a name may itself contain a dot
             if name is None:
                 break
             parts.append(name)
-            value, path = entries[name], path[len(name) :].removeprefix(".")
-        elif (
-            isinstance(value, list) and (index := _INDEX.match(path)) and int(index[1]) < len(cast("list[Any]", value))
-        ):
+            value, path = value[name], path[len(name) :].removeprefix(".")
+        elif is_array(value) and (index := _INDEX.match(path)) and int(index[1]) < len(value):
             parts.append(int(index[1]))
-            value, path = cast("list[Any]", value)[int(index[1])], path[index.end() :]
+            value, path = value[int(index[1])], path[index.end() :]
         else:
             break
     return parts, path
@@ -83,13 +94,13 @@ def find_target(schema: Form, reference: str) -> Any:
     steps = reference.split("/")
     if steps[0] != "#":
         return None
-    here: Any = schema
+    here: Any = dict(schema)
     for step in steps[1:]:
         key = _unescape(step)
-        if isinstance(here, Mapping):
-            here = cast("Form", here).get(key)
-        elif isinstance(here, list) and key.isdecimal() and int(key) < len(cast("list[Any]", here)):
-            here = cast("list[Any]", here)[int(key)]
+        if is_object(here):
+            here = here.get(key)
+        elif is_array(here) and key.isdecimal() and int(key) < len(here):
+            here = here[int(key)]
         else:
             return None
     return here
@@ -104,23 +115,22 @@ def _unescape(step: str) -> str:
     return step.replace("~1", "/").replace("~0", "~")
 
 
-def resolve_ref(schema: Form, node: Any) -> dict[str, Any]:
+def resolve_ref(schema: Form, node: Any) -> JsonObject:
     """Return a subschema, or the one that its ``$ref`` leads to; empty where there is none.
 
     A reference to another document stays as it is: nothing is fetched.
     """
     for _ in range(_MAX_DEPTH):
-        if not isinstance(node, dict):
+        if not is_object(node):
             break
-        found = cast("dict[str, Any]", node)
-        reference = found.get("$ref")
+        reference = node.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#"):
-            return found
+            return node
         node = find_target(schema, reference)
     return {}
 
 
-def schema_at(schema: Form, parts: Parts) -> dict[str, Any]:
+def schema_at(schema: Form, parts: Parts) -> JsonObject:
     """Return the subschema at a path, as far as it can be found without looking into unions; empty otherwise."""
     here = resolve_ref(schema, schema)
     for part in parts:
@@ -144,14 +154,15 @@ def names_at(schema: Form, parts: Parts) -> set[str]:
 def is_required(schema: Form, parts: Parts) -> bool:
     """Whether the object around a path must have the property that the path ends with."""
     holders = forms_at(schema, parts[:-1])
-    return any(parts[-1] in cast("list[Any]", form.get("required") or ()) for form in holders)
+    required: Iterator[Sequence[Any]] = (form.get("required") or () for form in holders)
+    return any(parts[-1] in names for names in required)
 
 
 def _branches(schema: Form, node: Any, depth: int) -> list[Form]:
     here = resolve_ref(schema, node)
     if not here or not depth:
         return []
-    unions = (cast("list[Any]", here.get(keyword) or ()) for keyword in ("anyOf", "oneOf", "allOf"))
+    unions: Iterator[Sequence[Any]] = (here.get(keyword) or () for keyword in UNIONS)
     return [here, *(form for union in unions for branch in union for form in _branches(schema, branch, depth - 1))]
 
 

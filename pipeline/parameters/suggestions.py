@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import cast
 
 import attrs
 
@@ -11,7 +11,7 @@ from ..errors import Problem
 from .coercions import fold
 from .phrases import describe_expected, describe_names, describe_value
 from .reading import read_arguments
-from .schema import Form, forms_at, is_required, locate, names_at, value_at
+from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, names_at, value_at
 
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules that have names or values to choose from
 _MAX_UNDECLARED = 5  # names
@@ -53,7 +53,7 @@ def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: F
     return tuple(result)
 
 
-def _suggest(problem: Problem, arguments: dict[str, Any], schema: Form) -> Problem:
+def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
     if problem.rule not in _SUGGESTED and problem.got != "null":
         return problem
     parts, rest = locate(arguments, problem.path)
@@ -65,7 +65,7 @@ def _suggest(problem: Problem, arguments: dict[str, Any], schema: Form) -> Probl
         return Problem(problem.path, "required", describe_expected(schema, parts), "null")
     if problem.rule == "additionalProperties":
         holder = value_at(arguments, parts[:-1])
-        taken = set(cast("Mapping[str, Any]", holder)) if isinstance(holder, Mapping) else set[str]()
+        taken = set(holder) if is_object(holder) else set[str]()
         suggestion = find_nearest(str(parts[-1]), names_at(schema, parts[:-1]) - taken)
     else:
         choice = [each for form in forms_at(schema, parts) for each in (*form.get("enum", ()), form.get("const"))]

@@ -42,8 +42,8 @@ class Parameters:
     _build: Callable[[], Compiled] = attrs.field(repr=False)
     undeclared: Undeclared | None = None  # None: as the schema says
     parse: Parse = attrs.field(init=False, repr=False)
+    names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
-    _names: frozenset[str] | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
@@ -104,19 +104,13 @@ class Parameters:
         if self._compiled is None:
             self._compiled = self._build()
             self.parse = self._compiled.parse
+            self.names = frozenset(names_at(self._compiled.schema, ()))
         return self._compiled
 
     @property
     def schema(self) -> Mapping[str, Any]:
         """The JSON Schema. Compiles them."""
         return (self._compiled or self.compile()).schema
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of all declared parameters. Compiles them."""
-        if self._names is None:
-            self._names = frozenset(names_at(self.schema, ()))
-        return self._names
 
     def repair(
         self, arguments: object, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
@@ -188,7 +182,7 @@ class Parameters:
         """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
         if type(error) is not InvalidParams or type(arguments) is not _DICT:
             return False
-        names = self._names or self.names
+        names = self.names
         for problem in error.problems:
             if problem.rule != "required" or problem.path not in names:
                 return False
