@@ -28,7 +28,10 @@ def read(path: str, limit: int = 10, unit: Literal["kg", "lb"] = "kg") -> str:
     return path * limit
 
 
-def lost(path: Missing) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable, reportUnknownParameterType]
+def lost(path: Any) -> None: ...
+
+
+lost.__annotations__ = {"path": "Missing"}
 
 
 both = pytest.mark.parametrize(
