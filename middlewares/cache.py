@@ -67,6 +67,7 @@ class Cache:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="cache",
         reason="outside of retry: an answer that is there wants no attempt",
         inside_of={"loop_guard": "answers from the cache are results as well, and repeat"},

@@ -33,6 +33,7 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="rate_limit",
         reason="after validate: what never runs costs nothing of the limit",
     )
