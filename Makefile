@@ -7,7 +7,7 @@ PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export soak recovery corpus million test-agentdojo test-ray phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -26,36 +26,39 @@ types: .venv/dev
 unit: .venv/dev
 	$(BIN)/pytest
 
-bench: .venv/dev  ## what each stage costs, as ratios to a hand-written loop
+bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to bare spans
 	$(BIN)/python -m benchmarks.overhead $(ARGS)
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
-	$(BIN)/python -m benchmarks.exporting $(ARGS)
+	$(BIN)/python -m benchmarks.scale.exporting $(ARGS)
 
-recovery: .venv/dev  ## what becomes of refused calls when a model does what it is told
-	$(BIN)/python -m benchmarks.recovery --check $(ARGS)
+structure: .venv/dev  ## figures about the source tree
+	$(BIN)/python -m benchmarks.structure $(ARGS)
+
+recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
+	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
 
 soak: .venv/dev  ## 100,000 calls with random faults through every stage
-	$(BIN)/python -m benchmarks.soak $(ARGS)
+	$(BIN)/python -m benchmarks.scale.soak $(ARGS)
 
-corpus: .venv/dev  ## what becomes of recorded calls of real models (a folder of them: TOOLCALL_CORPORA)
+corpus: .venv/dev  ## what becomes of recorded calls of real models (in the folder TOOLCALL_CORPORA)
 	$(BIN)/python -m benchmarks.corpus --check $(ARGS)
 
-test-agentdojo: .venv-agentdojo/done  ## AgentDojo's own tools, and every recorded call of them
-	$(DOJO)/python -m benchmarks.agentdojo_replay --check $(ARGS)
+test-agentdojo: .venv-agentdojo/done  ## replay recorded calls of AgentDojo's own tools
+	$(DOJO)/python -m benchmarks.agentdojo --check $(ARGS)
 
-test-ray: .venv-ray/done  ## the executor for Ray, on a cluster of this machine, and what it costs beside plain Ray
+test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and its speed beside plain Ray
 	$(RAY)/pytest tests/ray_cluster.py
-	$(RAY)/python -m benchmarks.ray_calls --check $(ARGS)
+	$(RAY)/python -m benchmarks.scale.ray_calls --check $(ARGS)
 
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
-	$(BIN)/python -m benchmarks.million --check $(ARGS)
+	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
-phoenix: .venv-phoenix/done  ## Arize Phoenix to look at traces in; then, beside it: make demo ARGS="--otlp http://127.0.0.1:6006"
-	$(PHOENIX)/python -m benchmarks.phoenix serve $(ARGS)
+phoenix: .venv-phoenix/done  ## Arize Phoenix, to look at traces; then, in another shell: make demo ARGS="--otlp http://127.0.0.1:6006"
+	$(PHOENIX)/python -m benchmarks.scale.phoenix serve $(ARGS)
 
-test-phoenix: .venv/demo .venv-phoenix/done  ## that Phoenix has what the demo sends it
-	$(BIN)/python -m benchmarks.phoenix test --python $(PHOENIX)/python
+test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the spans of the demo
+	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
 	rm -rf .venv .venv-agentdojo .venv-phoenix .venv-ray build dist

@@ -1,4 +1,4 @@
-"""Cache: answers a call with what came of an equal one a short while ago."""
+"""Cache: answers a call with the answer to an equal call of a short while ago, or of one that is under way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
 from threading import Lock
-from types import BuiltinFunctionType, FunctionType
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import anyio
@@ -16,61 +15,68 @@ from anyio.lowlevel import RunVar
 from returns.result import Success
 
 from pipeline import Handler, Outcome, Placement, SetupError, ValidCall
-from pipeline.tools.definition import is_async
+from pipeline.tools import freeze, is_async
 
-# What a call that may have changed something makes forget: all, what its own principal asked for, nothing.
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
-_AS_IT_IS = frozenset((type(None), int, str, bytes))
-_BY_TEXT = frozenset((bool, float, complex))  # True equals 1, as 1.0 does, and -0.0 equals 0.0
-_NEVER_CHANGES = _AS_IT_IS | _BY_TEXT
+_IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))
 
 
-class _Answer(NamedTuple):
-    """What came of a call."""
+class _Entry(NamedTuple):
+    """An answer."""
 
-    since: object  # the last write before it, of those that concern it
-    asked: float
+    epoch: object  # in which it was asked for
+    asked_at: float  # seconds of the clock
     outcome: Outcome
-    shared: bool  # nobody can change it, so everybody gets the same
+    immutable: bool  # everybody is given this very outcome; otherwise a copy
 
 
 @attrs.define(eq=False)
 class _Flight:
-    """A call under way, for which equal ones wait."""
+    """A call under way, for which equal calls wait."""
 
-    since: object
-    landed: anyio.Event | None = None  # made by the first one that waits
-    came: _Answer | None = None  # None when it has landed: it was cancelled, and one of the others has to go
-    apart: bool = False  # what came of it cannot be shared: each goes alone
+    epoch: object
+    ended: anyio.Event | None = None  # made by the first that waits
+    entry: _Entry | None = None  # None when it has ended: it was cancelled, and one of those that wait goes instead
+    copyable: bool = True
 
 
 class Cache:
-    """Keeps what ``read`` tools answer, each for ``ttl`` seconds from when it was asked (as RFC 9111 section 4.2.3).
+    """A middleware that keeps the answers of ``read`` tools, and runs equal calls at the same time once.
 
-    Equal calls under way at the same time wait for the first one and share what comes of it, a failure too; if it is
-    cancelled, the next one goes in its stead. A failure is never kept. Equal are calls of one tool, by one principal,
-    with params of the same values and types; ``key(call)``, if given, stands in for the params. None there, or params
-    that cannot be compared: not cached. A value that somebody could change is copied, by ``copy``, as it is kept and
-    whenever it is given; what cannot be copied is not kept.
+    Calls are equal if tool, principal and params are, by value and type. A call is not cached if its params hold
+    anything but plain data: None, numbers, text, bytes, dates, UUIDs, paths, enums, and lists, tuples, dicts and sets
+    of these. An answer is as old as its question. A call that is made while an equal one is under way gets its
+    outcome, also a failure; if that one is cancelled, the next runs in its place. A failure is never kept, nor is a
+    value that cannot be copied.
 
-    ``tools``, or a ``ttl`` that is a mapping of names to seconds, names the only tools to be cached. Unless named,
-    these are not: those that poll, those with a `ToolContext`, whose ``deps`` are in no key, and ``idempotent`` ones,
-    whose repetition then does not run. Tools of the other effects never are.
+    Any call of a tool that is not ``read``, successful or not, invalidates what was asked for before it ended; so an
+    idempotent tool that is cached by name and told "a", "b" and "a" again runs three times. Changes that do not come
+    through this stage, or take effect after their call has ended, are what ``ttl`` is for.
 
-    A call that may have changed something, of any tool that is not ``read`` and however it ended, makes all be
-    forgotten that was asked before its end: ``on_write="forget_own"`` what its own principal asked, ``"keep"`` nothing.
-    What an idempotent tool was told is forgotten in any case: told "a", "b" and "a" again, it runs three times.
-    Changes that do not come through this stage, or land when their call has ended, are what ``ttl`` is for.
+    It stands outside of Retry. Threads may share an instance; calls wait for each other in one event loop only.
 
-    Calls without a ``principal`` share their answers; ``size`` of all are kept, those used last. Threads may share it;
-    calls wait for each other in one event loop only. Stands outside of Retry.
+    Args:
+        ttl: Seconds for which an answer is kept, > 0; or a mapping of tool names to seconds, see ``tools``.
+        size: Answers that are kept, those that were used last. Must be ≥ 1. Default 1024.
+        tools: Names of the only tools to cache, ``read`` or ``idempotent``; so are the names of a ``ttl`` mapping.
+            None (default): all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
+            key.
+        on_write: What a call that is no read invalidates: ``"forget_all"`` (default), ``"forget_own"``, what its own
+            principal asked for, or ``"keep"``, nothing.
+        key: Replaces the params: calls for which it returns the same value are equal. A call for which it returns
+            None is not cached. None (default): the params.
+        copy: Copies a value that could be changed, when it is kept and whenever it is given. Default ``deepcopy``.
+        clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
+
+    Raises:
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="cache",
-        reason="outside of retry: an answer that is there wants no attempt",
-        inside_of={"loop_guard": "answers from the cache are results as well, and repeat"},
+        reason="outside of retry: a call that is answered from the cache needs no attempt",
+        inside_of={"loop_guard": "LoopGuard counts answers from the cache as well"},
     )
 
     def __init__(
@@ -84,170 +90,155 @@ class Cache:
         copy: Callable[[Any], Any] = deepcopy,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._named = _named(ttl, tools)
-        self._ttl: Any = ttl  # seconds, where no tool is named
+        self._ttl_by_tool = _ttl_by_tool(ttl, tools)
+        self._ttl: Any = ttl  # seconds, if no tool is named
         if type(cast("object", size)) is not int or size < 1:
-            raise SetupError(f"Cache: it keeps at least one answer, not {size!r}")
+            raise SetupError(f"Cache: `size` must be an integer ≥ 1, not {size!r}")
         if on_write not in get_args(OnWrite):
-            raise SetupError(f"Cache: on_write is {' or '.join(get_args(OnWrite))}, not {on_write!r}")
-        for function in (copy, clock) if key is None else (copy, clock, key):
-            if not callable(cast("object", function)) or is_async(function):
-                raise SetupError(f"Cache: key, copy and clock are plain functions, not {function!r}")
+            raise SetupError(f"Cache: `on_write` must be {' or '.join(get_args(OnWrite))}, not {on_write!r}")
+        functions: dict[str, Any] = {"copy": copy, "clock": clock} | ({} if key is None else {"key": key})
+        for name, function in functions.items():
+            if not callable(function) or is_async(function):
+                raise SetupError(f"Cache: `{name}` must be a plain function, not {function!r}")
         self._size = size
         self._on_write = on_write
         self._key = key
         self._copy = copy
         self._clock = clock
-        self._written = object()  # another one after each write
-        self._begun = object()  # of who has not written yet, or whose writes do not matter
-        self._written_by: dict[str, object] = {}
-        self._answers: OrderedDict[Hashable, _Answer] = OrderedDict()
+        self._epoch = object()  # replaced by each write
+        self._epochs: dict[str, object] = {}  # by principal, for those that wrote
+        self._first_epoch = object()  # of the other principals
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._lock = Lock()
         self._flights: RunVar[dict[Hashable, _Flight]] = RunVar("flights")
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
-        """What was kept, what an equal call under way comes to, or the inside's outcome."""
+        """The kept answer, the outcome of an equal call under way, or the inside's outcome."""
         tool = call.tool
-        if self._named is not None:
-            cached = tool.name in self._named and tool.effect in ("read", "idempotent")
+        if self._ttl_by_tool is not None:
+            cached = tool.name in self._ttl_by_tool and tool.effect in ("read", "idempotent")
         else:
             cached = tool.effect == "read" and not tool.context and not tool.polling
         key = self._key_of(call) if cached else None
-        return self._alone(call, call_next) if key is None else self._answered(call, call_next, key)
+        return self._run(call, call_next) if key is None else self._answer(call, call_next, key)
 
-    def _alone(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
-        # With "keep" a write concerns idempotent tools only, and those have to be named.
-        if call.tool.effect == "read" or (self._on_write == "keep" and self._named is None):
+    def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
+        """Run a call that is not cached."""
+        # With "keep", only idempotent tools are invalidated, and these have to be named.
+        if call.tool.effect == "read" or (self._on_write == "keep" and self._ttl_by_tool is None):
             return call_next(call)  # no coroutine of its own
-        return self._writing(call, call_next)
+        return self._write(call, call_next)
 
-    async def _writing(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    async def _write(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         try:
             return await call_next(call)
-        finally:  # cancelled it may have changed something, too
-            if self._named is None:
-                self._write(call.principal)
-            else:  # something idempotent may be kept just now
-                with self._lock:
-                    self._write(call.principal)
+        finally:  # a cancelled call may have changed something, too
+            with self._lock:
+                self._invalidate(call.principal)
 
-    async def _answered(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable) -> Outcome:
+    async def _answer(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable) -> Outcome:
         while True:
-            since = self._since(call)
-            if (kept := self._look_up(key, since, call)) is not None:
-                return self._given(kept, call, "answered by an earlier call")
+            epoch = self._epoch_of(call)
+            if (kept := self._find(key, epoch, call)) is not None:
+                return self._replay(kept, call, "answered by an earlier call")
             if (flights := self._flights.get(None)) is None:
                 self._flights.set(flights := {})
             flight = flights.get(key)
-            if flight is None or flight.since is not since:
-                flight = flights[key] = _Flight(since)
+            if flight is None or flight.epoch is not epoch:
+                flight = flights[key] = _Flight(epoch)
                 try:
-                    return await self._flown(call, call_next, key, flight)
-                finally:  # if it was cancelled, one of those that wait has to go
+                    return await self._fetch(call, call_next, key, flight)
+                finally:
                     if flights.get(key) is flight:
                         del flights[key]
-                    if flight.landed is not None:
-                        flight.landed.set()
-            if flight.landed is None:
-                flight.landed = anyio.Event()
-            await flight.landed.wait()
-            if flight.apart:
-                return await self._alone(call, call_next)
-            if flight.came is not None:
-                return self._given(flight.came, call, "answered by an equal call that was under way")
+                    if flight.ended is not None:
+                        flight.ended.set()
+            if flight.ended is None:
+                flight.ended = anyio.Event()
+            await flight.ended.wait()
+            if not flight.copyable:
+                return await self._run(call, call_next)
+            if flight.entry is not None:
+                return self._replay(flight.entry, call, "answered by an equal call that was under way")
 
-    async def _flown(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable, flight: _Flight) -> Outcome:
-        asked = self._clock()
+    async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable, flight: _Flight) -> Outcome:
+        asked_at = self._clock()
         outcome: Outcome | None = None
         try:
             outcome = await call_next(call)
             return outcome
         finally:
-            self._came(call, key, flight, asked, outcome)
+            self._store(call, key, flight, asked_at, outcome)
 
-    def _came(self, call: ValidCall, key: Hashable, flight: _Flight, asked: float, outcome: Outcome | None) -> None:
+    def _store(self, call: ValidCall, key: Hashable, flight: _Flight, asked_at: float, outcome: Outcome | None) -> None:
+        """Keep a success for later calls, and any outcome for the calls that wait. None: the call was cancelled."""
         with self._lock:
-            kept = type(outcome) is Success and self._since(call) is flight.since  # and not overtaken by a write
+            keep = type(outcome) is Success and self._epoch_of(call) is flight.epoch
             if call.tool.effect != "read":
-                self._write(call.principal)
-            since = self._since(call)
-        if outcome is None or not (kept or flight.landed is not None):
+                self._invalidate(call.principal)
+            epoch = self._epoch_of(call)
+        if outcome is None or not (keep or flight.ended is not None):
             return
         value: object = outcome.unwrap() if type(outcome) is Success else None
-        shared = type(value) in _NEVER_CHANGES
+        immutable = type(value) in _IMMUTABLE
         try:
-            flight.came = _Answer(since, asked, outcome if shared else Success(self._copy(value)), shared)
-        except Exception:  # noqa: BLE001  # a copy of anything may raise anything
-            flight.apart = True
+            flight.entry = _Entry(epoch, asked_at, outcome if immutable else Success(self._copy(value)), immutable)
+        except Exception:  # noqa: BLE001  # the copy of a foreign value may raise anything
+            flight.copyable = False
             return
-        if kept:
+        if keep:
             with self._lock:
-                self._answers[key] = flight.came
-                if len(self._answers) > self._size:
-                    self._answers.popitem(last=False)
+                self._entries[key] = flight.entry
+                if len(self._entries) > self._size:
+                    self._entries.popitem(last=False)
 
-    def _look_up(self, key: Hashable, since: object, call: ValidCall) -> _Answer | None:
-        ttl = self._ttl if self._named is None else self._named[call.tool.name]
+    def _find(self, key: Hashable, epoch: object, call: ValidCall) -> _Entry | None:
+        ttl = self._ttl if self._ttl_by_tool is None else self._ttl_by_tool[call.tool.name]
         with self._lock:
-            answer = self._answers.pop(key, None)
-            if answer is None or answer.since is not since or self._clock() - answer.asked >= ttl:
+            entry = self._entries.pop(key, None)
+            if entry is None or entry.epoch is not epoch or self._clock() - entry.asked_at >= ttl:
                 return None
-            self._answers[key] = answer  # last, as the last one used
-            return answer
+            self._entries[key] = entry  # last, as the last one used
+            return entry
 
-    def _given(self, answer: _Answer, call: ValidCall, how: str) -> Outcome:
+    def _replay(self, entry: _Entry, call: ValidCall, how: str) -> Outcome:
         if call.report is not None:
-            call.report.note(self, f"{how}, {self._clock() - answer.asked:.3g} s ago")
-        return answer.outcome if answer.shared else Success(self._copy(answer.outcome.unwrap()))
+            call.report.note(self, f"{how}, {self._clock() - entry.asked_at:.3g} s ago")
+        return entry.outcome if entry.immutable else Success(self._copy(entry.outcome.unwrap()))
 
-    def _since(self, call: ValidCall) -> object:
-        """The last write that concerns it."""
+    def _epoch_of(self, call: ValidCall) -> object:
+        """Another object after each write that invalidates answers to this call."""
         if call.tool.effect != "read" or self._on_write == "forget_all":
-            return self._written
-        return self._written_by.get(call.principal, self._begun)
+            return self._epoch
+        return self._epochs.get(call.principal, self._first_epoch)
 
-    def _write(self, principal: str) -> None:
-        self._written = object()
+    def _invalidate(self, principal: str) -> None:
+        self._epoch = object()
         if self._on_write == "forget_own":
-            if len(self._written_by) >= self._size:  # principals may be without end: then all of them begin anew
-                self._written_by.clear()
-                self._begun = object()
-            self._written_by[principal] = self._written
+            if len(self._epochs) >= self._size:  # there may be any number of principals: invalidate all of them
+                self._epochs.clear()
+                self._first_epoch = object()
+            self._epochs[principal] = self._epoch
 
     def _key_of(self, call: ValidCall) -> Hashable | None:
         if self._key is not None:
-            asked = self._key(call)
-            return None if asked is None else (call.tool, call.principal, asked)
+            key = self._key(call)
+            return None if key is None else (call.tool, call.principal, key)
         try:
-            return call.tool, call.principal, _by_value(call.params)
-        except Exception:  # noqa: BLE001  # as it is taken apart a value may raise anything
+            return call.tool, call.principal, freeze(call.params)
+        except (TypeError, RecursionError):  # not plain data
             return None
 
 
-def _by_value(value: Any) -> Hashable:
-    """Equal for what is the same by value and by type, as a pickle of it would be; raises for what has no pickle."""
-    kind = cast("type[Any]", type(value))
-    if kind in _AS_IT_IS or isinstance(value, (type, FunctionType, BuiltinFunctionType)):
-        return cast("Hashable", value)
-    if kind in _BY_TEXT:
-        return kind, repr(value)
-    if kind is dict:
-        return kind, frozenset((_by_value(name), _by_value(each)) for name, each in value.items())
-    if kind is set or kind is frozenset:
-        return kind, frozenset(map(_by_value, value))
-    if kind is list or kind is tuple:
-        return kind, tuple(map(_by_value, value))
-    return kind, _by_value(value.__reduce_ex__(2))
-
-
-def _named(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:
-    """The only tools to be cached, if they are named, and how long. Raises SetupError where that makes no sense."""
+def _ttl_by_tool(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:
+    """The tools to cache with their seconds; None if no tool is named."""
     by_name = isinstance(cast("object", ttl), Mapping)
+    if tools is not None and (by_name or isinstance(tools, str)):
+        raise SetupError("Cache: `tools` must be a collection of names, and absent if `ttl` is a mapping by name")
     named: dict[Any, Any] | None = dict(ttl) if by_name else None if tools is None else dict.fromkeys(tools, ttl)
-    both = by_name and tools is not None
-    if both or isinstance(tools, str) or not all(isinstance(name, str) for name in named or ()):
-        raise SetupError("Cache: tools is a set of names, left out where ttl is a mapping of names to seconds")
-    times: list[Any] = [ttl] if named is None else list(named.values())
-    if not times or not all(type(each) in (int, float) and each > 0 for each in times):
-        raise SetupError(f"Cache: ttl is more than zero seconds, for all tools or for each by name, not {ttl!r}")
+    seconds: list[Any] = [ttl] if named is None else list(named.values())
+    if not seconds or not all(type(each) in (int, float) and each > 0 for each in seconds):
+        raise SetupError(f"Cache: `ttl` must be > 0 seconds, for all tools or for each by name, not {ttl!r}")
+    if not all(isinstance(name, str) for name in named or ()):
+        raise SetupError(f"Cache: `tools` must be names of tools, not {list(named or ())!r}")
     return named

@@ -1,4 +1,4 @@
-"""CircuitBreaker: a tool that keeps failing is left alone for a while, and then tried with one call."""
+"""CircuitBreaker: refuses the calls of a tool that keeps failing, and after a while tries it with one call."""
 
 from __future__ import annotations
 
@@ -13,91 +13,105 @@ import attrs
 from returns.result import Failure, Success
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, ToolRegistry, Unavailable
-from pipeline.report import kind_of
+from pipeline.report import CANCELLED, kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
 
-_AILING = frozenset(("timeout", "transient", "internal", "outcome_unknown"))  # else the tool answered, if only with no
-_SILENT = frozenset(("unavailable", "not_executed"))  # nothing ran: that says nothing of the tool
-_OPEN = "breaker_open"
-_PARTS = 10  # in which a window is forgotten
-_AN_HOUR = 3600.0  # seconds of silence after which a tool's failures may be forgotten
+_FAILURE_KINDS = frozenset(("timeout", "transient", "internal", "outcome_unknown"))
+_IGNORED_KINDS = frozenset(("unavailable", "not_executed", CANCELLED))  # these say nothing about the tool
+_REASON = "breaker_open"
+_BUCKETS = 10  # of a window
+_AN_HOUR = 3600.0  # seconds of silence after which the failures of a tool may be forgotten
+_ROUNDING = 1e-6  # seconds; adding two floats loses less, for any clock that shows less than a century
 
 
 class _Window:
-    """How many calls there were of late, and how many failed: of the part of the time that runs, and of those past."""
-
-    __slots__ = ("calls", "ends", "failed", "part", "past")
+    """Counts calls and failures of the last seconds, in buckets; the oldest is dropped when a new one begins."""
 
     def __init__(self, seconds: float, now: float) -> None:
-        self.part = seconds / _PARTS
+        self._bucket_seconds = seconds / _BUCKETS
         self.clear(now)
 
     def clear(self, now: float) -> None:
-        self.calls = self.failed = 0
-        self.ends = now + self.part
-        self.past: deque[tuple[int, int]] = deque(maxlen=_PARTS - 1)
+        self._bucket_ends = now + self._bucket_seconds
+        self._buckets = deque([[0, 0]], maxlen=_BUCKETS)  # calls and failures of each
 
-    def roll(self, now: float) -> None:
-        """Begin the part in which now is."""
-        over = int((now - self.ends) // self.part) + 1
-        if over > _PARTS:
-            self.clear(now)
-        elif over > 0:
-            self.past.append((self.calls, self.failed))
-            self.past.extend([(0, 0)] * (over - 1))
-            self.calls = self.failed = 0
-            self.ends += over * self.part
+    def add(self, now: float, *, failed: bool) -> None:
+        new = int((now - self._bucket_ends) // self._bucket_seconds) + 1
+        if new > 0:
+            self._bucket_ends += new * self._bucket_seconds
+            self._buckets.extend([0, 0] for _ in range(min(new, _BUCKETS)))
+        self._buckets[-1][0] += 1
+        self._buckets[-1][1] += failed
 
-    def totals(self) -> tuple[int, int]:
-        return self.calls + sum(calls for calls, _ in self.past), self.failed + sum(failed for _, failed in self.past)
+    def add_success(self, now: float) -> bool:
+        """Count a success without a lock, unless a new bucket begins. Two threads at once may lose one of theirs."""
+        if now >= self._bucket_ends:
+            return False
+        self._buckets[-1][0] += 1
+        return True
+
+    def failure_ratio(self, min_calls: int) -> float:
+        """Zero for fewer calls than that."""
+        calls, failures = (sum(column) for column in zip(*self._buckets, strict=True))
+        return failures / calls if calls >= min_calls else 0.0
 
 
 @attrs.define(eq=False)
 class _Circuit:
-    """What there is to remember of one partition."""
+    """The state of one partition: closed, open until a time, or after that time half-open."""
 
-    open_for: float  # seconds, when it opens next
-    window: _Window | None
+    window: _Window
+    counted_at: float
     failures: int = 0  # in a row
-    until: float | None = None  # None: closed; before that time open, and from then on half-open
-    probing: int = 0  # calls that are out to try it
-    turned: int = 0  # which of all turns of the breaker was its last one
-    heard: float = 0.0  # when it last counted something; a quick success is noted later, with the next part
+    open_until: float | None = None  # None: closed
+    opened_for: float = 0.0  # seconds, the last time
+    probing: int = 0  # calls that are trying it now
+    transition: int = 0  # the number of its last change of state
 
-    def left(self, now: float) -> float:
-        """The seconds that it stays open: added to now they are not less. Zero where it is not open."""
-        if self.until is None or now >= self.until:
-            return 0.0
-        seconds = self.until - now
-        while now + seconds < self.until:
-            seconds = math.nextafter(seconds, math.inf)
-        return seconds
+    def seconds_left(self, now: float) -> float:
+        """The seconds until it may be tried; 0 if it is closed or half-open."""
+        seconds = 0.0 if self.open_until is None else self.open_until - now
+        return seconds if seconds > _ROUNDING else 0.0
 
-    def is_new_again(self, now: float, window: float) -> bool:
-        quiet = now - max(self.heard, self.until or self.heard)
-        nothing = not self.failures and self.until is None
-        return not self.probing and quiet >= 2 * window and (nothing or quiet >= _AN_HOUR)
+    def is_forgettable(self, now: float, window: float) -> bool:
+        quiet = now - max(self.counted_at, self.open_until or self.counted_at)
+        healthy = not self.failures and self.open_until is None
+        return not self.probing and quiet >= 2 * window and (healthy or quiet >= _AN_HOUR)
 
 
 @attrs.define(eq=False)
 class CircuitBreaker:
-    """Opens after so many ``failures`` in a row, or where so large a ``ratio`` of the calls of a ``window`` failed.
+    """A middleware that opens after too many failures, and then refuses calls until the tool may be tried again.
 
-    A failure is a ``timeout``, ``transient``, ``internal`` or ``outcome_unknown``; of ``unavailable``, ``not_executed``
-    and what was cancelled nothing is learnt, and all else is an answer, as good as a success. Open, it refuses all
-    calls for ``open_for`` seconds. Then it is half-open: ``probes`` calls at once may try, one success closes it, and
-    one failure opens it again, for twice as long each time up to ``max_open_for``. What began before a turn does not
-    count after it. (M. Nygard, Release It!; failure ratio, minimum throughput and half-open as in Polly.)
+    Failures are the kinds ``timeout``, ``transient``, ``internal`` and ``outcome_unknown``. ``unavailable``,
+    ``not_executed`` and cancelled calls are ignored: they say nothing about the tool. Every other outcome counts as a
+    success. Open for its time, the breaker becomes half-open: one success closes it, one failure opens it again, for
+    twice as long up to ``max_open_for``. Calls that began before a change of state do not count after it.
+    (M. Nygard, Release It!; failure ratio, minimum throughput and half-open as in Polly.)
 
-    Inside of Retry each attempt counts, and an open breaker ends the retrying; outside, a call with all its attempts
-    is one. Outside of Timeout and Classify, or it sees neither time-outs nor what may pass. After Validate: arguments
-    that are refused say nothing of the tool. A probe lasts as long as it likes: give it a time limit.
+    Inside of Retry each attempt counts, and an open breaker ends the retrying; outside, a call counts once. It stands
+    outside of Timeout and Classify, whose verdicts it counts, and inside of Validate. A probe may take as long as the
+    tool does: set a time limit. Threads may share an instance.
 
-    A partition is a tool and a principal, or what ``key`` makes of the call; a call of which it makes None always
-    passes. An open breaker takes the tool out of ``definitions()`` of its ``registry``, for as long as it is open. A
-    registry is everybody's, so the calls of a named principal do not shut it; a function gives the one that a call's
-    partition may shut, as ``lambda call: views.get(call.principal)``. Threads may share an instance.
+    Args:
+        registry: Where the tool is closed while its breaker is open: ``definitions()`` leaves it out and Available
+            refuses it. Calls with a principal do not close a registry, which serves all principals; a function of the
+            call may return the registry or view to close, or None. Default None: no registry.
+        failures: Failures in a row that open it, ≥ 1. None: only the ratio opens it. Default 5.
+        failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. None (default): only
+            failures in a row open it.
+        window: Seconds for which a call counts towards the ratio; forgotten a tenth at a time. Default 60.
+        min_calls: Calls in the window below which the ratio opens nothing, ≥ 1. Default 10.
+        open_for: Seconds for which it stays open the first time, > 0. Default 30.
+        max_open_for: Seconds for which it stays open at most. None (default): always ``open_for``.
+        probes: Calls that may try a half-open breaker at once, ≥ 1. Default 1.
+        key: Says which calls share a breaker: those for which it returns the same value. A call for which it returns
+            None always passes. None (default): each tool and principal has a breaker of its own.
+        clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
+
+    Raises:
+        SetupError: A number is out of its range, nothing says when to open, or ``registry`` is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -107,140 +121,127 @@ class CircuitBreaker:
     )
 
     registry: ToolRegistry | Callable[[ResolvedCall], ToolRegistry | None] | None = None
-    failures: int | None = attrs.field(default=5, kw_only=True)  # in a row; None: the ratio alone decides
-    ratio: float | None = attrs.field(default=None, kw_only=True)  # of 1; None: failures in a row alone decide
-    window: float = attrs.field(default=60.0, kw_only=True)  # seconds; the oldest tenth of it is forgotten at once
-    minimum: int = attrs.field(default=10, kw_only=True)  # calls in the window: of fewer the ratio says nothing
-    open_for: float = attrs.field(default=30.0, kw_only=True)  # seconds
-    max_open_for: float | None = attrs.field(default=None, kw_only=True)  # seconds; None: open_for each time
-    probes: int = attrs.field(default=1, kw_only=True)  # at once
+    failures: int | None = attrs.field(default=5, kw_only=True)
+    failure_ratio: float | None = attrs.field(default=None, kw_only=True)
+    window: float = attrs.field(default=60.0, kw_only=True)
+    min_calls: int = attrs.field(default=10, kw_only=True)
+    open_for: float = attrs.field(default=30.0, kw_only=True)
+    max_open_for: float | None = attrs.field(default=None, kw_only=True)
+    probes: int = attrs.field(default=1, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)  # seconds
+    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
     _circuits: dict[Hashable, _Circuit] = attrs.field(init=False, factory=dict[Hashable, _Circuit], repr=False)
-    _turns: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
+    _transitions: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
-    _changing: Lock = attrs.field(init=False, factory=Lock, repr=False)
+    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if self.failures is None and self.ratio is None:
-            raise SetupError("a breaker needs failures=, or ratio=, or both: when does it open?")
-        if not (self.failures is None or self.failures >= 1) or not (self.minimum >= 1 and self.probes >= 1):
-            raise SetupError(f"{self}: failures, the minimum of calls and probes are at least one each")
-        if self.ratio is not None and not 0 < self.ratio <= 1:
-            raise SetupError(f"a ratio is more than 0 and at most 1, not {self.ratio!r}")
-        if not 0 < self.window < math.inf:
-            raise SetupError(f"a window has more than zero seconds, not {self.window!r}")
-        if not 0 < self.open_for <= (self.open_for if self.max_open_for is None else self.max_open_for) < math.inf:
-            raise SetupError(f"{self}: it opens for more than zero seconds, and for no more than max_open_for")
+        if self.failures is None and self.failure_ratio is None:
+            raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
+        for name, count in (("failures", self.failures), ("min_calls", self.min_calls), ("probes", self.probes)):
+            if count is not None and not count >= 1:
+                raise SetupError(f"CircuitBreaker: `{name}` must be ≥ 1, not {count!r}")
+        if self.failure_ratio is not None and not 0 < self.failure_ratio <= 1:
+            raise SetupError(f"CircuitBreaker: `failure_ratio` must be > 0 and ≤ 1, not {self.failure_ratio!r}")
+        for name, seconds in (("window", self.window), ("open_for", self.open_for)):
+            if not 0 < seconds < math.inf:
+                raise SetupError(f"CircuitBreaker: `{name}` must be > 0 and finite, not {seconds!r}")
+        if self.max_open_for is not None and not self.open_for <= self.max_open_for < math.inf:
+            raise SetupError(
+                f"CircuitBreaker: `max_open_for` must be ≥ `open_for` and finite, not {self.max_open_for!r}"
+            )
         if not (self.registry is None or isinstance(self.registry, ToolRegistry) or callable(self.registry)):
-            raise SetupError(f"registry= is a ToolRegistry, or gives one for a call, and not {self.registry!r}")
+            raise SetupError(f"CircuitBreaker: `registry` must be a ToolRegistry or a function, not {self.registry!r}")
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
-        if self.key is None:
-            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
-        elif (key := self.key(call)) is None:
+        key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
+        if key is None:
             return await call_next(call)
-        circuits, begun = self._circuits, self._turns
-        circuit = circuits.get(key) if circuits else None
-        if circuit is not None and circuit.until is not None:
-            return await self._tried(circuit, call, call_next)
+        began = self._transitions
+        circuit = self._circuits.get(key)
+        if circuit is not None and circuit.open_until is not None:
+            return await self._probe(circuit, call, call_next)
         outcome = await call_next(call)
         if type(outcome) is Success:
-            if self.ratio is None:  # then all that it can do is end a row of failures
-                if not circuits or (circuit := circuits.get(key)) is None or not circuit.failures:
+            circuit = self._circuits.get(key)
+            if self.failure_ratio is None:
+                if circuit is None or not circuit.failures:  # no row of failures for this success to end
                     return outcome
-            elif circuit is not None and (window := circuit.window) is not None and self.clock() < window.ends:
-                if circuit.turned <= begun:  # without a lock: where threads meet here a success may be lost
-                    window.calls += 1
-                    circuit.failures = 0
+            elif circuit is not None and circuit.transition <= began and circuit.window.add_success(self.clock()):
+                circuit.failures = 0
                 return outcome
-        self._count(key, begun, call, outcome)
+        self._count(key, began, call, outcome)
         return outcome
 
-    def _count(self, key: Hashable, begun: int, call: ResolvedCall, outcome: Outcome) -> None:
-        kind = kind_of(outcome)
-        failed = kind in _AILING
-        if kind in _SILENT:
-            return
-        with self._changing:
-            circuit = self._circuits.get(key)
-            if circuit is None:
-                if not failed and self.ratio is None:
-                    return
-                circuit = self._new(key)
-            elif circuit.turned > begun:
-                return
-            now = circuit.heard = self.clock()
-            circuit.failures = circuit.failures + 1 if failed else 0
-            if circuit.window is not None:
-                circuit.window.roll(now)
-                circuit.window.calls += 1
-                circuit.window.failed += failed
-            if failed and self._is_too_much(circuit):
-                self._open(circuit, now, call.tool.name, self._gate(call))
+    def _key_of(self, call: ResolvedCall) -> Hashable:
+        if self.key is not None:
+            return self.key(call)
+        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
-    def _new(self, key: Hashable) -> _Circuit:
+    def _count(self, key: Hashable, began: int, call: ResolvedCall, outcome: Outcome) -> None:
+        if (kind := kind_of(outcome)) in _IGNORED_KINDS:
+            return
+        failed = kind in _FAILURE_KINDS
+        with self._lock:
+            circuit = self._circuits.get(key)
+            if circuit is None and not failed and self.failure_ratio is None:
+                return  # nothing to remember of a tool that works
+            circuit = circuit or self._add_circuit(key)
+            if circuit.transition > began:
+                return
+            circuit.counted_at = now = self.clock()
+            circuit.failures = circuit.failures + 1 if failed else 0
+            circuit.window.add(now, failed=failed)
+            in_a_row = self.failures is not None and circuit.failures >= self.failures
+            ratio = circuit.window.failure_ratio(self.min_calls)
+            if failed and (in_a_row or ratio >= (self.failure_ratio or math.inf)):
+                self._set_state(circuit, self.open_for, call.tool.name, self._registry_of(call))
+
+    def _add_circuit(self, key: Hashable) -> _Circuit:
         now = self.clock()
         if now - self._swept >= self.window:
             self._swept = now
-            for old in [old for old, circuit in self._circuits.items() if circuit.is_new_again(now, self.window)]:
+            for old in [old for old, circuit in self._circuits.items() if circuit.is_forgettable(now, self.window)]:
                 del self._circuits[old]
-        window = None if self.ratio is None else _Window(self.window, now)
-        circuit = self._circuits[key] = _Circuit(self.open_for, window)
+        circuit = self._circuits[key] = _Circuit(_Window(self.window, now), now)
         return circuit
 
-    def _is_too_much(self, circuit: _Circuit) -> bool:
-        if self.failures is not None and circuit.failures >= self.failures:
-            return True
-        if circuit.window is None or self.ratio is None:
-            return False
-        calls, failed = circuit.window.totals()
-        return calls >= self.minimum and failed / calls >= self.ratio
-
-    async def _tried(self, circuit: _Circuit, call: R, call_next: Handler[R]) -> Outcome:
-        """A probe of what is half-open; nothing of what is open."""
-        gate = self._gate(call)  # asked before anything ran: it may be somebody's function
-        with self._changing:
-            seconds = circuit.left(self.clock())
+    async def _probe(self, circuit: _Circuit, call: R, call_next: Handler[R]) -> Outcome:
+        """Refuse the call if the circuit is open; if it is half-open, let the call try the tool."""
+        name, registry = call.tool.name, self._registry_of(call)  # a function of the user's may raise: ask it first
+        with self._lock:
+            seconds = circuit.seconds_left(self.clock())
             if seconds or circuit.probing >= self.probes:
-                return Failure(Unavailable(call.tool.name, _OPEN, seconds or None))
+                return Failure(Unavailable(name, _REASON, seconds or None))
             circuit.probing += 1
-            begun = circuit.turned
+            began = circuit.transition
         outcome: Outcome | None = None
         try:
             outcome = await call_next(call)
             return outcome
-        finally:  # a probe that was cancelled is none: the next call is
-            with self._changing:
+        finally:
+            with self._lock:
                 circuit.probing -= 1
-                if outcome is not None and circuit.turned == begun:
-                    self._judge(circuit, kind_of(outcome), call.tool.name, gate)
+                kind = CANCELLED if outcome is None else kind_of(outcome)
+                if circuit.transition == began and kind not in _IGNORED_KINDS:
+                    longer = min(circuit.opened_for * 2, self.max_open_for or self.open_for)
+                    self._set_state(circuit, longer if kind in _FAILURE_KINDS else None, name, registry)
 
-    def _judge(self, circuit: _Circuit, kind: str | None, name: str, gate: ToolRegistry | None) -> None:
+    def _set_state(self, circuit: _Circuit, open_for: float | None, name: str, registry: ToolRegistry | None) -> None:
+        """Open the circuit for so many seconds, or close it: None. The tool is closed or reopened in the registry."""
         now = self.clock()
-        if kind in _AILING:
-            circuit.open_for = min(circuit.open_for * 2, self.max_open_for or self.open_for)
-            self._open(circuit, now, name, gate)
-        elif kind not in _SILENT:
-            self._turned(circuit, now)
-            circuit.until, circuit.open_for = None, self.open_for
-            if gate is not None:
-                gate.reopen(name, _OPEN)
+        self._transitions += 1
+        circuit.transition, circuit.counted_at, circuit.failures = self._transitions, now, 0
+        circuit.opened_for = open_for or 0.0
+        circuit.open_until = now + open_for if open_for else None
+        circuit.window.clear(now)
+        if registry is not None and open_for:
+            registry.close(Unavailable(name, _REASON, open_for), lambda: circuit.seconds_left(self.clock()))
+        elif registry is not None:
+            registry.reopen(name, _REASON)
 
-    def _open(self, circuit: _Circuit, now: float, name: str, gate: ToolRegistry | None) -> None:
-        self._turned(circuit, now)
-        circuit.until = now + circuit.open_for
-        if gate is not None:
-            gate.close(Unavailable(name, _OPEN, circuit.open_for), lambda: circuit.left(self.clock()))
-
-    def _turned(self, circuit: _Circuit, now: float) -> None:
-        self._turns += 1
-        circuit.turned, circuit.heard, circuit.failures = self._turns, now, 0
-        if circuit.window is not None:
-            circuit.window.clear(now)
-
-    def _gate(self, call: ResolvedCall) -> ToolRegistry | None:
+    def _registry_of(self, call: ResolvedCall) -> ToolRegistry | None:
         registry = self.registry
         if isinstance(registry, ToolRegistry):
             registry = None if call.principal else registry

@@ -1,4 +1,4 @@
-"""Concurrency: so many calls at once; the others queue, and are refused where the queue is full or too slow."""
+"""Concurrency: lets so many calls run at once; the others wait in a queue, or are refused."""
 
 from __future__ import annotations
 
@@ -16,51 +16,57 @@ from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unav
 
 R = TypeVar("R", bound=ResolvedCall)
 
-_ROOM = 1024  # partitions
+_MANY = 1024  # partitions; from here on the idle ones are forgotten now and then
 
 
 @attrs.define(eq=False)
 class _Waiter:
     weight: int
     granted: bool = False
-    called: anyio.Event = attrs.field(init=False, factory=anyio.Event)
+    wakes: anyio.Event = attrs.field(init=False, factory=anyio.Event)
 
 
-class _Line:
-    """One partition: the units that are free, and who waits for some."""
-
-    __slots__ = ("free", "queue")
-
-    def __init__(self, free: int) -> None:
-        self.free = free
-        self.queue: deque[_Waiter] = deque()
+@attrs.define(eq=False)
+class _Partition:
+    free: int  # units
+    queue: deque[_Waiter] = attrs.field(init=False, factory=deque[_Waiter])
 
 
-class _Here(threading.local):
-    """What is going on in this thread, and so in one event loop: a loop may wake no task of another."""
+class _PerThread(threading.local):
+    """The partitions of this thread, and so of its event loop: no loop may wake a task of another."""
 
     def __init__(self) -> None:
-        self.lines: dict[Hashable, _Line] = {}
-        self.room = _ROOM  # for so many, before the idle ones are forgotten
+        self.partitions: dict[Hashable, _Partition] = {}
+        self.room = _MANY
 
 
 @attrs.define(eq=False)
 class Concurrency:
-    """At most ``limit`` units at once in each partition; a call takes one unit, or as many as ``weight`` says.
+    """A middleware that runs at most ``limit`` units of calls at once, in each partition.
 
-    Who finds too few units free waits in the order of arrival, a heavy call too: no lighter one overtakes it. At most
-    ``waiting`` calls wait and each for at most ``max_wait`` seconds; None: as many and as long as need be. A deadline
-    around it, as that of Timeout or ``call(timeout=…)``, ends the wait as it ends all else.
+    A call that finds too few units free waits in a queue. The queue is first come, first served: no light call
+    overtakes a heavy one. A deadline around this stage, as of Timeout or ``call(timeout=…)``, also ends the wait.
 
-    A partition is a tool and a principal; with ``groups``, which gives tools by name the group whose units they share,
-    a group and a principal; or it is what ``key`` makes of the call, and a call of which it makes None is not limited.
+    Outside of Retry, a call keeps its units over all its attempts and the waits between them; inside, each attempt
+    queues anew, and a refused attempt ends the retrying. Outside of Timeout, the wait is not part of the tool's time,
+    and a thread that Timeout abandoned holds no unit. A tool that calls tools of its own partition holds its unit
+    meanwhile and can wait for itself: set ``max_wait``.
 
-    Outside of Retry a call keeps its units over all attempts and the waits between; inside, each attempt queues anew,
-    and one that is refused ends the retrying. Outside of Timeout the wait is not in the tool's time, and a thread that
-    Timeout leaves behind holds no unit. A tool that calls tools of its own partition holds its unit meanwhile: give
-    it a ``max_wait``.
+    The limit holds for one event loop; loops in several threads that share an instance have the limit each.
 
-    The limit is that of one event loop: each has its own, also where several share an instance.
+    Args:
+        limit: Units that may be in use at once. Must be ≥ 1.
+        max_queue: Calls that may wait, in each partition. 0: none waits. None (default): no limit.
+        max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. None (default): no
+            limit.
+        weight: Units that a call takes: a mapping of tool names to units, in which a tool that is missing takes 1, or
+            a function of the call, whose result is clamped to 1 and ``limit``. None (default): 1.
+        groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
+        key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
+            for which it returns None is not limited. None (default): each tool and principal has units of its own.
+
+    Raises:
+        SetupError: A number is out of its range, or both ``groups`` and ``key`` are given.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -69,107 +75,105 @@ class Concurrency:
         reason="outside of timeout: the wait in the queue is not the tool's time",
     )
 
-    limit: int  # units
-    waiting: int | None = attrs.field(default=None, kw_only=True)  # calls; 0: none waits
-    max_wait: float | None = attrs.field(default=None, kw_only=True)  # seconds
+    limit: int
+    max_queue: int | None = attrs.field(default=None, kw_only=True)
+    max_wait: float | None = attrs.field(default=None, kw_only=True)
     weight: Mapping[str, int] | Callable[[ResolvedCall], int] | None = attrs.field(default=None, kw_only=True)
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    _weigh: Callable[[ResolvedCall], int] | None = attrs.field(init=False, repr=False)
-    _find: Callable[[ResolvedCall], Hashable] | None = attrs.field(init=False, repr=False)
-    _here: _Here = attrs.field(init=False, factory=_Here, repr=False)
+    _by_tool: bool = attrs.field(init=False, repr=False)
+    _here: _PerThread = attrs.field(init=False, factory=_PerThread, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= self.limit < math.inf:
-            raise SetupError(f"a limit is at least one unit, not {self.limit!r}")
-        if self.waiting is not None and not self.waiting >= 0:
-            raise SetupError(f"no fewer than zero calls wait, not {self.waiting!r}")
+            raise SetupError(f"Concurrency: `limit` must be ≥ 1, not {self.limit!r}")
+        if self.max_queue is not None and not self.max_queue >= 0:
+            raise SetupError(f"Concurrency: `max_queue` must be ≥ 0 or None, not {self.max_queue!r}")
         if self.max_wait is not None and not self.max_wait > 0:
-            raise SetupError(f"a call waits for more than zero seconds, not {self.max_wait!r}; for none, waiting=0")
+            raise SetupError(
+                f"Concurrency: `max_wait` must be > 0 or None, not {self.max_wait!r}; to refuse at once use max_queue=0"
+            )
         if self.weight is not None and not callable(self.weight):
             for name, weight in self.weight.items():
                 if not 1 <= weight <= self.limit:
-                    raise SetupError(f"{name} weighs {weight!r}: a weight is from 1 to the limit, {self.limit}")
+                    raise SetupError(
+                        f"Concurrency: `weight` of {name!r} must be from 1 to the limit, {self.limit}, not {weight!r}"
+                    )
         if self.groups is not None and self.key is not None:
-            raise SetupError("groups= and key= both say what shares a limit: give one of them")
-        self._weigh = None if self.weight is None else _weighing(self.weight, self.limit)
-        self._find = self.key if self.groups is None else _by_group(self.groups)
+            raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
+        self._by_tool = self.groups is None and self.key is None
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
-        if self._find is None:
-            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
-        elif (key := self._find(call)) is None:
+        key = call.tool.name if self._by_tool and not call.principal else self._key_of(call)
+        if key is None:
             return await call_next(call)
-        weight = 1 if self._weigh is None else self._weigh(call)
+        weight = 1 if self.weight is None else self._weigh(call, self.weight)
         try:
-            line = self._here.lines[key]
+            partition = self._here.partitions[key]
         except KeyError:
-            line = self._new(key)
-        if line.free >= weight and not line.queue:
-            line.free -= weight
-        elif not await self._queued(line, weight):
+            partition = self._add_partition(key)
+        if partition.free >= weight and not partition.queue:
+            partition.free -= weight
+        elif not await self._wait(partition, weight):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
             return await call_next(call)
         finally:
-            line.free += weight
-            if line.queue:
-                self._wake(line)
+            partition.free += weight
+            if partition.queue:
+                _grant(partition)
 
-    def _new(self, key: Hashable) -> _Line:
+    def _key_of(self, call: ResolvedCall) -> Hashable:
+        if self.key is not None:
+            return self.key(call)
+        group = self.groups.get(call.tool.name) if self.groups is not None else None
+        if group is not None:
+            return "group", group, call.principal  # longer than the key of a tool, which may be named like the group
+        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+
+    def _weigh(self, call: ResolvedCall, weight: Mapping[str, int] | Callable[[ResolvedCall], int]) -> int:
+        if callable(weight):
+            return max(1, min(weight(call), self.limit))
+        return weight.get(call.tool.name, 1)
+
+    def _add_partition(self, key: Hashable) -> _Partition:
         here = self._here
-        if len(here.lines) >= here.room:
-            here.lines = {key: line for key, line in here.lines.items() if line.free < self.limit or line.queue}
-            here.room = max(_ROOM, 2 * len(here.lines))
-        line = here.lines[key] = _Line(self.limit)
-        return line
+        if len(here.partitions) >= here.room:
+            here.partitions = {key: each for key, each in here.partitions.items() if each.free < self.limit}
+            here.room = max(_MANY, 2 * len(here.partitions))
+        partition = here.partitions[key] = _Partition(self.limit)
+        return partition
 
-    async def _queued(self, line: _Line, weight: int) -> bool:
-        """Whether it got its units in time. However this ends, what it has not got somebody else has."""
-        if self.waiting is not None and len(line.queue) >= self.waiting:
+    async def _wait(self, partition: _Partition, weight: int) -> bool:
+        """Whether the call got its units in time. If not, they go to those behind it in the queue."""
+        if self.max_queue is not None and len(partition.queue) >= self.max_queue:
             return False
         waiter = _Waiter(weight)
-        line.queue.append(waiter)
-        kept = False
+        partition.queue.append(waiter)
+        taken = False
         try:
             if self.max_wait is None:
-                await waiter.called.wait()
+                await waiter.wakes.wait()
             else:
                 with anyio.move_on_after(self.max_wait):
-                    await waiter.called.wait()
-            kept = waiter.granted  # and not whether the time is up: both may come at once
+                    await waiter.wakes.wait()
+            taken = waiter.granted  # not whether the time is up: both can happen before this task runs again
         finally:
-            if not kept:
-                if waiter.granted:  # and cancelled before it ran again
-                    line.free += weight
+            if not taken:
+                if waiter.granted:  # cancelled after the grant
+                    partition.free += weight
                 else:
-                    line.queue.remove(waiter)
-                self._wake(line)
-        return kept
-
-    def _wake(self, line: _Line) -> None:
-        """Hand units on to who is first: from then on they are taken, so nobody overtakes."""
-        queue = line.queue
-        while queue and queue[0].weight <= line.free:
-            waiter = queue.popleft()
-            line.free -= waiter.weight
-            waiter.granted = True
-            waiter.called.set()
+                    partition.queue.remove(waiter)
+                _grant(partition)
+        return taken
 
 
-def _weighing(weight: Mapping[str, int] | Callable[[ResolvedCall], int], limit: int) -> Callable[[ResolvedCall], int]:
-    """At least one unit; and what is heavier than all there are runs alone."""
-    if callable(weight):
-        return lambda call: max(1, min(weight(call), limit))
-    return lambda call: weight.get(call.tool.name, 1)
-
-
-def _by_group(groups: Mapping[str, str]) -> Callable[[ResolvedCall], Hashable]:
-    """A tool of no group is one by itself, and in none that happens to be called like it."""
-
-    def find(call: ResolvedCall) -> Hashable:
-        group = groups.get(call.tool.name)
-        return (call.tool.name, call.principal) if group is None else ("group", group, call.principal)
-
-    return find
+def _grant(partition: _Partition) -> None:
+    """Give free units to the first in the queue. They count as taken from now on, so that nobody overtakes."""
+    queue = partition.queue
+    while queue and queue[0].weight <= partition.free:
+        waiter = queue.popleft()
+        partition.free -= waiter.weight
+        waiter.granted = True
+        waiter.wakes.set()

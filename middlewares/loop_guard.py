@@ -1,13 +1,12 @@
-"""LoopGuard: a call that comes to the same again and again is warned of, and then no longer run."""
+"""LoopGuard: warns of a call that comes to the same result again and again, and then refuses to run it."""
 
 from __future__ import annotations
 
+import inspect
 import logging
-import marshal
 import time
 from collections.abc import Callable, Iterable
-from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import attrs
 from returns.result import Failure, Success
@@ -24,57 +23,74 @@ from pipeline import (
     ToolError,
     ValidCall,
     approved,
+    render,
 )
 from pipeline.semconv import SCOPE
-from pipeline.tools.definition import is_async
 
-_NUMBERS = frozenset((type(None), bool, int, float))
-_SHOWN = 200  # characters of the arguments that a refusal shows
-_TOOLS = 1000  # of one principal: a registry may make tools without end
+_SHOWN = 200  # characters of the arguments in a refusal
+_MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
+_SMALL = frozenset((type(None), bool, int, float))
+_TEXTS = frozenset((str, bytes))
 _logger = logging.getLogger(SCOPE)
-_held = attrgetter(*Success.__match_args__)  # what a match of an outcome binds, in half of the time
 
 
-class _Run(NamedTuple):
-    """Calls in a row with the same arguments and the same result, as it was when one of them ended."""
+class _Row(NamedTuple):
+    """Equal calls in a row, as of the last one that ended."""
 
-    params: dict[str, Any]  # of that one
     times: int
-    arguments: int  # the hash of its params, which somebody else may hold and change
-    changed: object  # the last change before it
+    arguments: object  # a digest: the caller still holds the params and may change them
+    changes: int  # of the conversation, by then
     at: float
 
 
-class _Seen:
-    """The last call of a tool. Changed in place, which costs half of what a tuple in its stead would."""
+@attrs.define(eq=False)
+class _Conversation:
+    """What one principal did last."""
 
-    __slots__ = ("params", "result", "run")
+    calls: dict[Tool[..., Any], _LastCall | None] = attrs.field(factory=dict[Any, Any])  # None: the tool is exempt
+    changes: int = 0  # calls that may have changed something and were no repetition
 
-    def __init__(self) -> None:
-        self.params: dict[str, Any] | None = None
-        self.result: object = None
-        self.run: _Run | None = None  # the last row that was one
+
+@attrs.define(eq=False)
+class _LastCall:
+    """The last call of one tool."""
+
+    conversation: _Conversation
+    params: dict[str, Any] | None = None
+    digest: object = None  # of the outcome
+    row: _Row | None = None  # None: the call repeated nothing
 
 
 class LoopGuard:
-    """Counts, for each principal and tool, the calls in a row with the same arguments and the same outcome.
+    """A middleware that counts calls in a row with equal arguments and equal outcomes, for each principal and tool.
 
-    From the ``warn_after``-th on it warns: a record in the log, ``on_warning(call, times)``, a note in the report, and
-    for the model a suggestion where the tool failed and its author made none. A success is never touched. After
-    ``refuse_after`` of them (None: never) the same call is refused, until the tool is called with other arguments, or
-    ``forget_after`` seconds after it last ran.
+    From the ``warn_after``-th call on it warns: with a record in the log, ``on_warning``, a note in the report and, if
+    the tool failed without a suggestion, a suggestion for the model. It never changes a success. When ``refuse_after``
+    calls have run, the same call is refused until the tool is called with other arguments, or ``forget_after`` seconds
+    after it last ran.
 
-    New arguments or a new result begin the count anew. So do, from the second call on, ``forget_after`` seconds, and a
-    success of that principal that may have changed something and was no repetition itself: tests are run again after
-    each edit. A result is new if a model would read it differently, be it but for a time of day. Polling is exempt by
-    declaration, ``@tool(polling=True)``, or by name, ``exempt``.
+    Other arguments or another outcome start the count anew. So do ``forget_after`` seconds, and a success of the same
+    principal that may have changed something and was itself no repetition: running the tests again after each edit is
+    no loop. Outcomes are equal if a model reads the same. Tools that poll are exempt: ``@tool(polling=True)``.
 
-    ``principal`` should name a conversation: of several under one name the calls are counted as those of one. At least
-    the last ``size`` principals are remembered, at most twice as many: for each tool the params of the last call, and
-    of its result a number or a hash. Threads may share it; of calls that end at once one may not count.
+    ``principal`` should name a conversation; the calls of several under one name are counted together. It stands
+    outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Arguments that are not
+    valid never get here; `pipeline.messages.Conversation` tells the model of those. Threads may share an instance; of
+    equal calls that end at the same time one may not be counted.
 
-    Stands outside of Retry, whose attempts are one call, and of Cache, whose answers are results as well. Arguments
-    that are not valid do not come so far: `pipeline.messages.Conversation` tells of those.
+    Args:
+        warn_after: Equal calls, the first one included, from which on it warns. Must be ≥ 2. Default 3.
+        refuse_after: Equal calls that may run. Must be ≥ ``warn_after``. None: it never refuses. Default 5.
+        forget_after: Seconds after which an earlier call does not count. Must be > 0. Default 300.
+        exempt: Names of tools that are not counted.
+        on_warning: Called with the call and the count, for each warning. An exception of it is logged. None (default):
+            nothing is called.
+        size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
+            1024.
+        clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
+
+    Raises:
+        SetupError: A number is out of its range, ``exempt`` holds no names, or ``on_warning`` is no plain function.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -88,163 +104,144 @@ class LoopGuard:
         warn_after: int = 3,
         refuse_after: int | None = 5,
         *,
-        forget_after: float = 300.0,  # seconds
+        forget_after: float = 300.0,
         exempt: Iterable[str] = (),
         on_warning: Callable[[ValidCall, int], object] | None = None,
         size: int = 1024,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        if not _is_count(warn_after, 2):
-            raise SetupError(f"LoopGuard: the second call is the first to repeat anything, so not {warn_after!r}")
-        if refuse_after is not None and not _is_count(refuse_after, warn_after):
-            raise SetupError(f"LoopGuard: it refuses after {warn_after}, when it warns, or later, not {refuse_after!r}")
-        if not forget_after > 0 or not _is_count(size, 1):
-            raise SetupError(f"LoopGuard: forget_after and size are more than zero, not {forget_after!r} and {size!r}")
-        names: list[object] = [exempt] if isinstance(exempt, str) else list(exempt)
+        self._warn_after = _at_least(2, "warn_after", warn_after)
+        self._refuse_after = None if refuse_after is None else _at_least(warn_after, "refuse_after", refuse_after)
+        if not forget_after > 0:
+            raise SetupError(f"LoopGuard: `forget_after` must be > 0, not {forget_after!r}")
+        names: list[object] = list(exempt)
         if isinstance(exempt, str) or not all(isinstance(name, str) for name in names):
-            raise SetupError(f"LoopGuard: exempt is a set of names, not {exempt!r}")
-        if on_warning is not None and (not callable(cast("object", on_warning)) or is_async(on_warning)):
-            raise SetupError(f"LoopGuard: on_warning is a plain function of a call and a number, not {on_warning!r}")
-        self._warn = warn_after
-        self._most = float("inf") if refuse_after is None else refuse_after
-        self._forget = forget_after
+            raise SetupError(f"LoopGuard: `exempt` must be a collection of names, not {exempt!r}")
+        if on_warning is not None and not _is_plain_function(on_warning):
+            raise SetupError(f"LoopGuard: `on_warning` must be a plain function, not {on_warning!r}")
+        self._forget_after = forget_after
         self._exempt = frozenset(names)
         self._on_warning = on_warning
-        self._size = size
         self._clock = clock
-        # The principals of late and those before them: to keep them in order would take longer than all else here.
-        self._young: dict[str, dict[Tool[..., Any], _Seen | None]] = {}  # None: that tool is exempt
-        self._old: dict[str, dict[Tool[..., Any], _Seen | None]] = {}
-        self._changed: dict[str, object] = {}  # another object after each call that may have changed something
+        self._size = _at_least(1, "size", size)
+        # By principal, in two generations: an order by last use would take longer than all else here.
+        self._recent: dict[str, _Conversation] = {}
+        self._older: dict[str, _Conversation] = {}
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
-        """The inside's outcome, with a suggestion if it is a repeated failure; Denied where it is not run again."""
+        """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
         tool, params = call.tool, call.params
         try:
-            seen = self._young[call.principal][tool]
+            last = self._recent[call.principal].calls[tool]
         except KeyError:
-            seen = self._begun(call.principal, tool)
-        if seen is None:
+            last = self._add(call.principal, tool)
+        if last is None:
             return await call_next(call)
-        try:  # here, and not in a function: this is what a call pays that repeats nothing
-            repeated = seen.params == params
-        except Exception:  # noqa: BLE001  # as of arrays, which do not say whether they are equal
+        try:  # as `_equal`, whose call would be a tenth of what this stage costs
+            repeated = last.params == params
+        except Exception:  # noqa: BLE001
             repeated = False
         if repeated:
-            return await self._again(call, call_next, seen)
+            return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
-        value: object = _held(outcome)
-        kind: type[object] = type(value)  # written out, as above: most results are one of the two
-        seen.result = hash(value) if kind is str else value if kind in _NUMBERS else _hash(outcome)
-        seen.params = params
-        if tool.effect != "read":
-            self._may_have_changed(call, outcome)
+        value = outcome.unwrap() if type(outcome) is Success else outcome
+        last.digest = value if type(value) in _SMALL else _digest(outcome)
+        last.params, last.row = params, None
+        if tool.effect != "read" and type(outcome) is Success:
+            last.conversation.changes += 1
         return outcome
 
-    async def _again(self, call: ValidCall, call_next: Handler[ValidCall], seen: _Seen) -> Outcome:
-        """A call with the arguments of the one before."""
-        params = call.params
-        arguments = _hash(Success(params))
-        if (times := self._before(call, seen, arguments)) >= self._most:
-            return _refused(self, call, times)
+    async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: _LastCall) -> Outcome:
+        """Run a call with the arguments of the one before, or refuse it."""
+        arguments = _digest(Success(call.params))
+        times = self._times(call, last, arguments)
+        if self._refuse_after is not None and times >= self._refuse_after:
+            return self._refuse(call, times)
         outcome = await call_next(call)
-        result, times = _result(outcome), 1
-        if seen.result == result:  # of the last one to end, which may have begun later
-            times += self._before(call, seen, arguments)
-        elif call.tool.effect != "read":
-            self._may_have_changed(call, outcome)
-        seen.params, seen.result = params, result
-        seen.run = _Run(params, times, arguments, self._changed.get(call.principal), self._clock())
-        return outcome if times < self._warn else self._warned(call, outcome, times)
+        digest, times = _digest(outcome), 1
+        if last.digest == digest:  # of the last call that ended, which may have begun later
+            times += self._times(call, last, arguments)
+        elif call.tool.effect != "read" and type(outcome) is Success:
+            last.conversation.changes += 1
+        last.params, last.digest = call.params, digest
+        last.row = _Row(times, arguments, last.conversation.changes, self._clock())
+        return outcome if times < self._warn_after else self._warn(call, outcome, times)
 
-    def _before(self, call: ValidCall, seen: _Seen, arguments: int) -> int:
-        """How many calls in a row this one would follow."""
-        run = seen.run
-        if run is None or run.params is not seen.params:
-            return int(_equal(seen.params, call.params))
-        if run.arguments != arguments or run.changed is not self._changed.get(call.principal):
+    def _times(self, call: ValidCall, last: _LastCall, arguments: object) -> int:
+        """How many calls in a row, up to the last one that ended, were equal to this one."""
+        row = last.row
+        if row is None:
+            return int(_equal(last.params, call.params))
+        if row.arguments != arguments or row.changes != last.conversation.changes:
             return 0
-        return run.times if self._clock() - run.at < self._forget else 0
+        return row.times if self._clock() - row.at < self._forget_after else 0
 
-    def _begun(self, principal: str, tool: Tool[..., Any]) -> _Seen | None:
-        tools = self._young.get(principal)
-        if tools is None:
-            tools = self._old.pop(principal, {})
-            if len(self._young) >= self._size:
-                self._young, self._old = {}, self._young
-            self._young[principal] = tools
-        if len(tools) >= _TOOLS:
-            tools.clear()
-        return tools.setdefault(tool, None if tool.polling or tool.name in self._exempt else _Seen())
+    def _add(self, principal: str, tool: Tool[..., Any]) -> _LastCall | None:
+        conversation = self._recent.get(principal)
+        if conversation is None:
+            conversation = self._older.pop(principal, None) or _Conversation()
+            if len(self._recent) >= self._size:
+                self._recent, self._older = {}, self._recent
+            self._recent[principal] = conversation
+        if len(conversation.calls) >= _MOST_TOOLS:
+            conversation.calls.clear()
+        exempt = tool.polling or tool.name in self._exempt
+        return conversation.calls.setdefault(tool, None if exempt else _LastCall(conversation))
 
-    def _may_have_changed(self, call: ValidCall, outcome: Outcome) -> None:
-        """After what was no repetition: what others come to may be another thing now, even if it is the same."""
-        if type(outcome) is Success:
-            if len(self._changed) >= self._size:
-                self._changed.clear()
-            self._changed[call.principal] = object()
-
-    def _warned(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
-        name = call.tool.name
+    def _warn(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
+        """The outcome, with a suggestion if it is a failure that takes one and has none."""
+        repetition = f"the same arguments came to the same result {times} times"
         if _logger.hasHandlers():  # as for failures: where logging is not configured, nothing goes to stderr
-            facts = {"tool": name, "call_id": call.id, "times": times}
-            text = "Tool %.200r: the same arguments came to the same result %d times (call %.200r)"
-            _logger.warning(text, name, times, call.id, extra=facts)
-        _note(self, call, f"the same arguments came to the same result {times} times")
+            extra = {"tool": call.tool.name, "call_id": call.id, "times": times}
+            _logger.warning("Tool %.200r: %s (call %.200r)", call.tool.name, repetition, call.id, extra=extra)
+        if call.report is not None:
+            call.report.note(self, repetition)
         if self._on_warning is not None:
             try:
                 self._on_warning(call, times)
-            except Exception:  # whatever becomes of the warning, the call came to what it came to
+            except Exception:  # a bug of the hook must not change the outcome
                 _logger.exception("on_warning failed")
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
             if isinstance(error, (ExecutionFailed, ResourceNotFound)) and not error.details.suggestion:
-                advice = approved(f"The same arguments came to the same result {times} times. Try something else.")
+                advice = approved(f"{repetition.capitalize()}. Try something else.")
                 return Failure(attrs.evolve(error, details=attrs.evolve(error.details, suggestion=advice)))
         return outcome
 
-
-def _refused(stage: LoopGuard, call: ValidCall, times: int) -> Outcome:
-    from pipeline.messages.text import short
-    from pipeline.messages.values import as_text
-
-    _note(stage, call, f"not run: the same arguments came to the same result {times} times")
-    sent = call.arguments
-    tried = f"{call.tool.name}({short(as_text(sent).strip(), _SHOWN) if sent else '{}'})"  # in the model's own words
-    said = f"The same call came to the same result {times} times, so it was not run again: {tried}. "
-    return Failure(Denied("loop_guard", approved(said + "Change the arguments, or try something else.")))
-
-
-def _note(stage: LoopGuard, call: ValidCall, text: str) -> None:
-    if call.report is not None:
-        call.report.note(stage, text)
+    def _refuse(self, call: ValidCall, times: int) -> Outcome:
+        if call.report is not None:
+            call.report.note(self, f"not run: the same arguments came to the same result {times} times")
+        sent = render(Success(call.arguments)).strip() if call.arguments else "{}"  # as the model wrote it
+        shown = "".join(each if each.isprintable() else " " for each in sent[:_SHOWN]) + "…" * (len(sent) > _SHOWN)
+        text = (
+            f"The same call came to the same result {times} times, so it was not run again: {call.tool.name}({shown})."
+        )
+        return Failure(Denied("loop_guard", approved(f"{text} Change the arguments, or try something else.")))
 
 
 def _equal(one: dict[str, Any] | None, other: dict[str, Any]) -> bool:
     try:
         return one == other
-    except Exception:  # noqa: BLE001  # as above
+    except Exception:  # noqa: BLE001  # the `==` of a value may raise, as that of an array does
         return False
 
 
-def _result(outcome: Outcome) -> object:
-    """Equal for what a model cannot tell apart. Never the value: of a failure, its traceback holds whole frames."""
-    value: object = _held(outcome)
-    kind: type[object] = type(value)
-    return hash(value) if kind is str else value if kind in _NUMBERS else _hash(outcome)
-
-
-def _hash(outcome: Outcome[Any]) -> int:
-    """Of the bytes of plain data, a third of the time of JSON; of all else, of the text that a model would read."""
+def _digest(outcome: Outcome[Any]) -> object:
+    """Equal for outcomes that a model reads alike. Small: the traceback of a failure would hold whole frames."""
     if type(outcome) is Success:
-        try:
-            return hash(marshal.dumps(outcome.unwrap(), 2))  # the last version that is the same for a shared object
-        except ValueError:
-            pass
-    from pipeline.messages import render
+        value = outcome.unwrap()
+        if type(value) in _SMALL:
+            return value
+        if type(value) in _TEXTS:
+            return hash(value)
+    return hash(render(outcome, limit=None))
 
-    return hash(render(outcome))
+
+def _is_plain_function(hook: Any) -> bool:
+    return callable(hook) and not any(map(inspect.iscoroutinefunction, (hook, type(hook).__call__)))
 
 
-def _is_count(number: object, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+def _at_least(least: int, name: str, number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < least:
+        raise SetupError(f"LoopGuard: `{name}` must be an integer ≥ {least}, not {number!r}")
+    return number

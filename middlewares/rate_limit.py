@@ -1,10 +1,11 @@
-"""RateLimit: so many calls in so much time; one too many is refused, and told when it would fit."""
+"""RateLimit: lets so many calls through in so much time, and refuses the rest with the seconds until one fits."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Awaitable, Callable, Hashable
+from threading import Lock
 from typing import ClassVar, TypeVar
 
 import anyio
@@ -17,164 +18,169 @@ R = TypeVar("R", bound=ResolvedCall)
 
 
 @attrs.define(eq=False)
+class _Partition:
+    slot: float = -math.inf  # when the next call fits
+
+
+@attrs.define(eq=False)
 class RateLimit:
-    """At most ``burst`` calls at once and ``rate`` of them ``per`` so many seconds in the long run, for each partition.
+    """A check that passes at most ``burst`` calls at once and ``rate`` calls ``per`` seconds in the long run.
 
-    The generic cell rate algorithm (ATM Forum, Traffic Management 4.0, 4.4; ITU-T I.371): all that is kept of a
-    partition is the time from which its next call fits. In any ``t`` seconds at most ``burst + t * rate / per`` calls
-    pass; with a ``burst`` of 1 they are spaced evenly.
+    The algorithm is GCRA, the generic cell rate algorithm (ITU-T I.371). For each partition it keeps one number: the
+    time of the next slot, from which one more call fits. In any ``t`` seconds at most ``burst + t * rate / per`` calls
+    pass; with a burst of 1 they are evenly spaced. A partition that has its whole burst again is forgotten.
 
-    A partition is a tool and a principal, or what ``key`` makes of the call; a call of which it makes None is not
-    limited. Right after Validate a call that never runs costs nothing of the limit, and all attempts together one
-    call; inside of Retry each attempt costs one, and a refused one ends the retrying.
+    After Validate, a call that never runs takes nothing from the limit, and all attempts of a call count once. Inside
+    of Retry each attempt counts, and a refused attempt ends the retrying. One instance is one limit: pipelines, event
+    loops and threads may share it.
 
-    One instance is one limit, also where several pipelines, event loops or threads share it: of each partition one
-    thread decides at a time. A partition that is as good as new again is forgotten.
+    Args:
+        rate: Calls. Must be > 0 and finite; 0.5 with ``per=60`` is one call in two minutes.
+        per: Seconds in which ``rate`` calls pass. Must be > 0 and finite. Default 1.
+        burst: Calls that may pass at once after a rest. Must be ≥ 1. None (default): ``rate`` rounded down, at least 1.
+        key: Says which calls share a limit: those for which it returns the same value. A call for which it returns
+            None is not limited. None (default): each tool and principal has a limit of its own.
+        clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
+        sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
+
+    Raises:
+        SetupError: ``rate``, ``per`` or ``burst`` is out of its range.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="rate_limit",
-        reason="after validate: what never runs costs nothing of the limit",
+        reason="after validate: a call that never runs takes nothing from the limit",
     )
 
-    rate: float  # calls
-    per: float = 1.0  # seconds
-    burst: int | None = None  # calls at once; None: as many as ``rate`` has whole ones, at least 1
+    rate: float
+    per: float = 1.0
+    burst: int | None = None
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)  # seconds
+    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
     sleep: Callable[[float], Awaitable[None]] = attrs.field(default=anyio.sleep, kw_only=True, repr=False)
-    _interval: float = attrs.field(init=False, repr=False)  # seconds for one call
-    _slack: float = attrs.field(init=False, repr=False)  # seconds that a burst may run ahead of the even pace
-    _roundings: int = attrs.field(init=False, repr=False)  # of floats, in a burst and in telling the seconds
-    # When the next call fits. Who decides has it out: pop and append of a list cost half of what a lock does.
-    _cells: dict[Hashable, list[float]] = attrs.field(init=False, factory=dict[Hashable, list[float]], repr=False)
+    _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
+    _slack: float = attrs.field(init=False, repr=False)  # seconds by which a burst is ahead of the even pace
+    _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
+    _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
+    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not (0 < self.rate < math.inf and 0 < self.per < math.inf):
-            raise SetupError(f"{self}: a rate is more than zero calls in more than zero seconds, and not without end")
+        for name, number in (("rate", self.rate), ("per", self.per)):
+            if not 0 < number < math.inf:
+                raise SetupError(f"RateLimit: `{name}` must be > 0 and finite, not {number!r}")
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
         if not 1 <= burst < math.inf:
-            raise SetupError(f"{self}: a burst is at least one call")
+            raise SetupError(f"RateLimit: `burst` must be ≥ 1, or None for the rate, not {burst!r}")
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)
         self._roundings = burst + 1
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
-        """The same call, or Unavailable with the seconds until one fits: made then, with none before it, it passes."""
-        if self.key is None:
-            key: Hashable = (call.tool.name, call.principal) if call.principal else call.tool.name  # text hashes once
-        elif (key := self.key(call)) is None:
+        """The same call; or Unavailable, ``rate_limited``: made again after ``retry_after`` seconds it passes."""
+        key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
+        if key is None:
             return call
-        try:
-            cell = self._cells[key]
-            fits = cell.pop()
-        except LookupError:
-            cell, fits = self._held(key)
+        self._lock.acquire()  # `with` takes twice as long
         try:
             now = self.clock()
-            new = now - self._slack
-            if fits < new:
-                fits = new + self._interval
-            elif fits > now and (wait := self._until(fits, now)):
-                return Failure(Unavailable(call.tool.name, "rate_limited", wait))
-            else:
-                fits += self._interval
+            partition = self._partitions.get(key)
+            if partition is not None and (slot := partition.slot) <= now:
+                earliest = now - self._slack  # a rest is worth one burst, however long it was
+                partition.slot = (slot if slot > earliest else earliest) + self._interval  # noqa: FURB136  # max is slow
+                return call
         finally:
-            cell.append(fits)
-        return call
+            self._lock.release()
+        wait, _ = self.reserve(call, 0.0)
+        return Failure(Unavailable(call.tool.name, "rate_limited", wait)) if wait else call
 
-    def waiting(self, seconds: float) -> _Waiting:
-        """The same limit as a middleware, which holds a call back for at most so many seconds before it refuses it."""
-        if not 0 < seconds < math.inf:
-            raise SetupError(f"a call is held back for more than zero seconds, and not forever: not {seconds!r}")
-        return _Waiting(self, seconds)
+    def queueing(self, *, max_wait: float) -> QueueingRateLimit:
+        """The same limit as a middleware, which holds a call back until it fits instead of refusing it.
 
-    def reserve(self, call: ResolvedCall, longest: float) -> tuple[float, float | None]:
-        """The seconds until a call fits, and its place; None where that is longer than told, and then it has none.
+        Args:
+            max_wait: Seconds. Must be > 0 and finite. A call that would have to wait for longer is refused at once.
 
-        A place is the time from which the one behind it fits.
+        Raises:
+            SetupError: ``max_wait`` is out of its range.
         """
-        cell, fits = self._held(self._partition(call))
-        try:
+        return QueueingRateLimit(self, max_wait)
+
+    def reserve(self, call: ResolvedCall, max_wait: float) -> tuple[float, float]:
+        """Take the next slot of the call's partition, unless it is more than ``max_wait`` seconds away.
+
+        Returns:
+            The seconds until the slot, and the time of the slot behind it, by which `release` knows it again.
+        """
+        key = self._key_of(call)
+        with self._lock:
             now = self.clock()
-            place = max(fits, now - self._slack)
-            wait = self._until(place, now) if place > now else 0.0
-            if wait > longest:
-                return wait, None
-            fits = place + self._interval
-            return wait, fits
-        finally:
-            cell.append(fits)
+            if key not in self._partitions:
+                self._forget_rested(now)
+            partition = self._partitions.setdefault(key, _Partition())
+            slot = max(partition.slot, now - self._slack)
+            wait = self._seconds_until(slot, now)
+            following = slot + self._interval
+            if wait <= max_wait:
+                partition.slot = following
+            return wait, following
 
-    def give_back(self, call: ResolvedCall, place: float) -> None:
-        """Free a place, if nobody stands behind it: those have been told their time."""
-        cell, fits = self._held(self._partition(call))
-        cell.append(fits - self._interval if fits == place else fits)
+    def release(self, call: ResolvedCall, following: float) -> None:
+        """Give a reserved slot back, unless a later call has reserved the slot behind it."""
+        key = self._key_of(call)
+        with self._lock:
+            partition = self._partitions.get(key)
+            if partition is not None and partition.slot == following:
+                partition.slot = following - self._interval
 
-    def _partition(self, call: ResolvedCall) -> Hashable:
+    def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:
             return self.key(call)
-        return (call.tool.name, call.principal) if call.principal else call.tool.name
+        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
-    def _until(self, fits: float, now: float) -> float:
-        """The seconds from now; zero for no more than what floats lose on the way."""
-        wait = fits - now
+    def _seconds_until(self, slot: float, now: float) -> float:
+        """Zero if the slot has come, or is no further away than what floats lose by rounding."""
+        wait = slot - now
         return wait if wait > self._roundings * math.ulp(max(abs(now), self._slack)) else 0.0
 
-    def _held(self, key: Hashable) -> tuple[list[float], float]:
-        """A partition's cell, and what was in it: nobody else decides until it is put back."""
-        while True:
-            if (cell := self._cells.get(key)) is None:
-                self._sweep()
-                cell = self._cells.setdefault(key, [-math.inf])
-            try:
-                return cell, cell.pop()
-            except IndexError:
-                time.sleep(0)  # another thread has it, for a microsecond
-
-    def _sweep(self) -> None:
-        """Forget who may have a whole burst again. Seldom enough that a call pays for a few others only."""
-        now = self.clock()
-        if now - self._swept < self._slack + self._interval:
-            return
-        self._swept = now
-        for key, cell in list(self._cells.items()):
-            try:
-                fits = cell.pop()
-            except IndexError:  # at work
-                continue
-            if fits > now - self._slack:
-                cell.append(fits)
-            else:
-                del self._cells[key]  # and who has found the cell meanwhile finds it empty, and looks again
+    def _forget_rested(self, now: float) -> None:
+        """Forget partitions that have their whole burst again; rarely enough that a call pays for a few of them."""
+        if now - self._swept >= self._slack + self._interval:
+            self._swept = now
+            self._partitions = {key: each for key, each in self._partitions.items() if each.slot > now - self._slack}
 
 
 @attrs.frozen(eq=False)
-class _Waiting:
-    """The limit as a middleware. Calls go in the order in which they came, and none is held past its deadline.
+class QueueingRateLimit:
+    """A `RateLimit` that holds calls back. Made by `RateLimit.queueing`.
 
-    One that is cancelled while it is held gives its place back, if nobody stands behind it.
+    Calls run in the order in which they came. A call that would have to wait past its own deadline is refused at once.
+    A call that is cancelled while it waits gives its slot back, unless another call has been given the one behind it.
     """
 
     placement: ClassVar[Placement] = RateLimit.placement
-    __name__ = "rate_limit"  # in a stack it is called as the limit is
+    __name__ = "rate_limit"  # in a stack it has the name of the limit
+
     limit: RateLimit
-    seconds: float
+    max_wait: float
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.max_wait < math.inf:
+            raise SetupError(f"RateLimit: `max_wait` must be > 0 and finite, not {self.max_wait!r}")
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
-        """The inside's outcome; or Unavailable with the seconds until a call fits."""
-        if type(self.limit(call)) is Failure:
-            left = anyio.current_effective_deadline() - anyio.current_time()
-            wait, place = self.limit.reserve(call, min(self.seconds, left))
-            if place is None:
+        """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""
+        limit = self.limit
+        if type(limit(call)) is Failure:
+            max_wait = min(self.max_wait, anyio.current_effective_deadline() - anyio.current_time())
+            wait, following = limit.reserve(call, max_wait)
+            if wait > max_wait:
                 return Failure(Unavailable(call.tool.name, "rate_limited", wait))
-            kept = False
+            slept = False
             try:
-                await self.limit.sleep(wait)
-                kept = True
+                await limit.sleep(wait)
+                slept = True
             finally:
-                if not kept:
-                    self.limit.give_back(call, place)
+                if not slept:  # cancelled
+                    limit.release(call, following)
         return await call_next(call)

@@ -1,34 +1,42 @@
-"""Resolve: the name that the model wrote -> the tool; or UnknownTool, with the closest names."""
+"""Resolve: the name that the model wrote becomes a tool, or an UnknownTool with the closest names."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
-from typing import Any, ClassVar
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.tools.matching import Index, canonical, closest, without_noise
+from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
 
-_FEW = 20  # tools that an error may list
-_KEPT = 512  # unknown names whose answer is remembered: models repeat their mistakes
-_LONGEST = 200  # characters of such a name: remembering must not become a way to fill the memory
+_LISTED = 20  # an error lists all tools if there are no more than this
+_REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
+_LONGEST = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
+
+Found: TypeAlias = tuple[Tool[..., Any], str] | Failure[UnknownTool]  # the tool and the rule that found it, or why not
+Search: TypeAlias = Callable[[str], Found]
 
 
 class Resolve:
-    """Exact, then declared alias, the same without transport noise, and the names that adapters make for a provider.
+    """A check that finds the tool of a call.
 
-    All else is a failure with suggestions.
+    It accepts, in this order, a tool's exact name, a declared alias, either of them under transport noise, and the
+    name that an adapter sends to a provider instead. Any other name is refused, with suggestions; a name that is
+    merely similar never runs a tool.
 
-    ``canonical_names=True`` also takes a name that differs in case, separators or server prefix only, if it is the
-    only such one and no stronger in effect than every other near name. A likeness alone never runs a tool.
+    Args:
+        registry: Where the tools are.
+        canonical_names: Also accept a name that differs only in case, separators and server prefix. It must fit one
+            tool alone, and that tool must not be stronger in effect than every other near name: ``DeleteUser`` does
+            not run a mutating ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
     """
 
     placement: ClassVar[Placement] = Placement(
         kind="resolve",
-        reason="first of the checks: what follows wants to know the tool",
+        reason="first of the checks: the stages after it need the tool",
         owns_registry=True,
     )
 
@@ -36,74 +44,64 @@ class Resolve:
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools
-        self._wire: tuple[int, dict[str, str]] | None = None  # names as adapters send them, of a version
-        self._laid_out: tuple[int, Index] | None = None  # names to suggest, of a version
-        self._unknown: OrderedDict[str, tuple[int, UnknownTool]] = OrderedDict()
-        self._remembering = Lock()
+        self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
-        """The call with its tool; what was changed in the name is in its repairs."""
-        name: Any = call.name
-        try:
-            tool = self._tools.get(name)
-        except Exception:  # noqa: BLE001  # no text, and nothing that a dict would take
-            tool = None
+        """The call with its tool, and a repair if the name was not exact; or why there is no such tool."""
+        name: Any = call.name  # whatever a model put there
+        if type(name) is not str:
+            name = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything
+        tool = self._tools.get(name)
         if tool is not None:
             return call.resolved(tool)
-        if type(name) is not str:
-            name = str.__str__(name) if isinstance(name, str) else ""
-        known = self._unknown.get(name)
-        if known is not None and known[0] == self.registry.version:
-            return Failure(known[1])
-        return self._searched(call, name)
+        version, find, recall = self._search
+        if version != self.registry.version:
+            _, find, recall = self._search = self._begin_search()
+        found = recall(name) if len(name) <= _LONGEST else find(name)
+        if type(found) is Failure:
+            return found
+        tool, rule = found
+        return call.resolved(tool, (Repair("name", rule, name, tool.name),))
 
-    def _searched(self, call: Call, name: str) -> ResolvedCall | Failure[UnknownTool]:
-        registry = self.registry
-        if (tool := registry.aliases.get(name)) is not None:
-            return call.resolved(tool, (Repair("name", "alias", name, tool.name),))
-        clean = without_noise(name)
-        if (tool := registry.tools.get(clean) or registry.aliases.get(clean)) is not None:
-            return call.resolved(tool, (Repair("name", "transport_noise", name, tool.name),))
-        if (own := self._from_wire(clean)) is not None and (tool := registry.tools.get(own)) is not None:
-            return call.resolved(tool, (Repair("name", "provider_name", name, own),))
-        if self.canonical_names and (tool := self._canonical(clean)) is not None:
-            return call.resolved(tool, (Repair("name", "canonical_name", name, tool.name),))
-        return self._refused(name, clean)
+    def _begin_search(self) -> tuple[int, Search, Search]:
+        """The version of the registry, a search in it, and the same search with a memory."""
+        version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
+        find = _NameSearch(self.registry, canonical_names=self.canonical_names).find
+        return version, find, lru_cache(_REMEMBERED)(find)
 
-    def _refused(self, name: str, clean: str) -> Failure[UnknownTool]:
-        version, names = self.registry.version, self.registry.callable_names()
-        available = tuple(names) if len(names) <= _FEW else ()
-        error = UnknownTool(name, closest(clean, self._index()), available)
-        if len(name) <= _LONGEST:
-            with self._remembering:
-                self._unknown[name] = (version, error)
-                if len(self._unknown) > _KEPT:
-                    self._unknown.popitem(last=False)
-        return Failure(error)
 
-    def _index(self) -> Index:
-        version = self.registry.version
-        if self._laid_out is None or self._laid_out[0] != version:
-            self._laid_out = (version, Index(self.registry.spellings, self.registry.callable_names()))
-        return self._laid_out[1]
+class _NameSearch:
+    """The rules for names that are not exact, in one version of a registry."""
 
-    def _from_wire(self, name: str) -> str | None:
-        """The own name of a tool that an adapter had to call otherwise; such a name ends with a hash."""
-        if name[-9:-8] != "_":
+    def __init__(self, registry: ToolRegistry, *, canonical_names: bool) -> None:
+        self._registry = registry
+        self._canonical_names = canonical_names
+
+    def find(self, name: str) -> Found:
+        """The tool that a name means by one of the rules, or why there is none."""
+        tools, aliases = self._registry.tools, self._registry.aliases
+        if (tool := aliases.get(name)) is not None:
+            return tool, "alias"
+        clean = strip_noise(name)
+        if (tool := tools.get(clean) or aliases.get(clean)) is not None:
+            return tool, "transport_noise"
+        if (tool := self._registry.find_by_provider_name(clean)) is not None:
+            return tool, "provider_name"
+        suggestions = suggest_names(clean, self._index)
+        if self._canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
+            return tool, "canonical_name"
+        names = self._registry.callable_names()
+        return Failure(UnknownTool(name, suggestions, tuple(names) if len(names) <= _LISTED else ()))
+
+    @cached_property
+    def _index(self) -> SuggestionIndex:
+        return SuggestionIndex(self._registry.spellings, self._registry.callable_names())
+
+    def _find_canonical(self, name: str, suggestions: tuple[str, ...]) -> Tool[..., Any] | None:
+        names = find_canonical(name, self._registry.spellings)
+        if len(names) != 1:
             return None
-        if self._wire is None or self._wire[0] != self.registry.version:
-            from pipeline.adapters.provider_names import ANTHROPIC, OPENAI, own_names
-
-            sent = own_names(self.registry, ANTHROPIC) | own_names(self.registry, OPENAI)
-            self._wire = (self.registry.version, sent)
-        return self._wire[1].get(name)
-
-    def _canonical(self, name: str) -> Tool[..., Any] | None:
-        registry = self.registry
-        found = canonical(name, registry.spellings)
-        if len(found) != 1:
-            return None
-        tool = registry.tools[found[0]]
-        near = [near for near in closest(name, self._index()) if near != tool.name]
-        stronger = all(_STRENGTH[tool.effect] > _STRENGTH[registry.tools[other].effect] for other in near)
-        return None if near and stronger else tool
+        tool = self._registry.tools[names[0]]
+        near = [self._registry.tools[other] for other in suggestions if other != tool.name]
+        is_strongest = all(_STRENGTH[tool.effect] > _STRENGTH[other.effect] for other in near)
+        return None if near and is_strongest else tool

@@ -1,47 +1,45 @@
-"""Trace: the call as a span tree. An observer and no frame: an unwatched call does not know that it is there."""
+"""Trace: records each call as spans and metrics, and hands its report to your own sinks."""
 
 from __future__ import annotations
 
-import logging
-import os
 from collections.abc import Iterable
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
-from opentelemetry import trace
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import get_current
 from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
+from opentelemetry.trace import TracerProvider
 
 from pipeline import Placement, Tool
-from pipeline.report import Recorder
-from pipeline.semconv import CAPTURE, SCHEMA_URL, SCOPE, SUPPRESS
-from pipeline.telemetry.deferred import Later
-from pipeline.telemetry.listeners import Listening, Sink, debugging
-from pipeline.telemetry.metrics import Instruments, instruments
-from pipeline.telemetry.openinference import Chained
-from pipeline.telemetry.spans import INTERNAL, UNKNOWN, UNKNOWN_NAME, USUAL, Detail, SampledOut, SpanRecorder
-
-_A_SECOND = 10**9  # ns
-_CAPTURING = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))
+from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
 
 
 class Trace:
-    """Stands outermost: a refusal is part of the story too.
+    """Records each call as spans and metrics, and hands its report to sinks.
 
-    Spans go to ``tracer_provider`` and metrics to ``meter_provider``, or to the global ones, also if those are set
-    later; metrics begin within a second of that. Each of ``sinks`` is called with the `CallReport` of every call, in
-    the caller's thread; see `pipeline.telemetry.events` for one to iterate over.
+    It stands outermost, so that refused calls are recorded too. It is an observer and stands in no chain: the stages of
+    a call that nobody records run as if it were not there.
 
-    ``defer=True`` leaves the stage spans and the ends of attempts to a thread of its own (`flush` before a provider is
-    shut down by hand). ``stages=False`` makes no spans of stages, but attributes of how long each took.
-    ``stage_durations=True`` records them as a metric. ``openinference=True`` adds the attributes that Phoenix knows.
-    ``content`` records arguments and results, which may be anybody's secrets; None: as the environment variable
-    ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says (``true``, ``SPAN_ONLY``, ``SPAN_AND_EVENT``).
+    Args:
+        defer: Make the stage spans, and end the spans of attempts, on a thread of its own. Default False: the caller's
+            thread does it when the call ends. Before you shut a provider down yourself, call `flush`; `configure` and
+            the end of the process do so by themselves.
+        stages: Make a span for each stage that ran. False: none; the call span has the attribute
+            ``toolcall.stage.<name>.duration`` (seconds) for each stage instead.
+        stage_durations: Record the duration of each stage as a metric as well. Default False.
+        openinference: Add the attributes that Phoenix and other OpenInference backends read. Default False.
+        content: Record arguments and result on the call span. They may hold secrets, and whoever reads the traces
+            reads them. None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
+            ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
+        sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
+            block. If one raises, that is logged and changes nothing else.
+        tracer_provider: Where spans go. None: the global provider, also if it is set later: at once, or within
+            0.1 ms in a process that has made 100 calls in a row without one.
+        meter_provider: Where metrics go. None: the global provider; if it is set later, metrics begin within a second.
     """
 
     placement: ClassVar[Placement] = Placement(
         kind="trace",
-        reason="outermost: a refusal is part of the story too",
+        reason="outermost: refused calls are recorded too",
     )
 
     def __init__(
@@ -56,58 +54,28 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
-        self._tracer = trace.get_tracer(SCOPE, None, tracer_provider, SCHEMA_URL)
-        self._start = self._tracer.start_span
-        self._inner = cast("Tracer", Chained(self._tracer)) if openinference else self._tracer
-        self.later = Later() if defer else None
-        if content is None:
-            content = os.environ.get(CAPTURE, "").strip().upper() in _CAPTURING
-        detail = Detail(stages, content, openinference)
-        self._detail = USUAL if detail == USUAL else detail
-        self._sinks = tuple(sinks)
-        self._meters, self._stage_durations = meter_provider, stage_durations
-        self._metrics: Instruments | None = None
-        self._listening: tuple[Sink, ...] = ()
-        self._looked = 0  # when it was last seen whether anybody else listens
-        self._again = 0  # when that is due again; with somebody there, at once
+        self.deferred = DeferredSpans() if defer else None
+        self._spans = CallSpans(
+            tracer_provider, self.deferred, stages=stages, content=content, openinference=openinference
+        )
+        self._listeners = Listeners(sinks, meter_provider, stage_durations=stage_durations)
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
-        """The recorder of one call; None where nobody listens, or where instrumentation is suppressed."""
+        """Start to record one call that started at ``started`` (wall clock, ns).
+
+        Returns its recorder, or None if nobody listens or instrumentation is suppressed.
+        """
+        spans, listeners = self._spans, self._listeners
+        idle = listeners.idle_from <= started < listeners.idle_until
+        if idle and spans.unheard_from <= started < spans.unheard_until:
+            return None
         context = get_current()
         if context.get(SUPPRESS):
             return None
-        span = self._span(tool, started, context)
-        return span if started < self._again else self._others(span, tool, started)
-
-    def _span(self, tool: Tool[..., Any] | None, started: int, context: Context) -> Recorder | None:
-        try:
-            if tool is None:
-                span = self._start(UNKNOWN_NAME, context, INTERNAL, UNKNOWN, None, started)
-            else:
-                span = self._start(tool.span_name, context, INTERNAL, tool.span_attributes, None, started)
-            if span is INVALID_SPAN:  # what the API hands out where there is no provider
-                return None
-            if span.is_recording():
-                named = tool is not None
-                return SpanRecorder(self._inner, span, started, context, self.later, self._detail, named=named)
-            return SampledOut(span, context) if span.get_span_context().is_valid else None
-        except Exception:  # a sampler or processor with a bug must not fail a call
-            logging.getLogger(SCOPE).exception("A span could not be begun")
-            return None
-
-    def _others(self, span: Recorder | None, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
-        """The span's recorder, with whoever else listens. Asking who does costs more than a call: once a second."""
-        if abs(started - self._looked) >= _A_SECOND:
-            self._looked = started
-            if self._metrics is None:
-                self._metrics = instruments(self._meters, stages=self._stage_durations)
-            self._listening = (*self._sinks, *debugging())
-            self._again = 0 if self._metrics is not None or self._listening else started + _A_SECOND
-        if self._metrics is None and not self._listening:
-            return span
-        return Listening(span, tool, self._metrics, self._listening)
+        span = spans.start(tool, started, context)
+        return span if idle else listeners.join(span, tool, started)
 
     def flush(self) -> None:
-        """Make what is still waiting."""
-        if self.later is not None:
-            self.later.flush()
+        """Make all spans that wait for the deferring thread, on the caller's thread."""
+        if self.deferred is not None:
+            self.deferred.flush()

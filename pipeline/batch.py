@@ -1,9 +1,9 @@
-"""Many calls at once: results in call order, siblings isolated, and changes of one resource one after the other."""
+"""gather: many calls at once, with outcomes in call order and changes of one resource one after the other."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import anyio
@@ -13,7 +13,7 @@ from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall
 from .compose.pipeline import Pipeline
-from .errors import Crashed, NotExecuted, OutcomeUnknown, TimedOut
+from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
 from .parameters.coercions import literal
 from .report import error_of
 from .tools.definition import Tool
@@ -27,158 +27,194 @@ async def gather(
     timeout: float | None = None,  # noqa: ASYNC109  # each call is given what is left of it, and answers for itself
     each: float | None = None,
 ) -> list[Outcome]:
-    """Run the calls, at most ``limit`` of them at a time; one outcome for each, in the order of the calls.
+    """Run many calls at once. A failed call stops none of the others.
 
-    A failed call stops none of the others. ``each`` is the time of one call in seconds, attempts and waits included,
-    and ``timeout`` that of all together: what it ends is TimedOut, or OutcomeUnknown, as for any call, and what it
-    leaves no time to begin is NotExecuted. Cancellation from outside ends all of them and passes.
+    Calls of tools that declare a ``resource`` keep an order: those that only read it run together, and one that
+    changes it runs alone on it, after the calls before it. If the body of a change is still running when its call
+    ends, the later calls on that resource are not executed. A call whose resource cannot be told from its arguments
+    may mean any, so it keeps its place among all calls that declare one.
 
-    Of tools that declare a resource, those that read it run together, and one that changes it runs alone with it, in
-    the order of the calls. Where its body could not be ended, NotExecuted holds back what comes after it. A resource
-    that cannot be told from the arguments may be any: such a call keeps its place among all that declare one.
+    Args:
+        pipeline: Runs each call.
+        calls: The calls, such as those of one reply of a model.
+        limit: How many run at a time. Default 50.
+        timeout: Seconds for all calls together. Those that run then end as with any time limit, in ``TimedOut`` or
+            ``OutcomeUnknown``; those that have not begun are ``NotExecuted``. 0 or less: none begins. Default None:
+            no limit.
+        each: Seconds for one call, its attempts and waits included; a shorter ``Call.timeout`` counts instead.
+            Default None: no limit.
+
+    Returns:
+        One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
+
+    Raises:
+        SetupError: ``limit`` is below 1.
+    """
+    return await run_batch(pipeline, calls, pipeline, limit, timeout=timeout, each=each)
+
+
+async def run_batch(
+    pipeline: Pipeline,
+    calls: Iterable[Call],
+    run: Callable[[Call], Awaitable[Outcome]],
+    limit: int = 50,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109  # as above
+    each: float | None = None,
+) -> list[Outcome]:
+    """`gather`, with a function of the caller's own that runs a call through the pipeline.
+
+    Args:
+        pipeline: Where the tools and their resources are looked up.
+        calls: As with `gather`.
+        run: Runs one call, such as one that keeps the report.
+        limit: As with `gather`.
+        timeout: As with `gather`.
+        each: As with `gather`.
     """
     if limit < 1:
-        raise ValueError(f"limit is at least 1, not {limit}")
+        raise SetupError(f"gather: `limit` must be ≥ 1, not {limit}")
     todo = list(calls)
-    done: list[Outcome | None] = [None] * len(todo)
-    order = _ordered(todo, _tools(pipeline, todo))
-    ready = deque(range(len(todo)) if order is None else order.first(len(todo)))
-    timed = timeout is not None or each is not None
+    outcomes: list[Outcome | None] = [None] * len(todo)
+    order = _order_by_resource(todo, _find_tools(pipeline, todo))
+    ready = deque(range(len(todo)) if order is None else order.list_ready(len(todo)))
+    is_timed = timeout is not None or each is not None
     ends = None if timeout is None else anyio.current_time() + timeout
-    working = min(limit, len(ready))
+    workers = min(limit, len(ready))
 
-    async def work() -> None:  # a few workers, not a task a call: those cost more than the call
-        nonlocal working
+    async def work() -> None:  # a few workers, for a task per call would cost more than the call
+        nonlocal workers
         while ready:
-            place = ready.popleft()
-            call: Call | Failure[NotExecuted] = todo[place]
-            if timed:
-                call = _timed(todo[place], each, None if ends is None else ends - anyio.current_time())
-            if order is not None and place in order.held:
+            index = ready.popleft()
+            call: Call | Failure[NotExecuted] = todo[index]
+            if is_timed:
+                call = _set_time_limit(todo[index], each, None if ends is None else ends - anyio.current_time())
+            if order is not None and index in order.blocked:
                 call = Failure(NotExecuted("an earlier call on the same resource is still running"))
             try:
-                done[place] = call if type(call) is Failure else await pipeline(call)
+                outcomes[index] = call if type(call) is Failure else await run(call)
             except anyio.get_cancelled_exc_class() as exc:
-                # Of a tool that awaited what somebody else cancelled it says nothing of us: that call has failed.
+                # The tool awaited something cancelled elsewhere; we were not cancelled, so only this call fails.
                 await anyio.lowlevel.checkpoint_if_cancelled()
-                done[place] = Failure(Crashed(exc))
+                outcomes[index] = Failure(Crashed(exc))
             if order is not None:
-                ready.extendleft(reversed(order.freed_by(place, done[place])))  # they have waited long enough
-                for _ in range(min(limit - working, len(ready) - 1)):  # one of them is for this worker
-                    working += 1
+                ready.extendleft(reversed(order.release(index, outcomes[index])))  # they have waited longest
+                for _ in range(min(limit - workers, len(ready) - 1)):  # this worker takes one of them
+                    workers += 1
                     group.start_soon(work)
-        working -= 1
+        workers -= 1
 
     async with anyio.create_task_group() as group:
-        for _ in range(working):
+        for _ in range(workers):
             group.start_soon(work)
-    return cast("list[Outcome]", done)
+    return cast("list[Outcome]", outcomes)
 
 
-def _timed(call: Call, each: float | None, left: float | None) -> Call | Failure[NotExecuted]:
+def _set_time_limit(call: Call, each: float | None, left: float | None) -> Call | Failure[NotExecuted]:
     if left is not None and not left > 0:
         return Failure(NotExecuted("the batch's time was up"))
     return attrs.evolve(call, timeout=min(limit for limit in (call.timeout, each, left) if limit is not None))
 
 
-def _tools(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
-    """The tools that declare a resource, by the names that the calls have for them."""
-    asked = {call.name: call for call in calls if type(call.name) is str}
-    exact = {name: pipeline.tool_of(name) for name in asked}
-    known = {name: tool for name, tool in exact.items() if tool is not None}
-    for name in asked.keys() - known.keys():  # an alias, or a name with noise around it
+def _find_tools(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
+    """The tools that declare a resource, by the name that a call has for them."""
+    by_name = {call.name: call for call in calls if type(call.name) is str}
+    exact = {name: pipeline.tool_of(name) for name in by_name}
+    tools = {name: tool for name, tool in exact.items() if tool is not None}
+    for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it
         try:
-            found = pipeline.resolve(asked[name])
-        except Exception:  # noqa: BLE001, S112  # a bug in that check: the call itself will tell
+            resolved = pipeline.resolve(by_name[name])
+        except Exception:  # noqa: BLE001, S112  # a bug in a user's stage; the call itself will report it
             continue
-        if isinstance(found, ResolvedCall):
-            known[name] = found.tool
-    return {name: tool for name, tool in known.items() if tool.resource is not None}
+        if isinstance(resolved, ResolvedCall):
+            tools[name] = resolved.tool
+    return {name: tool for name, tool in tools.items() if tool.resource is not None}
 
 
-def _resource(tool: Tool[..., Any], arguments: object) -> str | None:
-    """What the call works on; None where that cannot be told."""
+def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
+    """What the call works on; None if that cannot be told."""
     if isinstance(tool.resource, str) or tool.resource is None:
         return tool.resource
     given = literal(arguments) if isinstance(arguments, str) else arguments
     try:
         found: Any = tool.resource(cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {})
-    except Exception:  # noqa: BLE001  # arguments as sent: what it looks for may be missing, or stand elsewhere
+    except Exception:  # noqa: BLE001  # a user's function, and arguments as sent: a key may be missing or elsewhere
         return None
     return found if isinstance(found, str) else None
 
 
 @attrs.define
-class _Lane:
-    """One resource: the last call that changes it, and those that read it since."""
+class _Resource:
+    """One resource, as indices of calls: the last one that changes it, and those that read it since."""
 
     change: int | None = None
     reads: list[int] = attrs.field(factory=list[int])
 
-    def enter(self, place: int, *, changes: bool) -> list[int]:
-        """The calls that this one has to wait for; it is waited for from now on."""
-        before = [] if self.change is None else [self.change]
+    def enter(self, index: int, *, changes: bool) -> list[int]:
+        """Add a call; returns the earlier calls that it has to wait for."""
+        earlier = [] if self.change is None else [self.change]
         if not changes:
-            self.reads.append(place)
-            return before
-        before += self.reads
-        self.change, self.reads = place, []
-        return before
+            self.reads.append(index)
+            return earlier
+        earlier += self.reads
+        self.change, self.reads = index, []
+        return earlier
 
 
-class _Order:
-    """Which call waits for which."""
+class _ResourceOrder:
+    """Which call waits for which, as indices of calls."""
 
     def __init__(self) -> None:
-        self.held: set[int] = set()  # must not run any more
-        self._waits: dict[int, int] = {}  # by place: for so many calls
-        self._behind: dict[int, list[int]] = {}  # by place: those that wait for it
+        self.blocked: set[int] = set()  # they must not run any more
+        self._waits: dict[int, int] = {}  # by call: for how many others
+        self._waiting: dict[int, list[int]] = {}  # by call: those that wait for it
         self._changes: set[int] = set()
 
-    def add(self, place: int, before: set[int], *, changes: bool) -> None:
-        """The call at that place waits for those before it."""
-        self._waits[place] = len(before)
-        for earlier in before:
-            self._behind.setdefault(earlier, []).append(place)
+    def add(self, index: int, earlier: set[int], *, changes: bool) -> None:
+        """Add a call that waits for these earlier ones."""
+        self._waits[index] = len(earlier)
+        for each in earlier:
+            self._waiting.setdefault(each, []).append(index)
         if changes:
-            self._changes.add(place)
+            self._changes.add(index)
 
-    def first(self, number: int) -> list[int]:
-        """Those of so many calls that wait for none."""
-        return [place for place in range(number) if not self._waits.get(place)]
+    def list_ready(self, count: int) -> list[int]:
+        """Of so many calls those that wait for no other."""
+        return [index for index in range(count) if not self._waits.get(index)]
 
-    def freed_by(self, place: int, outcome: object) -> list[int]:
-        """Those that waited for this call last. After a change that goes on in a thread they are held back."""
-        stuck = place in self._changes and (place in self.held or _runs_on(outcome))
-        behind = self._behind.pop(place, [])
-        if stuck:
-            self.held.update(behind)
-        for later in behind:
-            self._waits[later] -= 1
-        return [later for later in behind if not self._waits[later]]
+    def release(self, index: int, outcome: object) -> list[int]:
+        """Those that waited for this call alone. If it changed something and still runs, they are blocked."""
+        waiting = self._waiting.pop(index, [])
+        if index in self._changes and (index in self.blocked or _is_still_running(outcome)):
+            self.blocked.update(waiting)
+        for each in waiting:
+            self._waits[each] -= 1
+        return [each for each in waiting if not self._waits[each]]
 
 
-def _ordered(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]) -> _Order | None:
+def _order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]) -> _ResourceOrder | None:
+    """The order of the calls; None if none of their tools declares a resource."""
     if not tools:
         return None
-    order, lanes, unknown = _Order(), dict[str, _Lane](), _Lane()
-    for place, call in enumerate(calls):
+    order, resources, unknown = _ResourceOrder(), dict[str, _Resource](), _Resource()
+    for index, call in enumerate(calls):
         tool = tools.get(call.name) if type(call.name) is str else None
         if tool is None:
             continue
-        resource, changes = _resource(tool, call.arguments), tool.effect != "read"
-        if resource is not None:
-            touched = [lanes.setdefault(resource, _Lane(unknown.change, [*unknown.reads]))]
+        name, changes = _find_resource(tool, call.arguments), tool.effect != "read"
+        if name is not None:
+            touched = [resources.setdefault(name, _Resource(unknown.change, [*unknown.reads]))]
         else:
-            touched = [*lanes.values(), unknown]
+            touched = [*resources.values(), unknown]
             if changes:
-                lanes = {}  # behind this call they all begin anew
-        before = {earlier for lane in touched for earlier in lane.enter(place, changes=changes)}
-        order.add(place, before, changes=changes)
+                resources = {}  # every later call waits for this one at least
+        earlier = {each for resource in touched for each in resource.enter(index, changes=changes)}
+        order.add(index, earlier, changes=changes)
     return order
 
 
-def _runs_on(outcome: object) -> bool:
+def _is_still_running(outcome: object) -> bool:
+    """Whether the body of the tool goes on in a thread, though its call has ended."""
     error = error_of(outcome)
     cause = error.cause if type(error) is OutcomeUnknown else error
     return type(cause) is TimedOut and cause.still_running

@@ -1,7 +1,7 @@
-"""Model providers on this machine: they speak the wire formats of OpenAI and Anthropic and reply what they are told.
+"""A model provider on this machine that speaks the wire formats of OpenAI and Anthropic and gives fixed replies.
 
-Requests that the real ones refuse are refused here too, with status 400. Replies are written whole, as dicts; whoever
-asks for a stream gets the same as server-sent events, argument text in pieces and parallel calls interleaved.
+It refuses requests that the real ones refuse, with status 400. Replies are whole dicts. A client that asks for a
+stream gets the same reply as server-sent events, with argument text in pieces and parallel calls interleaved.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 
 class FakeProvider:
-    """A server that gives these replies, in this order, while its ``with`` block lasts."""
+    """A server that lives as long as its ``with`` block.
+
+    Args:
+        replies: Each request gets the first one that is left in the format of its path.
+    """
 
     def __init__(self, *replies: Json) -> None:
-        self.requests: list[Json] = []  # the bodies, as they came
+        self.requests: list[Json] = []  # the bodies of the requests
         self.replies = list(replies)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = False  # closing waits for them
+        self._server.daemon_threads = False  # so that closing waits for them
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
@@ -46,12 +50,13 @@ class FakeProvider:
     def answer(self, path: str, body: Json) -> tuple[int, str, bytes]:
         """Status, content type and body."""
         self.requests.append(body)
-        refuse, stream = FORMATS[path]
-        why = refuse(body) or ("" if self.replies else "no reply is left")
-        if why:
+        refuse, stream, marker = FORMATS[path]
+        reply = next((each for each in self.replies if marker in each.items()), None)
+        why = refuse(body) or ("" if reply else "no reply is left")
+        if why or reply is None:
             error = {"type": "error", "error": {"type": "invalid_request_error", "message": why}}
             return 400, "application/json", json.dumps(error).encode()
-        reply = self.replies.pop(0)
+        self.replies.remove(reply)
         if not body.get("stream"):
             return 200, "application/json", json.dumps(reply).encode()
         done = "data: [DONE]\n\n" if path.endswith("completions") else ""
@@ -71,7 +76,7 @@ class FakeProvider:
                 self.wfile.write(answered)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its own name
-                """Say nothing."""
+                """Keep the output of tests clean."""
 
         return Handler
 
@@ -83,18 +88,18 @@ def sse(event: Json) -> str:
 
 
 def pieces(text: str, size: int = 3) -> list[str]:
-    """A text as it is streamed."""
+    """A text cut as a stream cuts it."""
     return [text[start : start + size] for start in range(0, len(text), size)]
 
 
 def interleaved(streams: Sequence[Sequence[Json]]) -> list[Json]:
-    """One of each in turn."""
+    """The items of the streams by turns."""
     return [each for turn in zip_longest(*streams) for each in turn if each is not None]
 
 
 # --- OpenAI, chat completions ------------------------------------------------------------------------------------
 def completion(*calls: tuple[str, str, str], text: str | None = None, finish: str | None = None) -> Json:
-    """A chat completion that asks for calls (id, name, arguments), or says a text."""
+    """A chat completion with calls (id, name, arguments), or with a text."""
     asked = [
         {"id": key, "type": "function", "function": {"name": name, "arguments": arguments}}
         for key, name, arguments in calls
@@ -121,12 +126,12 @@ def chunk(*choices: Json) -> Json:
 
 
 def delta(finish: str | None = None, **fields: Any) -> Json:
-    """The chunk with this delta for the first choice."""
+    """A chunk with this delta for the first choice."""
     return chunk({"index": 0, "delta": fields, "finish_reason": finish})
 
 
 def chat_chunks(reply: Json) -> Iterator[Json]:
-    """The same completion, streamed."""
+    """The chunks of a completion."""
     choice = reply["choices"][0]
     yield delta(role="assistant", content="")
     for piece in pieces(choice["message"]["content"] or ""):
@@ -143,7 +148,7 @@ def chat_chunks(reply: Json) -> Iterator[Json]:
 
 
 def refuse_chat(body: Json) -> str | None:
-    """Names, schemas, and an answer to each call right behind it."""
+    """Why a chat request is refused: names, schemas, or a call without an answer right after it; None: it is not."""
     functions = [each["function"] for each in body.get("tools", ())]
     wanted: set[str] = set()
     for said in body["messages"]:
@@ -158,7 +163,7 @@ def refuse_chat(body: Json) -> str | None:
 
 
 def refuse_tools(given: Sequence[Json], schema: str, longest: int) -> str | None:
-    """What all providers ask of a definition."""
+    """Why definitions are refused by any provider; None: they are not."""
     for each in given:
         if not re.fullmatch(rf"[a-zA-Z0-9_-]{{1,{longest}}}", each["name"]):
             return f"the name {each['name']!r} does not match the pattern"
@@ -169,7 +174,7 @@ def refuse_tools(given: Sequence[Json], schema: str, longest: int) -> str | None
 
 # --- OpenAI, Responses -------------------------------------------------------------------------------------------
 def response(*calls: tuple[str, str, str], text: str | None = None, **fields: Any) -> Json:
-    """A response that asks for calls (id, name, arguments), or says a text."""
+    """A response with calls (id, name, arguments), or with a text."""
     output: list[Json] = [
         {
             "type": "function_call",
@@ -202,7 +207,7 @@ def response(*calls: tuple[str, str, str], text: str | None = None, **fields: An
 
 
 def response_events(reply: Json) -> list[Json]:
-    """The same response, streamed."""
+    """The events of a response."""
     head: Json = {**reply, "status": "in_progress", "output": []}
     events: list[Json] = [{"type": "response.created", "response": head}]
     streams: list[list[Json]] = []
@@ -239,7 +244,7 @@ def response_events(reply: Json) -> list[Json]:
 
 
 def refuse_responses(body: Json) -> str | None:
-    """Names, schemas, and an output for each call."""
+    """Why a Responses request is refused: names, schemas, or a call without an output; None: it is not."""
     asked = {each["call_id"] for each in body["input"] if each.get("type") == "function_call"}
     told = {each["call_id"] for each in body["input"] if each.get("type") == "function_call_output" and each["output"]}
     if asked != told:
@@ -251,7 +256,7 @@ def refuse_responses(body: Json) -> str | None:
 
 # --- Anthropic, Messages -----------------------------------------------------------------------------------------
 def message(*calls: tuple[str, str, Json], text: str | None = None, stop: str | None = None) -> Json:
-    """A message that says a text and asks for calls (id, name, input)."""
+    """A message with a text, if there is one, and calls (id, name, input)."""
     said = [] if text is None else [{"type": "text", "text": text}]
     asked = [{"type": "tool_use", "id": key, "name": name, "input": given} for key, name, given in calls]
     return {
@@ -267,7 +272,7 @@ def message(*calls: tuple[str, str, Json], text: str | None = None, stop: str | 
 
 
 def message_events(reply: Json) -> Iterator[Json]:
-    """The same message, streamed: block after block, as this API does."""
+    """The events of a message, block after block as in this API."""
     yield {"type": "message_start", "message": {**reply, "content": [], "stop_reason": None}}
     yield {"type": "ping"}
     for index, block in enumerate(reply["content"]):
@@ -288,7 +293,7 @@ def message_events(reply: Json) -> Iterator[Json]:
 
 
 def refuse_messages(body: Json) -> str | None:
-    """Names, schemas, and a result for each call in the very next message."""
+    """Why a Messages request is refused: names, schemas, or a call without a result in the next message; None: not."""
     wanted: set[str] = set()
     for said in body["messages"]:
         blocks: list[Json] = said["content"] if isinstance(said["content"], list) else []
@@ -299,16 +304,40 @@ def refuse_messages(body: Json) -> str | None:
     return refuse_tools(body.get("tools", ()), "input_schema", 128)
 
 
-FORMATS: dict[str, tuple[Any, Any]] = {
-    "/v1/chat/completions": (refuse_chat, chat_chunks),
-    "/v1/responses": (refuse_responses, response_events),
-    "/v1/messages": (refuse_messages, message_events),
+# By path: what refuses a request, what streams a reply, and the entry by which a reply of this format is known.
+FORMATS: dict[str, tuple[Any, Any, tuple[str, str]]] = {
+    "/v1/chat/completions": (refuse_chat, chat_chunks, ("object", "chat.completion")),
+    "/v1/responses": (refuse_responses, response_events, ("object", "response")),
+    "/v1/messages": (refuse_messages, message_events, ("type", "message")),
 }
 
 
-# --- the tools that the replies in tests call ---------------------------------------------------------------------
+# --- the conversation of the guides ------------------------------------------------------------------------------
+DONE = "You wanted milk and a lamp."
+NOTES_TURN: list[Json] = [  # in each format a model that reads notes.txt; the first one gets the name wrong and is told
+    completion(("call_1", "read-file", '{"path": "notes.txt"}')),
+    completion(("call_2", "read_file", '{"path": "notes.txt"}')),
+    completion(text=DONE),
+    response(("call_1", "read_file", '{"path": "notes.txt"}')),
+    response(text=DONE),
+    message(("toolu_1", "read_file", {"path": "notes.txt"})),
+    message(text=DONE),
+]
+
+
+def client_environment(server: FakeProvider) -> dict[str, str]:
+    """Environment variables by which the official clients find a server."""
+    return {
+        "OPENAI_BASE_URL": f"{server.url}/v1",
+        "OPENAI_API_KEY": "none",
+        "ANTHROPIC_BASE_URL": server.url,
+        "ANTHROPIC_API_KEY": "none",
+    }
+
+
+# --- the tools that replies in tests call ------------------------------------------------------------------------
 def adders() -> ToolRegistry:
-    """A function tool, and a schema tool whose name no provider allows."""
+    """A function tool, and a schema tool whose name no provider accepts."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")

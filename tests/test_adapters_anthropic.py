@@ -1,4 +1,4 @@
-"""Anthropic: messages to calls, outcomes to tool results, and whole turns through the official client."""
+"""Anthropic: messages become calls, outcomes become tool results; and whole turns through the official client."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def plain(calls: list[Call]) -> list[tuple[str, str, object]]:
 # --- replies -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("form", WHOLE)
 def test_calls_of_a_message(form: Form) -> None:
-    """The calls of a message come in order, with their ids and their input as the mapping that it is."""
+    """The calls of a message come in order, with their ids and their input as a mapping."""
     assert plain(anthropic.calls(form(fake.message(*TWO, text="Let me see.")))) == list(TWO)
 
 
 @pytest.mark.parametrize("form", STREAMS)
 def test_calls_of_a_stream(form: Form) -> None:
-    """The calls of a stream come in order, with the text of their input; no text is no arguments."""
+    """The calls of a stream come in order, with the text of their input; an empty text is no arguments."""
     reply = fake.message(*TWO, text="Let me see.")
     assert plain(anthropic.calls(form(reply))) == [("toolu_1", "add", '{"a": 1}'), ("toolu_2", "now", "")]
 
@@ -98,7 +98,7 @@ def test_no_calls(form: Form) -> None:
     ],
 )
 def test_the_stop_reason(form: Form, stop: str, reason: str) -> None:
-    """A message that was cut off has the finish reason length; any other has its stop reason."""
+    """Calls of a message that was cut off have finish reason length; others have its stop reason."""
     assert [call.finish_reason for call in anthropic.calls(form(fake.message(*TWO, stop=stop)))] == [reason, reason]
 
 
@@ -115,7 +115,7 @@ STOP = {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}
 
 @given(st.lists(st.tuples(st.text(), st.sets(st.integers(0, 20))), max_size=4), st.randoms())
 def test_deltas_are_assembled(asked: list[tuple[str, set[int]]], random: Any) -> None:
-    """The text of an input is kept to the letter, however it is cut and however blocks are interleaved."""
+    """The text of an input stays the same, however it is cut and however blocks are interleaved."""
     streams: list[list[dict[str, Any]]] = []
     for index, (text, cuts) in enumerate(asked):
         ends = sorted({0, len(text), *(place for place in cuts if place < len(text))})
@@ -141,21 +141,21 @@ def test_deltas_are_assembled(asked: list[tuple[str, set[int]]], random: Any) ->
     ],
 )
 def test_a_stream_that_breaks_off(rest: list[Any], arguments: str, reason: str | None) -> None:
-    """Where a stream breaks off before any input came, that is no call without arguments: it was cut off."""
+    """If a stream breaks off before the first input, the call counts as cut off, not as one without arguments."""
     (call,) = anthropic.calls([started(0, id="a", name="f"), *rest])
     assert (call.arguments, call.finish_reason) == (arguments, reason)
 
 
 def test_an_input_that_comes_with_the_start() -> None:
-    """A server that sends the input of a streamed call at once is understood."""
+    """The input of a streamed call is read if a server sends it with the start of the block."""
     start = started(0, id="a", name="f", input={"n": 1})
     assert plain(anthropic.calls([start, STOP])) == [("a", "f", {"n": 1})]
     assert plain(anthropic.calls([start, piece(0, '{"n": 2}'), STOP])) == [("a", "f", '{"n": 2}')]
 
 
 @pytest.mark.parametrize("kind", ["server_tool_use", "mcp_tool_use", "text", "thinking"])
-def test_what_the_provider_runs_is_no_call(kind: str) -> None:
-    """Tools that the provider runs itself, and blocks without a tool, are not for us, streamed or not."""
+def test_tools_of_the_provider_are_no_calls(kind: str) -> None:
+    """Tools that the provider runs itself, and blocks without a tool, are no calls, streamed or not."""
     block: dict[str, Any] = {"type": kind, "id": "x", "name": "web_search", "input": {}}
     assert anthropic.calls({"content": [block]}) == []
     assert anthropic.calls([{**started(0), "content_block": block}, piece(0, "{}"), STOP]) == []
@@ -173,12 +173,12 @@ def test_what_the_provider_runs_is_no_call(kind: str) -> None:
     ],
 )
 async def test_a_malformed_call_is_refused_by_the_pipeline(block: dict[str, Any]) -> None:
-    """What is no proper tool call becomes a call all the same, which the pipeline refuses and which can be answered."""
+    """A malformed tool call becomes a call that the pipeline refuses and that can be answered."""
     (call,) = anthropic.calls({"content": [{"type": "tool_use", **block}], "stop_reason": "tool_use"})
     outcome = await standard(adders())(call)
     assert isinstance(outcome, Failure)
-    (told,) = anthropic.message(call, outcome)["content"]
-    assert (told["tool_use_id"], told["is_error"]) == (block.get("id", ""), True)
+    (block_sent,) = anthropic.message(call, outcome)["content"]
+    assert (block_sent["tool_use_id"], block_sent["is_error"]) == (block.get("id", ""), True)
 
 
 WORDS = ["content", "type", "id", "name", "input", "index", "content_block", "delta", "partial_json", "stop_reason"]
@@ -191,14 +191,14 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 
 @given(JUNK)
 def test_calls_never_raises(reply: Any) -> None:
-    """Whatever comes, the calls that come out have a text for a name and for an id."""
+    """Whatever the reply is, each call has text as its name and its id."""
     for call in anthropic.calls(reply):
         assert isinstance(call.name, str)
         assert isinstance(call.id, str)
 
 
 async def test_what_has_to_be_awaited_is_refused() -> None:
-    """An async stream is the caller's slip, and told at once instead of having no calls."""
+    """An async stream is a SetupError, not a reply without calls."""
 
     async def stream() -> AsyncIterator[Any]:
         yield STOP
@@ -209,7 +209,7 @@ async def test_what_has_to_be_awaited_is_refused() -> None:
 
 # --- definitions and results -------------------------------------------------------------------------------------
 def test_definitions() -> None:
-    """A tool is offered by its name, description and schema."""
+    """A definition has name, description and schema."""
     tools = adders()
     add, read = anthropic.tools(tools)
     schema = tools.definitions()[0]["parameters"]
@@ -237,13 +237,13 @@ ERRORS: list[ToolError] = [
 
 
 def test_every_kind_of_error_is_here() -> None:
-    """The table of errors below leaves none out."""
+    """The table of errors has every kind."""
     assert {type(error) for error in ERRORS} == set(get_args(ToolError))
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
 def test_a_failure_of_any_kind_is_an_error(error: ToolError) -> None:
-    """`is_error` is true for every kind of failure, and the content is what the model is told of it."""
+    """`is_error` is true for every kind of failure, and the content is the rendered error."""
     expected = {"type": "tool_result", "tool_use_id": "toolu_1", "content": render(error), "is_error": True}
     assert anthropic.result(Call("x", id="toolu_1"), Failure(error)) == expected
 
@@ -259,8 +259,8 @@ def test_a_failure_of_any_kind_is_an_error(error: ToolError) -> None:
     ],
     ids=repr,
 )
-def test_a_success_is_no_error(value: object, content: str) -> None:
-    """`is_error` is false for every success, whatever its text says, and no content is blank."""
+def test_a_success_is_not_an_error(value: object, content: str) -> None:
+    """`is_error` is false for every success, whatever its text is, and no content is blank."""
     expected = {"type": "tool_result", "tool_use_id": "toolu_1", "content": content, "is_error": False}
     assert anthropic.result(Call("x", id="toolu_1"), Success(value)) == expected
 
@@ -275,7 +275,7 @@ def test_a_success_is_no_error(value: object, content: str) -> None:
     ],
 )
 def test_images(media_type: str, data: bytes) -> None:
-    """The bytes of an image are a block of their own, alone or in their place among texts."""
+    """An image is a block of its own, alone or in its place among texts."""
     source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
     image = {"type": "image", "source": source}
     assert anthropic.result(Call("x"), Success(data))["content"] == [image]
@@ -284,7 +284,7 @@ def test_images(media_type: str, data: bytes) -> None:
 
 
 def test_all_results_go_into_one_message() -> None:
-    """One user message holds the results of all calls, in order; `message` is the same for a single call."""
+    """One user message has the results of all calls, in order; `message` is the same for a single call."""
     answered: list[tuple[Call, Outcome]] = [
         (Call("x", id="a"), Success(1)),
         (Call("x", id="b"), Failure(UnknownTool("x"))),
@@ -310,7 +310,7 @@ def asked(tools: ToolRegistry, history: list[Any], *, stream: bool) -> dict[str,
 
 
 def check_requests(server: FakeProvider, tools: ToolRegistry) -> None:
-    """What went over the wire: definitions, then a right and a wrong call, answered in one message."""
+    """The requests have the definitions; the second one answers a right and a wrong call in one message."""
     first, second = server.requests
     assert first["tools"] == second["tools"] == json.loads(json.dumps(anthropic.tools(tools)))
     told = [(each["tool_use_id"], each["content"], each["is_error"]) for each in second["messages"][-1]["content"]]
@@ -319,7 +319,7 @@ def check_requests(server: FakeProvider, tools: ToolRegistry) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_turn_of_an_agent(stream: bool) -> None:
-    """Through the official client: definitions out, two calls in, one of them wrong, both answered, a text at last."""
+    """Through the official client: definitions, two calls of which one is wrong, both answers, and a final text."""
     tools = adders()
     run = standard(tools)
     whole = replies(tools)
@@ -334,9 +334,9 @@ async def test_a_turn_of_an_agent(stream: bool) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves generators of its own open
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves its own generators open
 async def test_a_turn_of_an_async_agent(stream: bool) -> None:
-    """The same through the async client, whose stream is collected first."""
+    """The same turn works with the async client, whose stream is collected first."""
     tools = adders()
     run = standard(tools)
     whole = replies(tools)
@@ -355,7 +355,7 @@ async def test_a_turn_of_an_async_agent(stream: bool) -> None:
 
 
 async def test_what_the_client_takes() -> None:
-    """Definitions and messages are what the client's own types ask for, without a cast."""
+    """Definitions and messages fit the client's own types without a cast."""
     tools = adders()
     run = standard(tools)
     with (
@@ -374,7 +374,7 @@ async def test_what_the_client_takes() -> None:
 
 
 def test_the_clients_own_stream_helper() -> None:
-    """What the stream helper of the client yields, events of its own included, is read as well as the bare stream."""
+    """The events of the client's stream helper, its own ones included, are read like the bare stream."""
     with (
         FakeProvider(fake.message(*TWO, text="Let me see.")) as server,
         sdk.Anthropic(api_key="none", base_url=server.url, max_retries=0) as client,

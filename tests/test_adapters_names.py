@@ -1,4 +1,4 @@
-"""Names as providers take them: injective, allowed, stable, and the way back."""
+"""Tool names as providers accept them: injective, allowed, the same in every process, and the way back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import ToolRegistry
-from pipeline.adapters import provider_names as names_module
-from pipeline.adapters.provider_names import ANTHROPIC, OPENAI, own_name, own_names, sent_names
+from pipeline import SetupError, ToolRegistry
+from pipeline.tools import provider_names as names_module
+from pipeline.tools.provider_names import ANTHROPIC, LIMITS, OPENAI
 from support import a_tool
 
-LIMITS = st.sampled_from([OPENAI, ANTHROPIC])
+LONGEST = st.sampled_from(LIMITS)
 NAMES = st.lists(
     st.one_of(
         st.text(min_size=1).filter(str.strip),
@@ -36,10 +36,10 @@ def registry(names: list[str]) -> ToolRegistry:
     return tools
 
 
-@given(NAMES, LIMITS)
+@given(NAMES, LONGEST)
 def test_names_are_mapped_injectively(names: list[str], longest: int) -> None:
-    """Names on the wire are allowed ones, no two tools share one, and a name that is allowed stays as it is."""
-    sent = sent_names(registry(names), longest)
+    """Each name that is sent is an allowed one, no two tools share one, and a name that is allowed stays as it is."""
+    sent = registry(names).provider_names(longest)
     allowed = re.compile(rf"[a-zA-Z0-9_-]{{1,{longest}}}")
     assert set(sent) == set(names)
     assert len(set(sent.values())) == len(names)
@@ -47,45 +47,75 @@ def test_names_are_mapped_injectively(names: list[str], longest: int) -> None:
     assert all(sent[name] == name for name in names if allowed.fullmatch(name))
 
 
-@given(NAMES, LIMITS, st.randoms())
+@given(NAMES, LONGEST, st.randoms())
 def test_names_are_stable(names: list[str], longest: int, random: Any) -> None:
     """The order of registration changes no name."""
     shuffled = random.sample(names, len(names))
-    assert sent_names(registry(names), longest) == sent_names(registry(shuffled), longest)
+    assert registry(names).provider_names(longest) == registry(shuffled).provider_names(longest)
 
 
-@given(NAMES, LIMITS)
-def test_names_find_their_way_back(names: list[str], longest: int) -> None:
-    """The way back leads from each name on the wire to its own tool, whichever provider it was made for."""
-    tools = registry(names)
-    back = own_names(tools, longest)
-    for name, sent in sent_names(tools, longest).items():
-        assert back.get(sent, sent) == name
-        assert own_name(tools, sent) == (None if sent == name else name)
+@given(NAMES)
+def test_names_lead_back(names: list[str]) -> None:
+    """A changed name leads back to its tool, whichever provider it was made for, also where none was ever made."""
+    for tools in (registry(names), registry(names).view(names)):
+        sent = {(name, longest): sent for longest in LIMITS for name, sent in tools.provider_names(longest).items()}
+        for (name, _), changed in sent.items():
+            found = registry(names).find_by_provider_name(changed)
+            assert (None if found is None else found.name) == (None if changed == name else name)
 
 
-def test_names_are_the_same_in_every_run() -> None:
-    """A conversation that was stored goes on in another process: names on the wire are pinned."""
-    assert sent_names(registry(["fs.read"]), OPENAI) == {"fs.read": "fs_read_4074bc02"}
+def test_names_of_tools_that_come_later() -> None:
+    """A tool that is registered later has a name too, in the registry and in its views."""
+    tools = registry(["fs.read"])
+    view = tools.view(["fs.read"])
+    tools.provider_names(OPENAI)
+    tools.register(a_tool("fs.write"))
+    sent = tools.provider_names(OPENAI)["fs.write"]
+    for each in (tools, view):
+        assert each.find_by_provider_name(sent) is tools.tools["fs.write"]
+        assert each.provider_names(OPENAI)["fs.write"] == sent
+
+
+def test_names_are_the_same_in_every_process() -> None:
+    """A stored conversation goes on in another process: the names that are sent are pinned."""
+    assert registry(["fs.read"]).provider_names(OPENAI) == {"fs.read": "fs_read_4074bc02"}
 
 
 def test_hashes_that_meet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even where the hashes of two names are the same, the names that are made differ, in any order."""
+    """Even if the hashes of two names are the same, the names that are made differ, in any order of registration."""
 
     def weak(data: bytes) -> Any:
         return sha256(data if b"\0" in data else b"")
 
     monkeypatch.setattr(names_module, "sha256", weak)
-    sent = sent_names(registry(["a.b", "a/b", "a:b"]), OPENAI)
+    sent = registry(["a.b", "a/b", "a:b"]).provider_names(OPENAI)
     assert len(set(sent.values())) == 3
-    assert sent == sent_names(registry(["a:b", "a/b", "a.b"]), OPENAI)
+    assert sent == registry(["a:b", "a/b", "a.b"]).provider_names(OPENAI)
+
+
+def test_no_name_leads_to_two_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that were made for different providers differ as well, unless they are names of one tool."""
+
+    def colliding(_name: str, _longest: int, salt: int) -> str:
+        return f"made_{salt:08}"
+
+    monkeypatch.setattr(names_module, "_change", colliding)
+    tools = registry(["a.b", "x" * 100])  # the second one is changed for OpenAI alone
+    assert tools.provider_names(OPENAI) == {"a.b": "made_00000000", "x" * 100: "made_00000001"}
+    assert tools.provider_names(ANTHROPIC) == {"a.b": "made_00000000", "x" * 100: "x" * 100}
 
 
 def test_a_name_that_is_taken_is_not_made() -> None:
-    """Where a tool or an alias already has the name that would be made, another one is made."""
-    (made,) = sent_names(registry(["fs.read"]), OPENAI).values()
+    """If a tool or an alias already has the name that would be made, another one is made."""
+    (made,) = registry(["fs.read"]).provider_names(OPENAI).values()
     for tools in (registry(["fs.read", made]), registry(["fs.read"])):
         if made not in tools:
             tools.register(a_tool("other", aliases=(made,)))
-        assert sent_names(tools, OPENAI)["fs.read"] not in (made, "fs.read")
-        assert own_names(tools, OPENAI).get(made) is None
+        assert tools.provider_names(OPENAI)["fs.read"] not in (made, "fs.read")
+        assert tools.find_by_provider_name(made) is None
+
+
+def test_a_limit_that_no_provider_has() -> None:
+    """Names that no process could read back are not made."""
+    with pytest.raises(SetupError, match="names of 63 characters; known limits: 64, 128"):
+        registry([]).provider_names(63)

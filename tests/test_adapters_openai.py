@@ -1,4 +1,4 @@
-"""OpenAI: replies to calls, outcomes to messages, and whole turns of an agent through the official client."""
+"""OpenAI: replies become calls, outcomes become messages, registries become definitions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chunks_as_objects(reply: dict[str, Any]) -> list[Any]:
     return [ChatCompletionChunk.model_validate(each) for each in fake.chat_chunks(reply)]
 
 
-# How a reply may come: as the whole or a stream, as dicts or as the SDK's own objects.
+# The forms of a reply: whole or streamed, dicts or the SDK's own objects.
 FORMS: list[Any] = [
     pytest.param(fake.completion, dict, id="chat-dict"),
     pytest.param(fake.completion, ChatCompletion.model_validate, id="chat-object"),
@@ -62,7 +62,7 @@ def plain(calls: list[Call]) -> list[tuple[str, str, object]]:
 # --- replies -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("make", "form"), FORMS)
 def test_parallel_calls(make: Make, form: Form) -> None:
-    """Parallel calls come in order, with their ids and the text of their arguments as they were sent."""
+    """Parallel calls come in order, with the ids and argument texts that were sent."""
     assert plain(openai.calls(form(make(*TWO)))) == list(TWO)
 
 
@@ -91,7 +91,7 @@ def test_the_finish_reason_of_a_choice(make: Make, form: Form, reason: str) -> N
     ],
 )
 def test_the_finish_reason_of_a_response(make: Make, form: Form, status: str, why: str | None, reason: str) -> None:
-    """A response that ran out of tokens has the finish reason length; any other has its reason or status."""
+    """Calls of a response that ran out of tokens have finish reason length; others have its reason or status."""
     details = None if why is None else {"reason": why}
     calls = openai.calls(form(make(*TWO, status=status, incomplete_details=details)))
     assert [call.finish_reason for call in calls] == [reason, reason]
@@ -108,7 +108,7 @@ def test_the_finish_reason_of_a_response(make: Make, form: Form, status: str, wh
     ],
 )
 def test_an_incomplete_item_was_cut_off(of_item: str | None, of_response: str | None, reason: str | None) -> None:
-    """A call that the Responses API calls incomplete, or has not done yet, is as good as cut off."""
+    """An item that is incomplete, or still in progress, counts as cut off."""
     item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "", "status": of_item}
     (call,) = openai.calls({"output": [item], "status": of_response})
     assert call.finish_reason == reason
@@ -124,7 +124,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(), CUTS, CUTS, st.booleans()), max_size=4), st.randoms())
 def test_deltas_are_assembled(asked: list[tuple[str, str, list[int], list[int], bool]], random: Any) -> None:
-    """Ids, names and arguments that come in any pieces, interleaved in any way, come out whole."""
+    """Ids, names and arguments in any pieces, interleaved in any way, become whole calls."""
     streams: list[list[dict[str, Any]]] = []
     for index, (name, arguments, name_cuts, cuts, split_id) in enumerate(asked):
         ids = ["call_", str(index)] if split_id else [f"call_{index}"]
@@ -215,7 +215,7 @@ ONE, OTHER = ("a", "f", '{"n": 1}'), ("b", "f", '{"n": 2}')
     ],
 )
 def test_streams_of_other_servers(deltas: list[dict[str, Any]], expected: list[Any]) -> None:
-    """Calls are told apart even where a server bends the format of the stream."""
+    """Calls are told apart even if a server deviates from the format of the stream."""
     chunks = [fake.delta(tool_calls=[each]) for each in deltas]
     calls = openai.calls([*chunks, fake.delta("stop"), fake.delta()])
     assert plain(calls) == expected
@@ -224,7 +224,7 @@ def test_streams_of_other_servers(deltas: list[dict[str, Any]], expected: list[A
 
 @pytest.mark.parametrize(("arguments", "reason"), [("", "length"), (" ", "length"), ('{"n"', None), ('{"n": 1}', None)])
 def test_a_stream_that_breaks_off(arguments: str, reason: str | None) -> None:
-    """Where a stream breaks off before any argument came, that is no call without arguments: it was cut off."""
+    """If a stream breaks off before the first argument, the call counts as cut off, not as one without arguments."""
     chunks = [fake.delta(tool_calls=[piece(arguments, "f", index=0, id="a")])]
     item = {"type": "function_call", "id": "i", "call_id": "a", "name": "f", "arguments": ""}
     events = [
@@ -240,7 +240,7 @@ def test_a_stream_that_breaks_off(arguments: str, reason: str | None) -> None:
 
 @pytest.mark.parametrize("place", [{"output_index": 1}, {"item_id": "i"}])
 def test_a_response_stream_without_its_last_event(place: dict[str, Any]) -> None:
-    """Calls are put together of the events alone, custom ones included, where the whole response is not repeated."""
+    """If no event repeats the whole response, calls are put together from the events alone, custom ones included."""
     item = {"id": "i", "call_id": "a", "name": "f"}
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": {"status": "in_progress"}},
@@ -256,7 +256,7 @@ def test_a_response_stream_without_its_last_event(place: dict[str, Any]) -> None
 
 
 def test_the_legacy_function_call() -> None:
-    """The function call of the first API is a call without an id, streamed or not."""
+    """The function call of the legacy API is a call without an id, streamed or not."""
     said = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"n": 1}'}}
     whole = {"choices": [{"message": said, "finish_reason": "function_call"}]}
     stream = [
@@ -269,20 +269,20 @@ def test_the_legacy_function_call() -> None:
         assert openai.calls(reply) == [Call("f", '{"n": 1}', finish_reason="function_call")]
 
 
-def test_tool_calls_go_before_the_legacy_one() -> None:
-    """A server that tells a call in both ways asks for it once."""
+def test_tool_calls_come_before_the_legacy_one() -> None:
+    """A server that sends a call in both forms asks for it once."""
     reply = fake.completion(TWO[0])
     reply["choices"][0]["message"]["function_call"] = {"name": "fs_read", "arguments": "{}"}
     assert plain(openai.calls(reply)) == [TWO[0]]
 
 
 def test_the_last_event_alone() -> None:
-    """The last event of a response stream holds all calls."""
+    """The last event of a response stream alone has all calls."""
     assert plain(openai.calls(fake.response_events(fake.response(*TWO))[-1:])) == list(TWO)
 
 
 def test_the_first_choice_counts() -> None:
-    """Of several choices the first one is read, streamed or not."""
+    """Of several choices the first is read, streamed or not."""
     reply = fake.completion(TWO[0])
     other = fake.completion(TWO[1])["choices"][0] | {"index": 1}
     assert plain(openai.calls({**reply, "choices": [*reply["choices"], other]})) == [TWO[0]]
@@ -293,7 +293,7 @@ def test_the_first_choice_counts() -> None:
 
 
 def test_the_message_alone() -> None:
-    """The message of a choice is read as well as the whole, and so is a single chunk."""
+    """The message of a choice is read like the whole completion, and so is a single chunk."""
     assert plain(openai.calls(fake.completion(*TWO)["choices"][0]["message"])) == list(TWO)
     assert plain(openai.calls(fake.delta(tool_calls=[piece("{}", "f", index=0, id="a")]))) == [("a", "f", "{}")]
 
@@ -313,7 +313,7 @@ STRANGE: list[Any] = [
 
 @pytest.mark.parametrize("each", STRANGE)
 async def test_a_malformed_call_is_refused_by_the_pipeline(each: Any) -> None:
-    """What is no proper tool call becomes a call all the same, which the pipeline refuses and which can be answered."""
+    """A malformed tool call becomes a call that the pipeline refuses and that can be answered."""
     said = {"role": "assistant", "content": None, "tool_calls": [each]}
     (call,) = openai.calls({"choices": [{"message": said, "finish_reason": "tool_calls"}]})
     outcome = await standard(fake.adders())(call)
@@ -339,14 +339,14 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 
 @given(JUNK)
 def test_calls_never_raises(reply: Any) -> None:
-    """Whatever comes, the calls that come out have a text for a name and for an id."""
+    """Whatever the reply is, each call has text as its name and its id."""
     for call in openai.calls(reply):
         assert isinstance(call.name, str)
         assert isinstance(call.id, str)
 
 
 async def test_what_has_to_be_awaited_is_refused() -> None:
-    """A coroutine or an async stream is the caller's slip, and told at once instead of having no calls."""
+    """A coroutine or an async stream is a SetupError, not a reply without calls."""
 
     async def stream() -> AsyncIterator[Any]:
         yield fake.delta()
@@ -363,7 +363,7 @@ async def test_what_has_to_be_awaited_is_refused() -> None:
 
 # --- definitions and messages ------------------------------------------------------------------------------------
 def test_definitions_of_chat_completions() -> None:
-    """A tool is offered as a function, by its name, description and schema; an empty description is left out."""
+    """A definition is a function with name, description and schema; an empty description is left out."""
     add, read = openai.tools(fake.adders())
     parameters = fake.adders().definitions()[0]["parameters"]
     assert add == {
@@ -375,7 +375,7 @@ def test_definitions_of_chat_completions() -> None:
 
 
 def test_definitions_of_responses() -> None:
-    """A tool is offered flat; not as a strict one, which this API takes a missing word for."""
+    """A definition is flat and says strict: False, since this API takes a missing ``strict`` for true."""
     add, _ = openai.tools(fake.adders(), api="responses")
     parameters = fake.adders().definitions()[0]["parameters"]
     assert add == {
@@ -388,8 +388,8 @@ def test_definitions_of_responses() -> None:
 
 
 @pytest.mark.parametrize("parameters", [None, {}, {"type": ["object", "null"]}, {"additionalProperties": False}])
-def test_schemas_say_what_providers_insist_on(parameters: Any) -> None:
-    """Each schema says that it is an object and has properties; the tool's own is left alone."""
+def test_schemas_have_what_providers_require(parameters: Any) -> None:
+    """Each schema has type object and properties; the tool's own schema stays as it is."""
     tools = ToolRegistry()
     tool = Tool.from_schema(name="t", parameters=parameters, handler=dict)
     tools.register(tool)
@@ -399,8 +399,8 @@ def test_schemas_say_what_providers_insist_on(parameters: Any) -> None:
     assert tool.definition() == before
 
 
-def test_only_what_is_open_is_offered() -> None:
-    """A tool that may not be called now is not offered, and closing it renames no other."""
+def test_only_open_tools_are_offered() -> None:
+    """A closed tool is not offered, and closing it changes the name of no other."""
     tools = fake.adders()
     names = [each["function"]["name"] for each in openai.tools(tools)]
     tools.disable("add")
@@ -422,7 +422,7 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize(("outcome", "content"), VALUES)
 def test_messages(outcome: Outcome[Any], content: str) -> None:
-    """A message answers the call of its id with a text that is never blank."""
+    """A message has the id of its call and a text that is never blank."""
     call = Call("x", id="call_9")
     assert openai.message(call, outcome) == {"role": "tool", "tool_call_id": "call_9", "content": content}
     output = {"type": "function_call_output", "call_id": "call_9", "output": content}
@@ -431,7 +431,7 @@ def test_messages(outcome: Outcome[Any], content: str) -> None:
 
 @pytest.mark.parametrize(("media_type", "data"), IMAGES.items())
 def test_images(media_type: str, data: bytes) -> None:
-    """The bytes of an image are a part of a Responses output, in its place among the texts; chat just mentions it."""
+    """An image is a part of a Responses output, in its place among the texts; chat only mentions it."""
     outcome = Success(["before", data, {"a": 1}])
     before, image, after = openai.message(Call("x"), outcome, api="responses")["output"]
     assert (before, after) == ({"type": "input_text", "text": "before"}, {"type": "input_text", "text": '{"a": 1}'})
@@ -443,8 +443,8 @@ def test_images(media_type: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("make", "form"), FORMS)
-def test_calls_have_the_tools_own_names(make: Make, form: Form) -> None:
-    """With the registry, a name that was changed for the provider is the tool's own again; without, it is as sent."""
+def test_names_are_restored(make: Make, form: Form) -> None:
+    """With the registry, a name that was changed for the provider is the tool's own again; without, it stays."""
     tools = fake.adders()
     sent = openai.tools(tools)[1]["function"]["name"]
     reply = make(("c1", sent, "{}"), ("c2", "add", "{}"), ("c3", "no.such", "{}"))
@@ -453,8 +453,8 @@ def test_calls_have_the_tools_own_names(make: Make, form: Form) -> None:
 
 
 @pytest.mark.parametrize("index", [None, 0])
-def test_two_calls_of_one_delta_are_two(index: int | None) -> None:
-    """Whole calls that come side by side are never run together, whatever their indices and ids."""
+def test_two_calls_in_one_delta_are_two(index: int | None) -> None:
+    """Whole calls that come side by side stay two calls, whatever their indices and ids."""
     both = [piece(text, "f", index=index) for text in (ONE[2], OTHER[2])]
     found = openai.calls([fake.delta(tool_calls=both), fake.delta("tool_calls")])
     assert [call.arguments for call in found] == [ONE[2], OTHER[2]]

@@ -39,7 +39,7 @@ BAD = "Error: Invalid parameter value for a: must be an integer, not a string"
 
 
 def check_requests(api: Api, server: FakeProvider, tools: ToolRegistry) -> None:
-    """What went over the wire: definitions, then a right and a wrong call, each with its answer."""
+    """The requests have the definitions; the second one answers a right and a wrong call."""
     first, second = server.requests
     assert first["tools"] == second["tools"] == json.loads(json.dumps(openai.tools(tools, api=api)))
     told = second["messages" if api == "chat" else "input"][-2:]
@@ -53,7 +53,7 @@ TURNS = pytest.mark.parametrize(("api", "stream"), [(api, on) for api in ("chat"
 
 @TURNS
 async def test_a_turn_of_an_agent(api: Api, stream: bool) -> None:
-    """Through the official client: definitions out, two calls in, one of them wrong, both answered, a text at last."""
+    """Through the official client: definitions, two calls of which one is wrong, both answers, and a final text."""
     tools = adders()
     run = standard(tools)
     whole = replies(api, openai.tools(tools)[1]["function"]["name"])
@@ -73,9 +73,9 @@ async def test_a_turn_of_an_agent(api: Api, stream: bool) -> None:
 
 
 @TURNS
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves generators of its own open
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves its own generators open
 async def test_a_turn_of_an_async_agent(api: Api, stream: bool) -> None:
-    """The same through the async client, whose stream is collected first."""
+    """The same turn works with the async client, whose stream is collected first."""
     tools = adders()
     run = standard(tools)
     whole = replies(api, openai.tools(tools)[1]["function"]["name"])
@@ -94,7 +94,7 @@ async def test_a_turn_of_an_async_agent(api: Api, stream: bool) -> None:
 
 
 async def test_what_the_client_takes() -> None:
-    """Definitions and messages are what the client's own types ask for, without a cast."""
+    """Definitions and messages fit the client's own types without a cast."""
     tools = adders()
     run = standard(tools)
     replies = (
@@ -110,7 +110,9 @@ async def test_what_the_client_takes() -> None:
         messages: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Go."}]
         reply = client.chat.completions.create(model="fake", messages=messages, tools=openai.tools(tools))
         (call,) = openai.calls(reply)
-        messages.append(cast("ChatCompletionMessageParam", reply.choices[0].message))  # the client's own gap
+        messages.append(
+            cast("ChatCompletionMessageParam", reply.choices[0].message)
+        )  # the client's own types do not accept its message
         messages.append(openai.message(call, await run(call)))
         done = client.chat.completions.create(model="fake", messages=messages, tools=openai.tools(tools))
         assert done.choices[0].message.content == "Done."
@@ -128,7 +130,7 @@ async def test_what_the_client_takes() -> None:
 
 @pytest.mark.parametrize("helper", ["chat", "responses"])
 def test_the_clients_own_stream_helpers(helper: str) -> None:
-    """What the stream helpers of the client yield is read as well as the bare stream."""
+    """The events of the client's stream helpers are read like the bare stream."""
     with (
         FakeProvider(fake.completion(*TWO) if helper == "chat" else fake.response(*TWO)) as server,
         sdk.OpenAI(api_key="none", base_url=f"{server.url}/v1", max_retries=0) as client,

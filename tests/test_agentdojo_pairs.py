@@ -1,4 +1,4 @@
-"""benchmarks.agentdojo_pairs: both attempts on one environment, with suites written by hand."""
+"""benchmarks.agentdojo.pairs: both attempts on one environment, with hand-written suites."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, Any, cast
 import attrs
 import pytest
 
-from benchmarks.agentdojo_pairs import Pair, attempts, shortfalls, told
-from benchmarks.comparison import Came
-from benchmarks.dojo import Dojo
+from benchmarks.agentdojo.comparison import OutcomeKind
+from benchmarks.agentdojo.pairs import Pair, lines, regressions, replay_pairs
+from benchmarks.agentdojo.suites import Dojo
 
 
 @attrs.define
 class Environment:
-    """As AgentDojo's, as far as this looks at it."""
+    """The part of AgentDojo's that a replay uses."""
 
     box: list[str]
 
@@ -38,7 +38,7 @@ def send(box: Annotated[list[str], "box"], to: list[str], copies: int = 1) -> st
 
 
 class Runtime:
-    """As AgentDojo's runtime, which mends nothing."""
+    """Like AgentDojo's runtime, which repairs nothing."""
 
     def __init__(self, _tools: Any) -> None:
         pass
@@ -63,8 +63,8 @@ def pair(failed: Any, repaired: Any, suite: str = "agentdojo") -> dict[str, Any]
     return {"id": "p", "suite": suite, "tool": "send", "failed_arguments": failed, "repaired_arguments": repaired}
 
 
-BAD: Came = "invalid_params"
-GOOD: Came = "ok"
+BAD: OutcomeKind = "invalid_params"
+GOOD: OutcomeKind = "ok"
 
 
 @pytest.mark.parametrize(
@@ -81,47 +81,49 @@ GOOD: Came = "ok"
     ],
 )
 async def test_both_attempts_run_one_after_the_other(
-    failed: Any, repaired: Any, expected: tuple[Came, bool, Came, tuple[Came, Came]]
+    failed: Any, repaired: Any, expected: tuple[OutcomeKind, bool, OutcomeKind, tuple[OutcomeKind, OutcomeKind]]
 ) -> None:
-    """The second one finds what the first one left behind, and the plain replay does the same on its own."""
-    assert await attempts(dojo(post=[]), [pair(failed, repaired)], []) == [Pair("p", "post", "send", *expected)]
+    """The second attempt finds what the first one left behind; the plain replay has an environment of its own."""
+    assert await replay_pairs(dojo(post=[]), [pair(failed, repaired)], []) == [Pair("p", "post", "send", *expected)]
 
 
-async def test_a_pair_is_of_the_suite_where_it_was_recorded() -> None:
-    """Of several suites with that tool the one with a record of either call, else where the second attempt runs."""
+async def test_a_pair_is_replayed_in_the_suite_where_it_was_recorded() -> None:
+    """Of several suites with that tool: one with a record of either call, else one where the second attempt runs."""
     two, sent = dojo(full=["a"], empty=[]), pair({"to": 5}, {"to": ["a"]})
     record = {"tool_name_as_called": "send", "arguments": {"to": ["a"]}, "toolset": "full"}
-    (known,) = await attempts(two, [sent], [record])
-    (guessed,) = await attempts(two, [sent, pair({}, {}, suite="another")], [])
+    (known,) = await replay_pairs(two, [sent], [record])
+    (guessed,) = await replay_pairs(two, [sent, pair({}, {}, suite="another")], [])
     assert (known.suite, known.second) == ("full", "runtime_error")
     assert (guessed.suite, guessed.second) == ("empty", "ok")
 
 
-def made(first: Came, second: Came, plain: Came, *, repaired: bool = False, call: str = "p") -> Pair:
+def made(
+    first: OutcomeKind, second: OutcomeKind, plain: OutcomeKind, *, repaired: bool = False, call: str = "p"
+) -> Pair:
     return Pair(call, "post", "send", first, repaired, second, (BAD, plain))
 
 
-def test_what_came_of_them_is_told() -> None:
-    """How many were repaired outright, how many ran as they are, and of the rest how many ran then; others by id."""
+def test_the_printed_lines_count_the_pairs() -> None:
+    """They count pairs that were repaired outright, ran as they are, or ran the second time; failures by id."""
     pairs = [
         made("ok", "ok", "ok", repaired=True),
         made("ok", "ok", "ok"),
         made("invalid_params", "ok", "ok"),
         made("invalid_params", "runtime_error", "ok", call="odd"),
     ]
-    lines = list(told(pairs))
-    assert [line.split()[0] for line in lines[1:4]] == ["1", "1", "1"]
-    assert lines[3].endswith("of the other 2 run the second time; plain 2")
-    assert lines[4] == "    odd  post send: invalid_params, then runtime_error; plain ok"
+    printed = list(lines(pairs))
+    assert [line.split()[0] for line in printed[1:4]] == ["1", "1", "1"]
+    assert printed[3].endswith("of the other 2 run the second time; plain 2")
+    assert printed[4] == "    odd  post send: invalid_params, then runtime_error; plain ok"
 
 
-def test_less_than_was_reached_is_told() -> None:
-    """Fewer second attempts that run fall short, and each that the plain replay runs; of none nothing does."""
+def test_fewer_second_attempts_are_a_regression() -> None:
+    """Fewer second attempts that run are a regression, and so is each that only the plain replay runs."""
     right = [made("invalid_params", "ok", "ok")] * 99
-    assert shortfalls([]) == []
-    assert shortfalls([*right, made("invalid_params", "runtime_error", "runtime_error")]) == []
-    assert shortfalls([*right, made("invalid_params", "runtime_error", "ok", call="odd")]) == [
+    assert regressions([]) == []
+    assert regressions([*right, made("invalid_params", "runtime_error", "runtime_error")]) == []
+    assert regressions([*right, made("invalid_params", "runtime_error", "ok", call="odd")]) == [
         "ours alone fails the second time: odd"
     ]
-    (fallen,) = shortfalls([made("invalid_params", "runtime_error", "runtime_error")])
-    assert fallen.startswith("0.0% of the second attempts run")
+    (worse,) = regressions([made("invalid_params", "runtime_error", "runtime_error")])
+    assert worse.startswith("0.0% of the second attempts run")

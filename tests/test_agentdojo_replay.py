@@ -1,4 +1,4 @@
-"""AgentDojo's tools in our registry, and what is told of their replay; with a suite written by hand."""
+"""benchmarks.agentdojo: AgentDojo's tools in our registry and the report of a replay, with a hand-written suite."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import attrs
 import pytest
 
-from benchmarks import agentdojo_replay
-from benchmarks.comparison import Replayed, of_report, same_end
-from benchmarks.dojo import Dojo, tools_of
+from benchmarks.agentdojo import __main__ as agentdojo
+from benchmarks.agentdojo.comparison import ReplayedCall, kind_of_report, same_result
+from benchmarks.agentdojo.replay import different_schemas, replay_all
+from benchmarks.agentdojo.suites import Dojo, make_tools
 from middlewares import standard
 from pipeline import Call, CallReport, Outcome, Success, render
 
@@ -21,7 +22,7 @@ A_DAY = datetime(2024, 5, 1)  # noqa: DTZ001  # AgentDojo's are naive
 
 
 class Wants:
-    """As AgentDojo's Depends: what a parameter takes from the environment."""
+    """Like AgentDojo's Depends: what a parameter takes from the environment."""
 
     def __init__(self, field: str) -> None:
         self.field = field
@@ -42,7 +43,7 @@ POST = SimpleNamespace(tools=[SimpleNamespace(name="send", run=send, dependencie
 
 
 async def report_of(arguments: Any, name: str = "send", box: list[str] | None = None) -> CallReport:
-    tools = tools_of(POST, {"box": [] if box is None else box})
+    tools = make_tools(POST, {"box": [] if box is None else box})
     return await standard(tools).report(Call(name, arguments))
 
 
@@ -59,19 +60,21 @@ async def report_of(arguments: Any, name: str = "send", box: list[str] | None = 
         ),
     ],
 )
-async def test_ours_comes_to_the_same_four_outcomes(name: str, arguments: Any, expected: tuple[str, str]) -> None:
-    """A refusal of the name or the arguments is told from a failure of the tool, and gives its reason."""
-    assert expected == of_report(await report_of(arguments, name))
+async def test_our_reports_have_the_four_recorded_outcomes(
+    name: str, arguments: Any, expected: tuple[str, str]
+) -> None:
+    """A refusal of the name or the arguments is distinguished from a failure of the tool, and has its reason."""
+    assert expected == kind_of_report(await report_of(arguments, name))
 
 
-async def test_what_a_tool_takes_from_the_environment_is_not_the_models() -> None:
-    """A dependency is filled from the environment of the call, changed by the tool, and in no schema."""
+async def test_what_a_tool_takes_from_the_environment_is_hidden() -> None:
+    """A dependency is filled from the environment, may be changed by the tool, and is in no schema."""
     box: list[str] = []
     report = await report_of({"to": ["a"], "copies": 2}, box=box)
-    (definition,) = tools_of(POST, {"box": box}).definitions()
+    (definition,) = make_tools(POST, {"box": box}).definitions()
     assert list(definition["parameters"]["properties"]) == ["to", "copies"]
     assert box == ["a", "a"]
-    assert of_report(report) == ("ok", "")
+    assert kind_of_report(report) == ("ok", "")
 
 
 @pytest.mark.parametrize(
@@ -85,63 +88,65 @@ async def test_what_a_tool_takes_from_the_environment_is_not_the_models() -> Non
         pytest.param({}, "", "ValidationError: 1 validation error for Input schema for `x`", None, id="none ran"),
     ],
 )
-async def test_ends_are_compared_where_both_ran_the_tool(
+async def test_results_are_compared_if_both_replays_ran_the_tool(
     arguments: Any, value: object, error: str | None, expected: bool | None
 ) -> None:
-    """Two successes agree in their value, two failures of the tool in the text that the model is told."""
+    """Two successes agree in their value, two failures in the text that the model is told."""
     report = await report_of(arguments)
     outcome: Outcome = report.outcome or Success(None)
-    assert expected is same_end(report, render(outcome), value, error, A_DAY)
+    assert expected is same_result(report, render(outcome), value, error, A_DAY)
 
 
 def test_the_table_and_the_groups_are_printed() -> None:
-    """A line for each suite and recorded outcome, the sums, then each group with five of its ids and its count."""
-    rows = [Replayed(f"c{number}", "post", "send", "ok", "ok", "invalid_params", "why", seen=2) for number in range(6)]
-    rows.append(Replayed("c6", "post", "send", "ok", "ok", "ok", same=True))
-    printed = [" ".join(line.split()) for line in agentdojo_replay.table(rows)]
-    told = list(agentdojo_replay.told(rows))
+    """The table has a line for each suite and recorded outcome, and sums; a group has its count and five ids."""
+    rows = [
+        ReplayedCall(f"c{number}", "post", "send", "ok", "ok", "invalid_params", "why", seen=2) for number in range(6)
+    ]
+    rows.append(ReplayedCall("c6", "post", "send", "ok", "ok", "ok", same=True))
+    printed = [" ".join(line.split()) for line in agentdojo.table(rows)]
+    details = list(agentdojo.details(rows))
     assert printed[2:] == [
         "post ok 7 1 6 14.3% 100.0%",
         "all 7 14.3% 100.0%",
         "all as often as seen 13 7.7% 100.0%",
     ]
-    assert told[0].startswith("1 of 1 that succeeded")
-    assert told[2:4] == [
+    assert details[0].startswith("1 of 1 that succeeded")
+    assert details[2:4] == [
         "ours alone disagrees: 6",
         "    6  ok -> invalid_params: why  [c0, c1, c2, c3, c4, …]",
     ]
 
 
-def test_other_schemas_are_named() -> None:
-    """A tool whose schema differs, or that stands on one side only, is named with its suite."""
+def test_different_schemas_are_named() -> None:
+    """A tool whose schema differs, or that is on one side only, is named with its suite."""
     ours = {("post", "send"): {"type": "object"}, ("post", "lend"): {"type": "object"}}
     recorded = {("post", "send"): {"type": "object", "title": "Send"}, ("post", "bend"): {"type": "object"}}
-    assert agentdojo_replay.other_schemas(ours, recorded) == ["post bend", "post lend"]
+    assert different_schemas(ours, recorded) == ["post bend", "post lend"]
 
 
 def test_without_recordings_nothing_is_replayed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The data is no part of the project: where it is absent one line says so, and that is no failure."""
+    """A checkout without recordings is not a failure; one line says so."""
     monkeypatch.setenv("TOOLCALL_CORPORA", str(tmp_path))
-    assert agentdojo_replay.main(["--check"]) == 0
+    assert agentdojo.main(["--check"]) == 0
     expected = f"There are no recorded calls of AgentDojo in {tmp_path}: nothing was replayed.\n"
     assert capsys.readouterr().out == expected
 
 
-def test_without_the_package_it_says_what_is_missing(
+def test_without_the_package_the_missing_one_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recordings without AgentDojo are a failure, with the command that helps."""
-    (tmp_path / agentdojo_replay.CALLS).write_text("")
+    """Recordings without AgentDojo are a failure, and the text names the command that helps."""
+    (tmp_path / agentdojo.CALLS).write_text("")
     monkeypatch.setitem(sys.modules, "agentdojo.functions_runtime", None)
-    assert agentdojo_replay.main(["--data", str(tmp_path)]) == 1
+    assert agentdojo.main(["--data", str(tmp_path)]) == 1
     assert "make test-agentdojo" in capsys.readouterr().out
 
 
 @attrs.frozen
 class Environment:
-    """As AgentDojo's, as far as a replay looks at it."""
+    """The part of AgentDojo's that a replay uses."""
 
     box: list[str]
 
@@ -153,8 +158,8 @@ class Environment:
 
 
 @pytest.mark.parametrize(("leaves", "same"), [(["a"], True), (["a", "b"], False)], ids=["one", "another"])
-async def test_each_call_runs_both_ways_on_an_environment_of_its_own(leaves: list[str], same: bool) -> None:
-    """Neither replay sees what the other, or an earlier call, has done, and what both leave behind is compared."""
+async def test_each_replay_has_an_environment_of_its_own(leaves: list[str], same: bool) -> None:
+    """No replay sees what the other or an earlier call did, and what both leave behind is compared."""
 
     class Runtime:
         def __init__(self, _tools: Any) -> None:
@@ -180,5 +185,5 @@ async def test_each_call_runs_both_ways_on_an_environment_of_its_own(leaves: lis
         "recorded_outcome": "ok",
         "seen": 2,
     }
-    expected = Replayed("1", "post", "send", "ok", "ok", "ok", same=same, seen=2)
-    assert [expected, expected] == await agentdojo_replay.replayed(dojo, [record, record])
+    expected = ReplayedCall("1", "post", "send", "ok", "ok", "ok", same=same, seen=2)
+    assert [expected, expected] == await replay_all(dojo, [record, record])

@@ -1,4 +1,4 @@
-"""assert_trace: it takes every tree that the pipeline makes, and names the rule that any other one breaks."""
+"""assert_trace: it accepts every trace that the pipeline makes, and names the rule that any other trace breaks."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from pipeline import (
 )
 from pipeline.errors import KINDS
 from pipeline.semconv import SCOPE, STAGE_DURATION
-from pipeline.telemetry.span_tree import Finished
-from pipeline.testing import RecordedSpans, assert_trace, recorded_spans, script
+from pipeline.telemetry.span_tree import FinishedSpan
+from pipeline.testing import FakeClock, RecordedSpans, assert_trace, recorded_spans, script
 from support import a_tool
 
 ERRORS: tuple[ToolError, ...] = (
@@ -64,10 +64,6 @@ ERRORS: tuple[ToolError, ...] = (
 )
 
 
-async def no_wait(_seconds: float) -> None:
-    """Nobody waits in a test."""
-
-
 @pytest.fixture
 def recorded() -> Iterator[RecordedSpans]:
     with recorded_spans() as recorded:
@@ -79,11 +75,11 @@ def traced(recorded: RecordedSpans, *tools: Any, **options: Any) -> Pipeline:
     for each in tools or (a_tool(),):
         registry.register(each)
     observer = Trace(tracer_provider=recorded.tracer_provider, **options)
-    return standard(registry).replace("trace", observer).replace("retry", Retry(first_delay=0, sleep=no_wait))
+    return standard(registry).replace("trace", observer).replace("retry", Retry(sleep=FakeClock().sleep))
 
 
 def failing(*failures: Exception) -> Callable[..., Any]:
-    """A tool's function that fails so often, then succeeds."""
+    """A tool function that raises these, one at each run, then succeeds."""
     left = list(failures)
 
     async def fail(**_: object) -> str:
@@ -106,14 +102,14 @@ def answering(error: ToolError) -> Callable[..., Any]:
 
 
 def test_every_kind_of_error_is_tried() -> None:
-    """The table above has each kind of error there is."""
+    """The table above has every kind of error."""
     assert {type(error) for error in ERRORS} == KINDS
 
 
 @pytest.mark.parametrize("defer", [False, True])
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
 async def test_a_failure_of_any_kind(recorded: RecordedSpans, error: ToolError, defer: bool) -> None:
-    """Whatever kind a tool fails with, its trace is whole and tells what the report does."""
+    """Whatever kind of error a tool fails with, the trace is accepted and agrees with the report."""
     report = await traced(recorded, a_tool(fn=answering(error)), defer=defer).report(Call("probe"))
     assert type(report.error) is type(error)
     assert_trace(recorded.spans, reports=[report])
@@ -124,7 +120,7 @@ REAL: dict[str, tuple[Any, Call]] = {
     "a repaired name": (a_tool(), Call("functions.probe")),
     "unknown name": (a_tool(), Call("prob")),
     "malformed": (a_tool(), Call("probe", "[]")),
-    "no text as a name": (a_tool(), Call(7)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    "a name that is not text": (a_tool(), Call(7)),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     "retried success": (lambda: a_tool(fn=failing(ConnectionError(), ConnectionError())), Call("probe")),
     "attempts used up": (lambda: a_tool(fn=failing(*[ConnectionError()] * 9)), Call("probe")),
     "lost mutation": (lambda: a_tool(effect="mutating", fn=failing(ConnectionError())), Call("probe")),
@@ -135,7 +131,7 @@ REAL: dict[str, tuple[Any, Call]] = {
 
 
 OPTIONS = {
-    "as usual": {},
+    "default": {},
     "deferred": {"defer": True},
     "without stages": {"stages": False},
     "both": {"defer": True, "stages": False},
@@ -144,27 +140,27 @@ OPTIONS = {
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize(("tool", "call"), REAL.values(), ids=REAL)
-async def test_what_the_pipeline_leaves_behind(
+async def test_every_trace_of_the_pipeline_is_accepted(
     recorded: RecordedSpans, tool: Any, call: Call, options: dict[str, bool]
 ) -> None:
-    """Every trace of a real call is whole, and agrees with its report."""
+    """The trace of every way in which a call can end is accepted, and agrees with its report."""
     report = await traced(recorded, tool() if callable(tool) else tool, **options).report(call)
     assert_trace(recorded.spans, calls=1, reports=[report], stages=options.get("stages", True))
 
 
 async def test_a_cancelled_call(recorded: RecordedSpans) -> None:
-    """A cancelled call's trace is whole, and says so; a report of it has no outcome."""
+    """The trace of a cancelled call is accepted, with `cancelled` as its error.type."""
     with anyio.move_on_after(0.05):
         await traced(recorded, a_tool(fn=anyio.sleep_forever)).call("probe")
     assert_trace(recorded.spans, calls=1)
     root = next(span for span in recorded.spans if span.parent is None)
     assert (root.attributes or {})["error.type"] == "cancelled"
-    with pytest.raises(AssertionError, match=r"the call's error\.type is what came of it, a success"):
+    with pytest.raises(AssertionError, match=r"the error\.type of a call is that of the report, none"):
         assert_trace(recorded.spans, reports=[CallReport(Call("probe"), outcome=Success(1))])
 
 
-async def test_an_attempt_that_its_time_limit_ended(recorded: RecordedSpans) -> None:
-    """The stages that a limit cut off are cancelled, and the trace is whole all the same."""
+async def test_attempts_that_timed_out(recorded: RecordedSpans) -> None:
+    """The trace of attempts that a time limit ended is accepted, with their stages cancelled."""
     pipeline = traced(recorded, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.02))
     assert_trace(recorded.spans, calls=0)
     report = await pipeline.report(Call("probe"))
@@ -173,7 +169,7 @@ async def test_an_attempt_that_its_time_limit_ended(recorded: RecordedSpans) -> 
 
 
 async def test_many_calls_at_once(recorded: RecordedSpans) -> None:
-    """Each of many calls, run at once, has its own report told by its own trace."""
+    """The traces of concurrent calls are compared each with its own report."""
     pipeline = traced(recorded, a_tool(), a_tool("crash", fn=failing(*[RuntimeError()] * 40)))
     reports: list[CallReport] = []
 
@@ -187,7 +183,7 @@ async def test_many_calls_at_once(recorded: RecordedSpans) -> None:
 
 
 async def test_calls_under_a_span_that_has_not_ended(recorded: RecordedSpans) -> None:
-    """The caller's own span may still be open, and stands above the calls without being one."""
+    """The caller's own span may still be open, and does not count as a call."""
     pipeline = traced(recorded)
     with recorded.tracer_provider.get_tracer("agent").start_as_current_span("turn"):
         await gather(pipeline, [Call("probe"), Call("probe")])
@@ -196,7 +192,7 @@ async def test_calls_under_a_span_that_has_not_ended(recorded: RecordedSpans) ->
 
 
 async def test_spans_of_other_libraries(recorded: RecordedSpans) -> None:
-    """Spans that a tool or a middleware made are nobody's business, wherever they stand."""
+    """Spans that a tool or a middleware made are ignored, wherever they stand."""
     tracer = recorded.tracer_provider.get_tracer("other")
 
     async def work() -> str:
@@ -214,7 +210,7 @@ async def test_spans_of_other_libraries(recorded: RecordedSpans) -> None:
 
 
 async def test_a_pipeline_in_a_tool(recorded: RecordedSpans) -> None:
-    """A call that a tool makes is a call of its own, under the attempt that makes it."""
+    """A call that a tool makes counts as a call of its own."""
     inner = traced(recorded)
 
     async def ask() -> str:
@@ -226,14 +222,14 @@ async def test_a_pipeline_in_a_tool(recorded: RecordedSpans) -> None:
 
 
 async def test_a_stack_without_the_usual_stages(recorded: RecordedSpans) -> None:
-    """Any stack's trace is whole, however short; its attempt has no tool to be named after."""
+    """The trace of a stack without Resolve is accepted, in which no attempt is named after a tool."""
     observer = Trace(tracer_provider=recorded.tracer_provider)
     report = await Stack().observe(observer).end(script(Failure(Transient()))).report(Call("x"))
     assert_trace(recorded.spans, reports=[report])
 
 
 @attrs.define(eq=False)
-class Drawn:
+class EditableSpan:
     """A span that a test may change."""
 
     name: str
@@ -251,11 +247,11 @@ class Drawn:
 
 
 @pytest.fixture
-async def drawn(recorded: RecordedSpans) -> tuple[list[Drawn], CallReport]:
-    """A call that fails once, then succeeds: each thing that a trace tells is in it."""
+async def retried(recorded: RecordedSpans) -> tuple[list[EditableSpan], CallReport]:
+    """The spans and the report of a call that fails once, then succeeds: it has every part of a trace."""
     report = await traced(recorded, a_tool(fn=failing(ConnectionError()))).report(Call("probe"))
     spans = [
-        Drawn(
+        EditableSpan(
             span.name,
             span.context,
             span.parent,
@@ -271,11 +267,11 @@ async def drawn(recorded: RecordedSpans) -> tuple[list[Drawn], CallReport]:
     return spans, report
 
 
-Spans = list[Drawn]
+Spans = list[EditableSpan]
 CALL, ATTEMPT = "execute_tool probe", "attempt probe"
 
 
-def at(spans: Spans, name: str, occurrence: int = 0) -> Drawn:
+def at(spans: Spans, name: str, occurrence: int = 0) -> EditableSpan:
     return [span for span in spans if span.name == name][occurrence]
 
 
@@ -295,7 +291,7 @@ def put(span: str, **changes: Any) -> Callable[[Spans], None]:
 
 
 def under(name: str, above: str, occurrence: int = 0, **ids: int) -> Callable[[Spans], None]:
-    """Give it another parent, or one with other ids."""
+    """Give a span another parent, or that parent with other ids."""
 
     def change(spans: Spans) -> None:
         context = at(spans, above, occurrence).context
@@ -325,7 +321,7 @@ def turn_red(name: str, verdict: str, occurrence: int = 0) -> Callable[[Spans], 
 
 
 def each(*changes: Callable[[Spans], None]) -> Callable[[Spans], None]:
-    """All of these."""
+    """Make all of these changes."""
 
     def change(spans: Spans) -> None:
         for one in changes:
@@ -335,7 +331,7 @@ def each(*changes: Callable[[Spans], None]) -> Callable[[Spans], None]:
 
 
 def say(name: str, occurrence: int = 0, **facts: Any) -> Callable[[Spans], None]:
-    """Give it other attributes; None takes one away, and ``__`` is a dot."""
+    """Set attributes of a span; None removes one, and ``__`` stands for a dot."""
 
     def change(spans: Spans) -> None:
         for key, value in facts.items():
@@ -348,63 +344,63 @@ BROKEN: dict[str, tuple[Callable[[Spans], None], str]] = {
     "no call span": (lose(CALL), "each call has one call span: none found"),
     "the same id twice": (same_id, "a span has an id of its own"),
     "no id": (put("resolve", context=None), "a span has an id of its own"),
-    "never ended": (put("resolve", end_time=None), "a span has ended, and not before it began"),
-    "ended before it began": (put("resolve", end_time=1), "a span has ended, and not before it began"),
+    "never ended": (put("resolve", end_time=None), "a span has ended, and not before it started"),
+    "ended before it started": (put("resolve", end_time=1), "a span has ended, and not before it started"),
     "red without a reason": (put("resolve", status=Status(StatusCode.ERROR)), "red exactly if it has an error.type"),
     "green with a reason": (put(ATTEMPT, status=Status()), "red exactly if it has an error.type"),
-    "called OK": (put(CALL, status=Status(StatusCode.OK)), "a span that is not red has no status"),
-    "a second tool call": (say("execute", gen_ai__operation__name="execute_tool"), "only a call span carries"),
-    "no operation": (say(CALL, gen_ai__operation__name=None), "a call span carries gen_ai.operation.name=execute_tool"),
-    "another operation": (say(CALL, gen_ai__operation__name="chat"), "carries gen_ai.operation.name=execute_tool"),
+    "status OK": (put(CALL, status=Status(StatusCode.OK)), "a span that is not red has no status"),
+    "a second tool call": (say("execute", gen_ai__operation__name="execute_tool"), "only a call span has gen_ai"),
+    "no operation": (say(CALL, gen_ai__operation__name=None), "a call span has gen_ai.operation.name=execute_tool"),
+    "another operation": (say(CALL, gen_ai__operation__name="chat"), "has gen_ai.operation.name=execute_tool"),
     "another tool's name": (say(CALL, gen_ai__tool__name="other"), "a call span is named after gen_ai.tool.name"),
     "an invented name": (put(CALL, name="execute_tool prob"), "a call span is named after gen_ai.tool.name, probe"),
-    "a kind that is none": (turn_red(CALL, "ValueError"), "a call fails with a kind of error"),
-    "no parent": (put("resolve", parent=None), "the parent of an attempt or a stage is there, in the same trace"),
+    "an unknown kind": (turn_red(CALL, "ValueError"), "the error.type of a call is a kind of error"),
+    "no parent": (put("resolve", parent=None), "an attempt or a stage has a parent in its trace"),
     "a parent in another trace": (
         under("resolve", CALL, trace_id=1),
-        "the parent of an attempt or a stage is there, in the same trace",
+        "an attempt or a stage has a parent in its trace",
     ),
     "a parent that was lost": (
         under("resolve", CALL, span_id=1),
-        "the parent of an attempt or a stage is there, in the same trace",
+        "an attempt or a stage has a parent in its trace",
     ),
-    "under itself": (under("resolve", "resolve"), "other stages under it or an attempt"),
-    "a stage under a stage": (under("validate", "resolve"), "an attempt and retry stand"),
-    "an attempt under an attempt": (under(ATTEMPT, ATTEMPT, 1), "an attempt and retry"),
-    "retry in an attempt": (under("retry", ATTEMPT), "an attempt and retry stand"),
+    "under itself": (under("resolve", "resolve"), "other stages under the call or an attempt"),
+    "a stage under a stage": (under("validate", "resolve"), "attempts and retry stand under the call"),
+    "an attempt under an attempt": (under(ATTEMPT, ATTEMPT, 1), "attempts and retry stand under the call"),
+    "retry in an attempt": (under("retry", ATTEMPT), "attempts and retry stand under the call"),
     "execute outside": (under("execute", CALL), "execute stands under an attempt"),
-    "begins before its parent": (put("resolve", start_time=1), "a child begins and ends within its parent"),
-    "outlives its parent": (put("classify", end_time=2**63), "a child begins and ends within its parent"),
-    "an attempt outlives its call": (put(ATTEMPT, end_time=2**63), "a child begins and ends within its parent"),
+    "starts before its parent": (put("resolve", start_time=1), "a child starts and ends within its parent"),
+    "outlives its parent": (put("classify", end_time=2**63), "a child starts and ends within its parent"),
+    "an attempt outlives its call": (put(ATTEMPT, end_time=2**63), "a child starts and ends within its parent"),
     "numbered from 0": (say(ATTEMPT, toolcall__attempt=0), "attempts are numbered from 1"),
     "numbered twice": (say(ATTEMPT, 1, toolcall__attempt=1), "attempts are numbered from 1"),
     "without a number": (say(ATTEMPT, toolcall__attempt=None), "attempts are numbered from 1"),
     "an attempt at another tool": (put(ATTEMPT, name="attempt other"), "an attempt is named after the tool"),
-    "more attempts told than made": (say(CALL, toolcall__attempts=3), "toolcall.attempts is the number of attempts"),
-    "attempts not told": (say(CALL, toolcall__attempts=None), "toolcall.attempts is the number of attempts"),
+    "too many attempts counted": (say(CALL, toolcall__attempts=3), "toolcall.attempts is the number of attempts"),
+    "attempts not counted": (say(CALL, toolcall__attempts=None), "toolcall.attempts is the number of attempts"),
     "an attempt without stages": (
         each(lose("execute"), lose("classify")),
-        "the stages of a call and of an attempt have their spans",
+        "the stages of a call and of an attempt have spans",
     ),
 }
 
 
 @pytest.mark.parametrize(("change", "rule"), BROKEN.values(), ids=BROKEN)
-async def test_a_broken_tree(drawn: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str) -> None:
-    """Each rule, broken once, is named, and the span that breaks it is marked in the tree."""
-    spans, _ = drawn
+async def test_a_broken_trace(retried: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str) -> None:
+    """For each rule, a trace that breaks it is refused with that rule, and the span is marked in the tree."""
+    spans, _ = retried
     assert_trace(spans)
     change(spans)
     with pytest.raises(AssertionError) as caught:
         assert_trace(spans)
-    told = str(caught.value)
-    assert rule in told
-    assert CALL in told or not any(span.name == CALL for span in spans)
-    assert "<-- 1" in told or "none found" in told
+    message = str(caught.value)
+    assert rule in message
+    assert CALL in message or not any(span.name == CALL for span in spans)
+    assert "<-- 1" in message or "none found" in message
 
 
 UNLIKE: dict[str, tuple[Callable[[Spans], None], str]] = {
-    "red although it succeeded": (turn_red(CALL, "internal"), "is what came of it, a success"),
+    "red although it succeeded": (turn_red(CALL, "internal"), "the error.type of a call is that of the report, none"),
     "another tool": (
         each(
             say(CALL, gen_ai__tool__name="other"),
@@ -412,34 +408,34 @@ UNLIKE: dict[str, tuple[Callable[[Spans], None], str]] = {
             put(ATTEMPT, name="attempt"),
             put(ATTEMPT, name="attempt"),
         ),
-        "the call's tool is that of the report, probe",
+        "the tool of a call is that of the report, probe",
     ),
-    "an attempt green that failed": (
+    "a failed attempt that is green": (
         each(put(ATTEMPT, status=Status()), say(ATTEMPT, error__type=None)),
-        "an attempt's error.type is that of the report, transient",
+        "the error.type of an attempt is that of the report, transient",
     ),
-    "an attempt red that succeeded": (turn_red(ATTEMPT, "internal", 1), "that of the report, None"),
-    "a stage red that passed": (turn_red("available", "internal"), "a stage's span tells what the report"),
-    "another reason": (say("retry", toolcall__reason="none"), "a stage's span tells what the report does"),
-    "another time": (
-        longer,
-        "a stage's span tells what the report does",
+    "a red attempt that succeeded": (
+        turn_red(ATTEMPT, "internal", 1),
+        "the error.type of an attempt is that of the report, none",
     ),
-    "another stage": (put("resolve", name="resolved"), "each stage of the report has its span, as has: resolve"),
-    "in the other attempt": (move_to_the_other_attempt, "each stage of the report has its span, as has: execute in"),
-    "an attempt less": (
+    "a red stage that passed": (turn_red("available", "internal"), "a stage span is in the report, and this is not"),
+    "another reason": (say("retry", toolcall__reason="none"), "a stage span is in the report, and this is not"),
+    "another duration": (longer, "a stage span is in the report, and this is not"),
+    "another stage": (put("resolve", name="resolved"), "a stage of the report has a span, and this has none: resolve"),
+    "in the other attempt": (move_to_the_other_attempt, "has a span, and this has none: execute in attempt 1"),
+    "one attempt too few": (
         each(lose(ATTEMPT, 1), lose("execute", 1), lose("classify", 1), say(CALL, toolcall__attempts=1)),
-        "the attempts are those of the report, 2",
+        "there are as many attempts as in the report, 2",
     ),
 }
 
 
 @pytest.mark.parametrize(("change", "rule"), UNLIKE.values(), ids=UNLIKE)
-async def test_a_tree_that_is_not_its_reports(
-    drawn: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str
+async def test_a_trace_that_disagrees_with_its_report(
+    retried: tuple[Spans, CallReport], change: Callable[[Spans], None], rule: str
 ) -> None:
-    """A tree that is whole by itself is refused where the report tells otherwise."""
-    spans, report = drawn
+    """A trace that breaks no rule by itself is refused if it disagrees with the report."""
+    spans, report = retried
     assert_trace(spans, reports=[report])
     change(spans)
     assert_trace(spans)
@@ -448,32 +444,32 @@ async def test_a_tree_that_is_not_its_reports(
     assert rule in str(caught.value)
 
 
-async def test_any_span_that_is_lost_is_missed(drawn: tuple[Spans, CallReport]) -> None:
-    """Whichever single span is lost, the report tells that it was."""
-    spans, report = drawn
+async def test_any_lost_span_is_noticed(retried: tuple[Spans, CallReport]) -> None:
+    """Whichever single span is lost, comparison with the report fails."""
+    spans, report = retried
     for lost in spans:
         with pytest.raises(AssertionError):
             assert_trace([span for span in spans if span is not lost], reports=[report])
 
 
 async def test_a_failure_is_never_green(recorded: RecordedSpans) -> None:
-    """A call span that hides a failure is refused."""
+    """A call span that looks like a success is refused if the call failed."""
     report = await traced(recorded, a_tool(fn=failing(RuntimeError()))).report(Call("probe"))
-    spans: list[Finished] = [span for span in recorded.spans if span.parent is not None]
+    spans: list[FinishedSpan] = [span for span in recorded.spans if span.parent is not None]
     assert_trace(recorded.spans, reports=[report])
     root = next(span for span in recorded.spans if span.parent is None)
     green = {key: value for key, value in (root.attributes or {}).items() if key != "error.type"}
     spans.append(
-        Drawn(
+        EditableSpan(
             root.name, root.context, None, root.start_time, root.end_time, Status(), green, root.instrumentation_scope
         )
     )
-    with pytest.raises(AssertionError, match=r"the call's error\.type is what came of it, internal"):
+    with pytest.raises(AssertionError, match=r"the error\.type of a call is that of the report, internal"):
         assert_trace(spans, reports=[report])
 
 
 async def test_how_many_calls_there_were(recorded: RecordedSpans) -> None:
-    """Fewer or more calls than were made are told, and so are none at all."""
+    """More or fewer calls than expected are refused; without a number, no call at all is."""
     with pytest.raises(AssertionError, match="each call has one call span: none found"):
         assert_trace([])
     assert_trace([], calls=0)
@@ -486,37 +482,37 @@ async def test_how_many_calls_there_were(recorded: RecordedSpans) -> None:
         assert_trace(recorded.spans, reports=reports[:1])
 
 
-async def test_without_spans_of_stages(drawn: tuple[Spans, CallReport]) -> None:
-    """Without spans of stages, call and attempts are held to the rules all the same; a stage's span is refused."""
-    spans, report = drawn
+async def test_without_spans_of_stages(retried: tuple[Spans, CallReport]) -> None:
+    """With stages=False a stage span is refused, durations are compared, and the other rules hold."""
+    spans, report = retried
     with pytest.raises(AssertionError, match="stages=False: there are no spans of stages"):
         assert_trace(spans, stages=False)
     without = [span for span in spans if span.name in (CALL, ATTEMPT)]
     assert_trace(without, stages=False)
-    with pytest.raises(AssertionError, match=r"toolcall\.stage\.resolve\.duration is how long"):
+    with pytest.raises(AssertionError, match=r"toolcall\.stage\.resolve\.duration is that of the report"):
         assert_trace(without, reports=[report], stages=False)
     for name in {stage.name for stage in report.stages}:
-        took = sum(stage.seconds for stage in report.stages if stage.name == name)
-        at(without, CALL).attributes[STAGE_DURATION.format(name)] = took
+        seconds = sum(stage.seconds for stage in report.stages if stage.name == name)
+        at(without, CALL).attributes[STAGE_DURATION.format(name)] = seconds
     assert_trace(without, reports=[report], stages=False)
     at(without, ATTEMPT).attributes["toolcall.attempt"] = 2
     with pytest.raises(AssertionError, match="attempts are numbered from 1"):
         assert_trace(without, stages=False)
 
 
-async def test_the_message_has_the_tree(drawn: tuple[Spans, CallReport]) -> None:
-    """Who reads the failure sees the rules, and the tree with a mark at each span that breaks one."""
-    spans, _ = drawn
+async def test_the_message_has_the_tree(retried: tuple[Spans, CallReport]) -> None:
+    """The message lists the broken rules and draws the tree, with a mark at each span that breaks one."""
+    spans, _ = retried
     at(spans, "resolve").end_time = None
     at(spans, ATTEMPT, 1).attributes["toolcall.attempt"] = 7
     with pytest.raises(AssertionError) as caught:
         assert_trace(spans)
     assert str(caught.value) == (
         """\
-These spans are not what a pipeline leaves behind:
-1. a span has ended, and not before it began
-2. a child begins and ends within its parent
-3. attempts are numbered from 1, in the order in which they began: this is 2
+These spans are not well-formed traces of calls:
+1. a span has ended, and not before it started
+2. a child starts and ends within its parent
+3. attempts are numbered from 1, in the order in which they started: this is 2
 
 execute_tool probe  toolcall.attempts=2
 ├ resolve  <-- 1, 2
@@ -532,8 +528,8 @@ execute_tool probe  toolcall.attempts=2
     )
 
 
-async def test_recorded_spans_can_be_forgotten(recorded: RecordedSpans) -> None:
-    """What was recorded so far can be cleared, also what is only to be made."""
+async def test_recorded_spans_can_be_cleared(recorded: RecordedSpans) -> None:
+    """clear() forgets the spans recorded so far, deferred ones included."""
     pipeline = traced(recorded, defer=True)
     await pipeline.call("probe")
     recorded.clear()
@@ -544,8 +540,8 @@ async def test_recorded_spans_can_be_forgotten(recorded: RecordedSpans) -> None:
     assert all(span.instrumentation_scope and span.instrumentation_scope.name == SCOPE for span in recorded.spans)
 
 
-def test_recorded_spans_where_telemetry_is_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under OTEL_SDK_DISABLED nothing would be recorded: that is said at once."""
+def test_recorded_spans_with_telemetry_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under OTEL_SDK_DISABLED nothing would be recorded, so recorded_spans() raises a SetupError."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "True")
     with pytest.raises(SetupError, match="OTEL_SDK_DISABLED"), recorded_spans():
         pass

@@ -1,4 +1,4 @@
-"""gather: many calls at once."""
+"""gather: many calls at once, their order on a resource, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pipeline import (
     OutcomeUnknown,
     Pipeline,
     ResolvedCall,
+    SetupError,
     Stack,
     TimedOut,
     ToolRegistry,
@@ -30,9 +31,9 @@ from pipeline import (
 )
 from support import a_tool
 
-SOON = 0.02  # seconds: for what never ends by itself
+SOON = 0.2  # seconds, for a body that never ends by itself; a busy machine must have begun it by then
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
-HELD = Failure(NotExecuted("an earlier call on the same resource is still running"))
+BLOCKED = Failure(NotExecuted("an earlier call on the same resource is still running"))
 
 
 @pytest.fixture
@@ -51,18 +52,18 @@ def pipeline() -> Pipeline:
 
 @pytest.mark.parametrize("limit", [1, 3, 50])
 async def test_results_are_in_call_order(pipeline: Pipeline, limit: int) -> None:
-    """There is one outcome for each call, in the order of the calls, whichever ended first."""
+    """There is one outcome for each call, in the order of the calls, whichever call ended first."""
     outcomes = await gather(pipeline, (Call("echo", {"n": n}) for n in range(20)), limit)
     assert outcomes == [Failure(Crashed()) if n == 7 else Success(n) for n in range(20)]
 
 
 async def test_no_calls(pipeline: Pipeline) -> None:
-    """No calls have no outcomes."""
+    """Without calls there are no outcomes."""
     assert await gather(pipeline, []) == []
 
 
 @pytest.mark.parametrize("limit", [1, 4])
-async def test_no_more_at_once_than_the_limit(limit: int) -> None:
+async def test_at_most_limit_calls_run_at_a_time(limit: int) -> None:
     """At most `limit` calls run at a time."""
     tools = ToolRegistry()
     running = most = 0
@@ -80,13 +81,13 @@ async def test_no_more_at_once_than_the_limit(limit: int) -> None:
 
 
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
-    """With no room for a call nothing could run: that is the caller's mistake."""
-    with pytest.raises(ValueError, match="limit is at least 1"):
+    """A limit below 1 is a SetupError: no call could run."""
+    with pytest.raises(SetupError, match="`limit` must be ≥ 1, not 0"):
         await gather(pipeline, [], 0)
 
 
-async def test_a_cancellation_that_is_nobodys_loses_no_outcome(anyio_backend: str) -> None:
-    """A tool that awaits what somebody else cancelled has failed; its siblings and their results have not."""
+async def test_a_foreign_cancellation_fails_that_call_alone(anyio_backend: str) -> None:
+    """If a tool awaits something cancelled elsewhere, its call has failed, and its siblings go on."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -105,19 +106,19 @@ async def test_a_cancellation_that_is_nobodys_loses_no_outcome(anyio_backend: st
 
 
 async def test_cancelling_many_calls_ends_them_all(pipeline: Pipeline) -> None:
-    """Cancellation of the whole passes, and is nobody's failure."""
+    """Cancellation from outside ends all calls and passes; it is not a failure of any of them."""
     with anyio.move_on_after(0.005) as scope:
         await gather(pipeline, (Call("echo", {"n": 2}) for _ in range(100_000)), 2)
     assert scope.cancelled_caught
 
 
 def at(arguments: Mapping[str, Any]) -> str:
-    """The resource that a call names, if it does."""
+    """The resource that a call names, if it names one."""
     return str(arguments["at"])
 
 
 def constant(name: Any) -> Callable[..., Any]:
-    """A resource that depends on nothing."""
+    """A resource function that ignores the arguments."""
 
     def resource(_: object) -> Any:
         return name
@@ -125,8 +126,8 @@ def constant(name: Any) -> Callable[..., Any]:
     return resource
 
 
-class Diary:
-    """Tools that note when their bodies begin and end; the resource of some is their argument ``at``."""
+class Journal:
+    """Tools that record when their bodies begin and end; for some of them ``at`` is the resource."""
 
     def __init__(self) -> None:
         self.tools = ToolRegistry()
@@ -162,18 +163,18 @@ CALLS = st.lists(
 @settings(deadline=None, max_examples=80)
 @given(CALLS, st.integers(1, 6))
 async def test_changes_of_one_resource_keep_their_order(calls: list[tuple[str, str | None]], limit: int) -> None:
-    """Of two calls on one resource, where one of them changes it, the second begins when the first has ended.
+    """Of two calls on one resource, of which one changes it, the later begins after the earlier has ended.
 
-    A call that does not say its resource may mean any. And every call has its own outcome, whatever waited for what.
+    A call that does not say its resource may mean any. Every call has its own outcome, whatever it waited for.
     """
-    diary = Diary()
+    journal = Journal()
     todo = [Call(name, {"n": n} | ({} if there is None else {"at": there})) for n, (name, there) in enumerate(calls)]
-    assert await gather(standard(diary.tools), todo, limit) == [Success(n) for n in range(len(calls))]
+    assert await gather(standard(journal.tools), todo, limit) == [Success(n) for n in range(len(calls))]
     for later, (name, here) in enumerate(calls):
         for earlier, (other, there) in enumerate(calls[:later]):
             known = "plain" not in (name, other) and {name, other} != {"read_at"}
             if known and (here == there or None in (here, there)):
-                assert diary.ended(earlier) < diary.begun(later)
+                assert journal.ended(earlier) < journal.begun(later)
 
 
 @pytest.mark.parametrize(
@@ -187,11 +188,11 @@ async def test_changes_of_one_resource_keep_their_order(calls: list[tuple[str, s
         pytest.param(Call("read_at"), Call("read_at", {"at": "a"}), id="a read of any and a read"),
     ],
 )
-async def test_what_cannot_conflict_runs_together(first: Call, second: Call) -> None:
-    """Reads run together, and so does all that has no resource in common."""
-    diary = Diary()
-    await gather(standard(diary.tools), [first, second])
-    assert [what for what, _ in diary.notes] == ["begin", "begin", "end", "end"]
+async def test_calls_that_cannot_conflict_run_together(first: Call, second: Call) -> None:
+    """Reads run together, and so do calls that have no resource in common."""
+    journal = Journal()
+    await gather(standard(journal.tools), [first, second])
+    assert [what for what, _ in journal.notes] == ["begin", "begin", "end", "end"]
 
 
 @pytest.mark.parametrize(
@@ -206,24 +207,24 @@ async def test_what_cannot_conflict_runs_together(first: Call, second: Call) -> 
     ],
 )
 async def test_a_resource_is_found_however_the_call_is_written(second: Call, options: dict[str, Any]) -> None:
-    """The order does not depend on how the model spells a name or writes its arguments."""
-    diary = Diary()
-    diary.add("put", "mutating", at, **options)
-    await gather(standard(diary.tools), [Call("put", {"at": "a"}), second])
-    assert [what for what, _ in diary.notes] == ["begin", "end", "begin", "end"]
+    """The order does not depend on how the model writes the name or the arguments."""
+    journal = Journal()
+    journal.add("put", "mutating", at, **options)
+    await gather(standard(journal.tools), [Call("put", {"at": "a"}), second])
+    assert [what for what, _ in journal.notes] == ["begin", "end", "begin", "end"]
 
 
 @pytest.mark.parametrize("resource", ["db", constant("db"), constant([])], ids=["named", "computed", "no name at all"])
 async def test_a_resource_by_name(resource: str | Callable[..., Any]) -> None:
-    """A resource is a name, or what the function makes of the arguments; what is no name may be any."""
-    diary = Diary()
-    diary.add("put", "mutating", resource)
-    await gather(standard(diary.tools), [Call("put"), Call("put")])
-    assert [what for what, _ in diary.notes] == ["begin", "end", "begin", "end"]
+    """A resource is a name, or what a function returns; a function that returns no name may mean any resource."""
+    journal = Journal()
+    journal.add("put", "mutating", resource)
+    await gather(standard(journal.tools), [Call("put"), Call("put")])
+    assert [what for what, _ in journal.notes] == ["begin", "end", "begin", "end"]
 
 
 async def test_a_failed_change_holds_nothing_back() -> None:
-    """Siblings are isolated on one resource too: an unknown name, a bad call and a crash stop nobody."""
+    """A call that is refused or crashes stops no other call, on the same resource either."""
     tools = ToolRegistry()
 
     @tools.tool(resource="db")
@@ -240,7 +241,7 @@ async def test_a_failed_change_holds_nothing_back() -> None:
 
 
 async def test_a_check_that_crashes_is_that_calls_failure() -> None:
-    """Looking for the tools beforehand breaks nothing: what finds them may have a bug for one name."""
+    """A check that raises while the tools are looked up beforehand fails its own call alone."""
     tools = ToolRegistry()
 
     @tools.tool(resource="db")
@@ -260,7 +261,7 @@ async def test_a_check_that_crashes_is_that_calls_failure() -> None:
 
 
 async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
-    """A stack without a check that finds the tool has no resources, and runs all the same."""
+    """Without a check that finds tools there are no resources, and the calls run all the same."""
 
     async def answer(call: Call) -> Success[str]:
         return Success(call.name)
@@ -268,8 +269,8 @@ async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
     assert await gather(Stack().end(answer), [Call("a"), Call("b")]) == [Success("a"), Success("b")]
 
 
-async def test_what_runs_on_holds_back_those_behind_it() -> None:
-    """After a change that goes on in a thread nothing touches its resource; what is elsewhere runs."""
+async def test_a_change_that_is_still_running_blocks_its_resource() -> None:
+    """While a change goes on in a thread, no later call on its resource runs; calls on others do."""
     tools, go_on = ToolRegistry(), Event()
 
     @tools.tool(resource="db")
@@ -286,17 +287,17 @@ async def test_what_runs_on_holds_back_those_behind_it() -> None:
     async def save() -> int:
         return 3
 
-    calls = [Call("put", {"hang": True}), Call("get"), Call("put"), Call("save"), Call("put")]
+    calls = [Call("put", {"hang": True}, timeout=SOON), Call("get"), Call("put"), Call("save"), Call("put")]
     try:
-        lost, *others = await gather(standard(tools), calls, each=SOON)
+        lost, *others = await gather(standard(tools), calls)
     finally:
         go_on.set()
     assert lost == Failure(OutcomeUnknown(TimedOut(SOON, still_running=True)))
-    assert others == [HELD, HELD, Success(3), HELD]
+    assert others == [BLOCKED, BLOCKED, Success(3), BLOCKED]
 
 
-async def test_a_read_that_runs_on_holds_nothing_back() -> None:
-    """A read that was left behind changes nothing: what waited for it runs."""
+async def test_a_read_that_is_still_running_blocks_nothing() -> None:
+    """A read that was abandoned changes nothing, so the calls that waited for it run."""
     tools, go_on = ToolRegistry(), Event()
 
     @tools.tool(effect="read", resource="db")
@@ -308,7 +309,7 @@ async def test_a_read_that_runs_on_holds_nothing_back() -> None:
         return 1
 
     try:
-        outcomes = await gather(standard(tools, attempts=1), [Call("get"), Call("put")], each=SOON)
+        outcomes = await gather(standard(tools, attempts=1), [Call("get", timeout=SOON), Call("put")])
     finally:
         go_on.set()
     assert outcomes == [Failure(TimedOut(SOON, still_running=True)), Success(1)]
@@ -317,8 +318,8 @@ async def test_a_read_that_runs_on_holds_nothing_back() -> None:
 @pytest.mark.parametrize(
     ("effect", "lost"), [("read", TimedOut), ("mutating", OutcomeUnknown)], ids=["a read", "a change"]
 )
-async def test_when_the_time_of_all_is_up_every_call_has_its_outcome(effect: Effect, lost: type) -> None:
-    """What had begun is told as timed out, with what that means for its effect; the rest never begins."""
+async def test_every_call_has_an_outcome_when_the_time_is_up(effect: Effect, lost: type) -> None:
+    """Calls that had begun are timed out, or unknown if they may have had an effect; the others never begin."""
     begun: list[int] = []
 
     async def body(n: int) -> int:
@@ -337,7 +338,7 @@ async def test_when_the_time_of_all_is_up_every_call_has_its_outcome(effect: Eff
 
 
 async def test_the_time_of_one_call() -> None:
-    """Each call has its own time, and the shorter one where it brings one; its siblings have theirs."""
+    """Each call has ``each`` seconds of its own, or its own timeout if that is shorter."""
     tools = ToolRegistry()
     tools.register(a_tool("hang", "read", anyio.sleep_forever))
     tools.register(a_tool("fine"))
@@ -349,17 +350,17 @@ async def test_the_time_of_one_call() -> None:
 
 @pytest.mark.parametrize("left", [0, -1])
 async def test_without_time_nothing_begins(pipeline: Pipeline, left: float) -> None:
-    """Callers compute what is left of theirs: with nothing left every call is told as not begun."""
+    """With no time left, such as for a caller whose own time is up, every call is not executed."""
     assert await gather(pipeline, [Call("echo", {"n": 1})] * 3, timeout=left) == [NO_TIME] * 3
 
 
-async def test_what_was_freed_together_runs_together() -> None:
-    """Reads that waited for one change are not run one by one by the worker that made it, and keep to the limit."""
+async def test_calls_that_waited_for_one_run_together() -> None:
+    """Reads that waited for one change run together after it, within the limit, and not one by one."""
     tools, running, all_there = ToolRegistry(), list[int](), anyio.Event()
 
     @tools.tool
     async def quick() -> None:
-        """Have a worker that has long gone home when the reads may begin."""
+        """Keep a worker busy that has ended before the reads may begin."""
 
     @tools.tool(resource="db")
     async def put() -> None:
@@ -383,8 +384,8 @@ async def test_what_was_freed_together_runs_together() -> None:
 
 
 async def test_one_at_a_time_they_run_in_call_order() -> None:
-    """What was freed comes next, the first of it first."""
-    diary = Diary()
+    """With a limit of 1, calls run in call order, though some of them waited."""
+    journal = Journal()
     calls = [Call("read_at" if n else "mutating_at", {"at": "a", "n": n}) for n in range(5)]
-    await gather(standard(diary.tools), calls, 1)
-    assert [n for what, n in diary.notes if what == "begin"] == [0, 1, 2, 3, 4]
+    await gather(standard(journal.tools), calls, 1)
+    assert [n for what, n in journal.notes if what == "begin"] == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""builtin: the batch tool, the invalid tool, and where install puts them."""
+"""builtin: the batch tool, the invalid tool, and when install registers them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pipeline.builtin import Batch, Invalid, install
 from pipeline.messages import render
 from support import Exported, a_tool
 
-SOON = 0.02  # seconds: for what never ends by itself
+SOON = 0.2  # seconds, for a body that never ends by itself; a busy machine must have begun it by then
 
 
 def registry() -> ToolRegistry:
-    """What the batches below call."""
+    """The tools that the batches below call."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -53,22 +53,22 @@ def pipeline(tools: ToolRegistry) -> Pipeline:
 
 
 def entry(tool: str, **args: object) -> dict[str, Any]:
-    """A call in a batch, as the definition says."""
+    """An entry of a batch, as the definition describes it."""
     return {"tool": tool, "args": args}
 
 
 async def batch(pipeline: Pipeline, *calls: object, **fields: Any) -> dict[str, Any]:
-    """What a batch of these calls gives."""
+    """The value of a batch of these calls."""
     outcome: Any = await pipeline.call("batch", {"calls": list(calls)}, **fields)
-    told: dict[str, Any] = outcome.unwrap()
-    return told
+    value: dict[str, Any] = outcome.unwrap()
+    return value
 
 
 async def outputs(pipeline: Pipeline, *calls: object, **fields: Any) -> list[str]:
     return [each["output"] for each in (await batch(pipeline, *calls, **fields))["results"]]
 
 
-# Document 004, section 3.1: what its factories have; then what its section 5.1 wishes for.
+# Document 004: the factories of section 3.1, then the wishes of section 5.1.
 MATRIX = [
     pytest.param(None, None, "", "", id="new(): not installed"),
     pytest.param({"batch": False}, None, "invalid", "", id="with_defaults(), with_provider(): invalid only"),
@@ -96,7 +96,7 @@ async def test_the_availability_matrix(
     visible: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What is installed is called by its name; `invalid` is in no definition, no list and no suggestion."""
+    """Installed tools are found by name; `invalid` is in no definition, no list and no suggestion."""
     monkeypatch.delenv("BUILTIN", raising=False)
     if value is not None:
         monkeypatch.setenv("BUILTIN", value)
@@ -114,13 +114,13 @@ async def test_the_availability_matrix(
 
 
 def test_installing_twice(tools: ToolRegistry, pipeline: Pipeline) -> None:
-    """A second time the name is taken, and both origins are told."""
+    """Installing twice is refused, with both origins: the names are taken."""
     with pytest.raises(SetupError, match=r"two tools are called 'batch': pipeline\.builtin.*and pipeline\.builtin"):
         install(tools, pipeline)
 
 
 def test_another_registry(pipeline: Pipeline) -> None:
-    """Tools that the pipeline would never find are a mistake at set-up; those of a view it would."""
+    """A registry that the pipeline does not ask is refused; the registry behind its view is accepted."""
     with pytest.raises(SetupError, match="another registry"):
         install(ToolRegistry(), pipeline)
     tools = registry()
@@ -128,14 +128,14 @@ def test_another_registry(pipeline: Pipeline) -> None:
 
 
 @pytest.mark.parametrize("options", [{"most": 0}, {"limit": 0}, {"each": 0}, {"timeout": -1.0}], ids=str)
-def test_limits_that_make_no_sense(options: dict[str, Any]) -> None:
-    """A batch in which nothing could run is a mistake at set-up."""
+def test_limits_that_are_out_of_range(options: dict[str, Any]) -> None:
+    """A batch in which no call could run is a SetupError."""
     with pytest.raises(SetupError):
         Batch(**options)
 
 
 def test_what_a_model_is_shown(tools: ToolRegistry, pipeline: Pipeline) -> None:
-    """The definition says how an entry looks, how many there may be, and that batches do not nest."""
+    """The definition says what an entry looks like, how many there may be, and that batches do not nest."""
     (shown,) = [each for each in tools.definitions() if each["name"] == "batch"]
     calls = shown["parameters"]["properties"]["calls"]
     assert set(calls["items"]["properties"]) == {"tool", "args", "id"}
@@ -147,8 +147,8 @@ def test_what_a_model_is_shown(tools: ToolRegistry, pipeline: Pipeline) -> None:
 
 
 async def test_one_result_for_each_call_in_call_order(pipeline: Pipeline) -> None:
-    """Results come with id, tool, success and the text that the call alone would have had; failures stop nobody."""
-    told = await batch(
+    """A result has id, tool, success and the text that the call alone would have; failures stop no other call."""
+    value = await batch(
         pipeline,
         {"tool": "read_file", "args": {"path": "a"}},
         {"tool": "fail", "args": {}, "id": "second"},
@@ -160,15 +160,15 @@ async def test_one_result_for_each_call_in_call_order(pipeline: Pipeline) -> Non
         "Error: Tool 'read-file' not found.\nDid you mean: read_file?\n"
         "Available tools: read_file, whoami, fail, hang\nPlease try again with one of the available tools."
     )
-    assert told["succeeded"] == 2
-    assert told["failed"] == 3
-    assert told["results"][:2] == [
+    assert value["succeeded"] == 2
+    assert value["failed"] == 3
+    assert value["results"][:2] == [
         {"id": "1", "tool": "read_file", "success": True, "output": "text of a"},
         {"id": "second", "tool": "fail", "success": False, "output": "Error: no such file here"},
     ]
-    assert told["results"][2]["output"].startswith("Error: Missing required parameter: path")
-    assert told["results"][3] == {"id": "4", "tool": "read-file", "success": False, "output": unknown}
-    assert told["results"][4] == {"id": "5", "tool": "read_file", "success": True, "output": "text of b"}
+    assert value["results"][2]["output"].startswith("Error: Missing required parameter: path")
+    assert value["results"][3] == {"id": "4", "tool": "read-file", "success": False, "output": unknown}
+    assert value["results"][4] == {"id": "5", "tool": "read_file", "success": True, "output": "text of b"}
 
 
 PATH = {"path": "a"}
@@ -194,15 +194,15 @@ PATH = {"path": "a"}
     ids=str,
 )
 async def test_an_entry_as_models_write_it(pipeline: Pipeline, sent: object, output: str) -> None:
-    """Each entry stands for itself: one that is no call is told so, and its siblings run."""
+    """Each entry counts by itself: one that is no call has an error of its own, and the others run."""
     fine = entry("read_file", path="b")
-    first, told, last = await outputs(pipeline, fine, sent, fine)
-    assert told.startswith(output)
+    first, text, last = await outputs(pipeline, fine, sent, fine)
+    assert text.startswith(output)
     assert first == last == "text of b"
 
 
-async def test_the_whole_as_json_text(pipeline: Pipeline) -> None:
-    """Calls that came as text are read, and names of the handler's own parameters are no trap."""
+async def test_calls_as_json_text(pipeline: Pipeline) -> None:
+    """Calls that come as JSON text are read, and arguments named like the handler's own parameters do no harm."""
     calls = json.dumps([{"tool": "read_file", "args": PATH}])
     outcome: Any = await pipeline.call("batch", {"calls": calls, "context": 1, "self": 2})
     assert outcome.unwrap()["results"][0]["output"] == "text of a"
@@ -210,7 +210,7 @@ async def test_the_whole_as_json_text(pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize(("number", "kind"), [(0, "validation"), (3, None), (4, "validation")])
 async def test_the_limit_on_size(number: int, kind: str | None) -> None:
-    """With no calls, or with more than may be, nothing runs."""
+    """Without calls, or with more than `most`, nothing runs."""
     tools = registry()
     pipeline = standard(tools)
     install(tools, pipeline, batch=Batch(most=3))
@@ -248,7 +248,7 @@ NO_TIME = "Error: Not executed: the batch's time was up."
     ids=["of one call", "of the whole"],
 )
 async def test_the_limits_on_time(options: dict[str, Any], last: str) -> None:
-    """What hangs is ended and told as such; the results of the others are kept."""
+    """A call that hangs is timed out, and the results of the others are kept."""
     tools = registry()
     pipeline = standard(tools, attempts=1)
     install(tools, pipeline, batch=Batch(limit=1, **options))
@@ -262,10 +262,10 @@ async def test_the_limits_on_time(options: dict[str, Any], last: str) -> None:
     ("own", "stage", "call", "left"),
     [(None, None, None, None), (None, 100, None, 95), (None, None, 100, 95), (90, 100, None, 90), (99, 100, 200, 95)],
 )
-async def test_a_limit_around_the_batch_loses_no_result(
+async def test_a_time_limit_around_the_batch_loses_no_result(
     own: float | None, stage: float | None, call: float | None, left: float | None
 ) -> None:
-    """The calls have a little less time than the batch has itself: what is done by then is told."""
+    """The calls have 95 % of the time that the batch has, so what is done by then is reported."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read", context=True)
@@ -280,7 +280,7 @@ async def test_a_limit_around_the_batch_loses_no_result(
 
 
 async def test_cancellation_from_outside_passes(pipeline: Pipeline) -> None:
-    """Whoever cancels the call of a batch cancels the calls in it, and nobody reports that as a failure."""
+    """Cancelling the call of a batch cancels the calls in it, and is not a failure."""
     ended = False
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as tasks:
@@ -294,7 +294,7 @@ async def test_cancellation_from_outside_passes(pipeline: Pipeline) -> None:
 
 @pytest.mark.parametrize("name", ["batch", "functions.batch", "`batch`"])
 async def test_a_batch_in_a_batch_is_refused(pipeline: Pipeline, name: str) -> None:
-    """However its name is written; its siblings run."""
+    """A batch in a batch is refused, however its name is written; the other calls run."""
     assert await outputs(pipeline, entry(name, calls=[FINE]), FINE) == [
         "Error: Not executed: cannot call batch from within batch.",
         "text of a",
@@ -302,7 +302,7 @@ async def test_a_batch_in_a_batch_is_refused(pipeline: Pipeline, name: str) -> N
 
 
 async def test_a_batch_by_way_of_another_tool_is_refused_too() -> None:
-    """A tool that calls the pipeline is no way around; and a batch after a batch is none of it."""
+    """A batch called by a tool in a batch is refused; a batch after a batch is not."""
     tools = registry()
     pipeline = standard(tools)
     install(tools, pipeline)
@@ -318,14 +318,14 @@ async def test_a_batch_by_way_of_another_tool_is_refused_too() -> None:
 
 
 async def test_principal_deps_and_ids_go_along(pipeline: Pipeline) -> None:
-    """Inner calls are made for whoever made the batch; their ids cannot meet those of another batch."""
+    """Calls in a batch have its principal and deps, and ids that no other batch has."""
     named = entry("whoami") | {"id": "x"}
     assert await outputs(pipeline, named, id="call_1", principal="tenant", deps=5) == ['["call_1:x", "tenant", 5]']
     assert await outputs(pipeline, entry("whoami")) == ['["1", "", null]']
 
 
-async def test_inner_calls_pass_the_same_pipeline() -> None:
-    """They are checked, traced under the attempt of the batch, and retried by themselves."""
+async def test_calls_in_a_batch_pass_the_same_pipeline() -> None:
+    """Calls in a batch are checked, traced under its attempt, and retried by themselves."""
     tools, exported = ToolRegistry(), Exported()
     answers: list[Any] = [Failure(Transient(landed="no")), Success("at last")]
     tools.register(a_tool("flaky", "read", lambda: answers.pop(0), run_in="loop"))
@@ -333,8 +333,8 @@ async def test_inner_calls_pass_the_same_pipeline() -> None:
     install(tools, pipeline)
     tools.register(a_tool("closed"))
     tools.disable("closed")
-    told = await outputs(pipeline, entry("flaky"), entry("closed"))
-    assert told == ["at last", "This tool is not available"]
+    texts = await outputs(pipeline, entry("flaky"), entry("closed"))
+    assert texts == ["at last", "This tool is not available"]
     assert exported.tree.splitlines() == [
         "execute_tool batch",
         "  attempt batch",
@@ -346,7 +346,7 @@ async def test_inner_calls_pass_the_same_pipeline() -> None:
 
 
 async def test_changes_of_one_resource_keep_their_order() -> None:
-    """As in `gather`: what a model lists first happens first."""
+    """Changes of one resource happen in the order in which the model lists them."""
     tools, written = ToolRegistry(), list[str]()
 
     @tools.tool(resource="file")
@@ -362,7 +362,7 @@ async def test_changes_of_one_resource_keep_their_order() -> None:
 
 
 async def test_long_results_leave_room_for_each_other() -> None:
-    """A result that is too long for its share is cut by itself, and no call is lost in the middle of a text."""
+    """A result that is too long for its share is cut by itself, so no call is missing from the text."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -371,9 +371,9 @@ async def test_long_results_leave_room_for_each_other() -> None:
 
     pipeline = standard(tools)
     install(tools, pipeline)
-    told = json.loads(render(await pipeline.call("batch", {"calls": [entry("long")] * 4})))
-    assert [each["id"] for each in told["results"]] == ["1", "2", "3", "4"]
-    assert all("characters left out" in each["output"] for each in told["results"])
+    value = json.loads(render(await pipeline.call("batch", {"calls": [entry("long")] * 4})))
+    assert [each["id"] for each in value["results"]] == ["1", "2", "3", "4"]
+    assert all("characters left out" in each["output"] for each in value["results"])
 
 
 BOTH = pytest.mark.parametrize(
@@ -384,8 +384,8 @@ BOTH = pytest.mark.parametrize(
 
 
 @BOTH
-async def test_a_registry_that_is_not_there_yet(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
-    """Two steps are possible, as in document 004; between them it says what is missing."""
+async def test_a_pipeline_that_is_not_attached_yet(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
+    """Until a pipeline is attached the tool says that it has none, in the words of document 004."""
     tools = registry()
     one = tool()
     tools.register(one.tool())
@@ -396,8 +396,8 @@ async def test_a_registry_that_is_not_there_yet(tool: type[Batch | Invalid], arg
 
 
 @BOTH
-async def test_a_registry_that_is_gone(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
-    """The tool keeps no pipeline alive, and says so when it is gone."""
+async def test_a_pipeline_that_is_gone(tool: type[Batch | Invalid], arguments: dict[str, Any]) -> None:
+    """The tool does not keep its pipeline alive, and says so when that is gone."""
     tools = registry()
     made: Tool[..., Any] = tool(standard(tools)).tool()
     gc.collect()
@@ -418,22 +418,22 @@ UNKNOWN = "Unknown tool: {}. Error: there is no such tool"
     ],
 )
 async def test_what_invalid_says(pipeline: Pipeline, requested: str, text: str) -> None:
-    """The pipeline's own answer to an unknown name, told in document 004's words where they are asked for."""
+    """It gives the pipeline's own answer to an unknown name, in document 004's words with that profile."""
     outcome = await pipeline.call("invalid", {"requested_tool": requested, "args": {"secret": 1}})
     assert outcome == await pipeline.call(requested)
     assert render(outcome, profile="invalid_tool") == text.format(requested)
 
 
 @pytest.mark.parametrize("requested", ["read_file", "invalid", "hang"])
-async def test_invalid_of_a_tool_that_there_is(tools: ToolRegistry, pipeline: Pipeline, requested: str) -> None:
-    """Of a tool that exists it does not say that there is none; nor whether it is open or hidden."""
+async def test_invalid_for_a_tool_that_exists(tools: ToolRegistry, pipeline: Pipeline, requested: str) -> None:
+    """For a tool that exists it says so, whether that is open, closed or hidden."""
     tools.disable("hang")
-    told = render(await pipeline.call("invalid", {"requested_tool": requested}))
-    assert told == "Error: There is a tool of that name. Call it by its name, and not through this one."
+    text = render(await pipeline.call("invalid", {"requested_tool": requested}))
+    assert text == "Error: There is a tool of that name. Call it by its name, and not through this one."
 
 
 async def test_invalid_in_an_empty_registry() -> None:
-    """With nothing to suggest it says just that."""
+    """With no tool to suggest it says that there is none."""
     tools = ToolRegistry()
     pipeline = standard(tools)
     install(tools, pipeline, batch=False)
@@ -443,7 +443,7 @@ async def test_invalid_in_an_empty_registry() -> None:
 
 
 async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None:
-    """A batch tells failures in the profile that it is given, and is never suggested inside of itself."""
+    """A batch words failures in its profile, and does not suggest itself."""
     tools = ToolRegistry()
     pipeline = standard(tools)
     install(tools, pipeline, batch=Batch(profile="invalid_tool"))
@@ -452,7 +452,7 @@ async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None
 
 
 async def test_invalid_without_a_check_that_finds_tools() -> None:
-    """A stack of one's own may find no tools: then there is nothing to suggest."""
+    """For a pipeline without a check that finds tools there is nothing to suggest."""
 
     async def answer(call: Call) -> Success[str]:
         return Success(call.name)

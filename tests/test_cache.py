@@ -1,4 +1,4 @@
-"""Cache: what is kept, for whom and how long, what makes it be forgotten, and who waits for whom."""
+"""Cache: what is kept, for whom and how long, what invalidates it, and which calls wait for each other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SOON = 0.1  # seconds
 
 
 class Clock:
-    """Time stands still until it is moved."""
+    """Stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -61,7 +61,7 @@ class Clock:
 
 
 class Counted:
-    """An inside that answers with how often it ran."""
+    """An inside that returns how often it ran."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -76,40 +76,40 @@ def asked(params: dict[str, Any] | None = None, tool: Tool[..., Any] = PROBE, pr
 
 
 WRONG: dict[str, dict[str, Any]] = {
-    "no time": {"ttl": 0},
-    "less than no time": {"ttl": -1.0},
-    "no number": {"ttl": "60"},
-    "a claim": {"ttl": True},
-    "not a number": {"ttl": float("nan")},
-    "no name": {"ttl": {}},
-    "no time for a name": {"ttl": {"probe": 0}},
-    "tools twice": {"ttl": {"probe": 60}, "tools": {"probe"}},
+    "a ttl of zero": {"ttl": 0},
+    "a negative ttl": {"ttl": -1.0},
+    "text for a ttl": {"ttl": "60"},
+    "a bool for a ttl": {"ttl": True},
+    "a ttl of nan": {"ttl": float("nan")},
+    "a ttl without names": {"ttl": {}},
+    "a ttl of zero by name": {"ttl": {"probe": 0}},
+    "names in ttl and tools": {"ttl": {"probe": 60}, "tools": {"probe"}},
     "tools as text": {"ttl": 60, "tools": "probe"},
-    "tools as tools": {"ttl": 60, "tools": [PROBE]},
-    "tools that are none": {"ttl": 60, "tools": ()},
-    "no room": {"ttl": 60, "size": 0},
-    "half of a room": {"ttl": 60, "size": 0.5},
-    "an unknown word": {"ttl": 60, "on_write": "forget"},
+    "tools that are no names": {"ttl": 60, "tools": [PROBE]},
+    "tools without names": {"ttl": 60, "tools": ()},
+    "no size": {"ttl": 60, "size": 0},
+    "half of a size": {"ttl": 60, "size": 0.5},
+    "an unknown on_write": {"ttl": 60, "on_write": "forget"},
     "an async key": {"ttl": 60, "key": Counted()},
-    "a copy that is none": {"ttl": 60, "copy": 1},
+    "a copy that is no function": {"ttl": 60, "copy": 1},
 }
 
 
 @pytest.mark.parametrize("options", [pytest.param(options, id=name) for name, options in WRONG.items()])
 def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
-    """A mistake in how it is made is a set-up error."""
-    with pytest.raises(SetupError, match="Cache"):
+    """A wrong option is a set-up error that names the option and what is allowed."""
+    with pytest.raises(SetupError, match=r"Cache: `\w+` must be"):
         Cache(**options)
 
 
-def test_it_stands_behind_validate() -> None:
+def test_it_stands_inside_of_validate() -> None:
     """It needs params, and is refused where there are none yet."""
     with pytest.raises(SetupError, match="cache needs a ValidCall"):
         standard(ToolRegistry()).before("validate", Cache(60))
 
 
 async def test_an_equal_call_does_not_run_again() -> None:
-    """Within its time an answer is given again, and after that asked for anew; its time begins as it is asked for."""
+    """For `ttl` seconds an answer is given again; the time starts when it is asked for."""
     clock, inside = Clock(), Counted()
     cache = Cache(60, clock=clock)
 
@@ -125,7 +125,7 @@ async def test_an_equal_call_does_not_run_again() -> None:
 
 
 async def test_each_tool_may_have_its_own_time() -> None:
-    """A ttl by name is for the tools that it names."""
+    """A ttl by name holds for the tools that it names."""
     clock, inside = Clock(), Counted()
     cache = Cache({"long": 60, "short": 1.5}, clock=clock)
     tools = [a_tool(name) for name in ("long", "short", "other")]
@@ -148,7 +148,7 @@ CACHED: list[tuple[Effect, dict[str, Any], bool, bool]] = [
 
 @pytest.mark.parametrize(("effect", "options", "unnamed", "named"), CACHED, ids=str)
 async def test_which_tools_are_cached(effect: Effect, options: dict[str, Any], unnamed: bool, named: bool) -> None:
-    """Reading tools are; those that poll or take a context, and idempotent ones, if they are named; no others are."""
+    """Read tools are cached; those that poll or take a context, and idempotent ones, only by name; others never."""
     tool = a_tool(effect=effect, **options)
     for cache, cached in ((Cache(60), unnamed), (Cache(60, tools=["probe"]), named), (Cache(60, tools=["x"]), False)):
         inside = Counted()
@@ -158,7 +158,7 @@ async def test_which_tools_are_cached(effect: Effect, options: dict[str, Any], u
 
 
 async def test_answers_are_not_shared_between_principals_or_tools() -> None:
-    """Another principal asks for itself, and another tool of the same name is another tool."""
+    """Answers are kept for each principal, and another tool of the same name is another tool."""
     cache, inside = Cache(60), Counted()
     for call in (asked(principal="ann"), asked(principal="bob"), asked(tool=a_tool()), asked()):
         await cache(call, inside)
@@ -193,16 +193,12 @@ EQUAL: list[tuple[object, object]] = [
     ({"a": 1, "b": [1, {"c": None}]}, {"b": [1, {"c": None}], "a": 1}),
     ({1, 2, 3}, {3, 2, 1}),
     (Colour.RED, Colour("red")),
-    (Point(1.5, ["a"]), Point(1.5, ["a"])),
-    (Place(1.5), Place(1.5)),
-    (Patch(name="a"), Patch(name="a")),
     (date(2024, 1, 1), date(2024, 1, 1)),
     (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, tzinfo=UTC)),
     (Path("a/b"), Path("a/b")),
     (UUID(int=1), UUID(int=1)),
     (Decimal("1.0"), Decimal("1.0")),
     (float("nan"), float("nan")),
-    (int, int),
 ]
 UNEQUAL: list[tuple[object, object]] = [
     (1, True),
@@ -217,14 +213,10 @@ UNEQUAL: list[tuple[object, object]] = [
     ({1}, frozenset({1})),
     ([1, 2], [2, 1]),
     ({"a": None}, {}),
-    (Point(1.5), Place(1.5)),
-    (Point(1.5), Point(1.5, ["a"])),
-    (Patch(), Patch(name=None)),  # a patch of nothing, and one that clears the name
     (Decimal("1.0"), Decimal("1.00")),
     (date(2024, 1, 1), "2024-01-01"),
     (datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
     (Path("a"), "a"),
-    (int, float),
 ]
 
 
@@ -237,7 +229,7 @@ UNEQUAL: list[tuple[object, object]] = [
     ],
 )
 async def test_params_are_compared_by_value_and_type(one: object, other: object, runs: int) -> None:
-    """Equal are params whose values and types are, at any depth and in any order of names."""
+    """Params are equal if values and types are, at any depth and in any order of names."""
     cache, inside = Cache(60), Counted()
     for value in (one, other, deepcopy(one)):
         await cache(asked({"value": [value]}), inside)
@@ -253,7 +245,7 @@ JSON = st.recursive(
 
 @given(JSON, JSON)
 async def test_no_two_values_that_read_differently_are_equal(one: object, other: object) -> None:
-    """Of two JSON values a call with the second is answered from the first only if they are written alike."""
+    """One JSON value gets the answer to another only if both are written alike."""
     cache, inside = Cache(60), Counted()
     await cache(asked({"value": one}), inside)
     await cache(asked({"value": deepcopy(one)}), inside)
@@ -266,17 +258,28 @@ def written(value: object) -> str:
     return json.dumps(value, sort_keys=True)  # with 1, 1.0 and true, 0.0 and -0.0 apart
 
 
-@pytest.mark.parametrize("value", [threading.Lock(), (n for n in range(1)), len], ids=["lock", "it", "fn"])
-async def test_what_cannot_be_compared_is_not_cached(value: object) -> None:
-    """Params with no value to compare by mean a call of its own; a function is what it is, and equal to itself."""
-    cache, inside = Cache(60), Counted()
-    for _ in range(2):
-        await cache(asked({"value": value}), inside)
-    assert inside.runs == (1 if callable(value) else 2)
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+OTHER_DATA = [Point(1.5), Place(1.5), Patch(), int, len, threading.Lock(), (n for n in range(1)), nested(10_000)]
+
+
+@pytest.mark.parametrize("value", OTHER_DATA, ids=lambda value: type(value).__name__)
+async def test_params_that_are_no_plain_data_are_not_cached(value: object) -> None:
+    """A call with objects of a user in its params, or too deeply nested ones, runs each time, unless `key` is given."""
+    for cache, runs in ((Cache(60), 2), (Cache(60, key=lambda _: "it"), 1)):
+        inside = Counted()
+        for _ in range(2):
+            await cache(asked({"value": [value]}), inside)
+        assert inside.runs == runs
 
 
 async def test_a_key_stands_in_for_the_params() -> None:
-    """What is asked for is what the key says, of the same tool and principal; None means not cached."""
+    """Calls of one tool and principal with the same key are equal; a call with the key None is not cached."""
     inside = Counted()
     cache = Cache(60, key=lambda call: call.params.get("path"))
     for params in ({"path": "a", "page": 1}, {"path": "a", "page": 2}, {"path": "b"}, {}, {}):
@@ -288,7 +291,7 @@ async def test_a_key_stands_in_for_the_params() -> None:
 
 @pytest.mark.parametrize("failure", [Failure(Transient()), Failure(ExecutionFailed("no")), RuntimeError()], ids=repr)
 async def test_no_failure_is_kept(failure: Outcome | Exception) -> None:
-    """What failed is asked for anew, and then kept."""
+    """A failed call is made again, and its success is kept."""
     cache, inside = Cache(60), script(failure, Success(1))
     if isinstance(failure, Exception):
         with pytest.raises(RuntimeError):
@@ -299,8 +302,8 @@ async def test_no_failure_is_kept(failure: Outcome | Exception) -> None:
     assert await cache(asked(), inside) == Success(1)
 
 
-async def test_nobody_changes_what_is_kept() -> None:
-    """Whoever asked first keeps the tool's own object; what is kept and what is given are copies of it as it was."""
+async def test_a_kept_value_cannot_be_changed() -> None:
+    """The first caller gets the tool's own object; the cache keeps a copy of it and gives copies of that."""
     original = {"rows": [1]}
     cache, inside = Cache(60), script(Success(original))
     first = (await cache(asked(), inside)).unwrap()
@@ -312,16 +315,16 @@ async def test_nobody_changes_what_is_kept() -> None:
     assert await cache(asked(), inside) == Success({"rows": [1]})
 
 
-async def test_a_text_is_given_as_it_is() -> None:
-    """What cannot change needs no copy, and the outcome is the very object."""
+async def test_text_is_not_copied() -> None:
+    """An immutable value needs no copy: each caller gets the same outcome object."""
     outcome: Outcome = Success("text" * 1000)
     cache, inside = Cache(60), script(outcome)
     assert await cache(asked(), inside) is outcome
     assert await cache(asked(), inside) is outcome
 
 
-async def test_what_cannot_be_copied_is_not_kept() -> None:
-    """A value that does not let itself be copied is each caller's own; one may say how to copy it."""
+async def test_a_value_that_cannot_be_copied_is_not_kept() -> None:
+    """A value that cannot be copied is fetched for each call, unless `copy` can do it."""
     inside = script(Success([threading.Lock()]), Success([threading.Lock()]))
     cache = Cache(60)
     assert (await cache(asked(), inside)).unwrap() is not (await cache(asked(), inside)).unwrap()
@@ -329,8 +332,8 @@ async def test_what_cannot_be_copied_is_not_kept() -> None:
     assert (await cache(asked(), inside)).unwrap() is (await cache(asked(), inside)).unwrap()
 
 
-async def test_the_last_ones_used_are_kept() -> None:
-    """Beyond its size the answer that was not used for longest goes."""
+async def test_the_answers_used_last_are_kept() -> None:
+    """Beyond `size` the answer that was used least recently goes."""
     cache, inside = Cache(60, size=2), Counted()
     for n, runs in ((1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4), (1, 4), (3, 5)):
         await cache(asked({"n": n}), inside)
@@ -351,10 +354,10 @@ FORGETS: list[tuple[str, str, bool]] = [
 @pytest.mark.parametrize("effect", EFFECTS)
 @pytest.mark.parametrize("tools", [None, {"probe"}], ids=["all", "named"])
 @pytest.mark.parametrize(("on_write", "writer", "forgets"), FORGETS)
-async def test_what_may_have_changed_makes_what_was_read_be_forgotten(
+async def test_a_write_invalidates_answers(
     on_write: Any, writer: str, forgets: bool, tools: set[str] | None, effect: Effect, ending: Any
 ) -> None:
-    """After a call of a tool that does not only read, however it ended, ann's answers are asked for anew."""
+    """After a call of a tool that is not `read`, however it ended, ann's answers are fetched again."""
     cache, inside = Cache(60, tools=tools, on_write=on_write), Counted()
     await cache(asked(principal="ann"), inside)
     tool = a_tool("other", effect, context=effect == "keyed")
@@ -376,8 +379,8 @@ async def forever(call: object) -> Outcome:
     raise AssertionError
 
 
-async def test_principals_without_end_are_forgotten_together() -> None:
-    """With more principals that wrote than it has room for, none is given what was asked for before its write."""
+async def test_too_many_writers_invalidate_everything() -> None:
+    """If more principals than `size` wrote, no principal gets an answer from before its own write."""
     cache, inside = Cache(60, size=2, on_write="forget_own"), Counted()
     tool = a_tool("other", "mutating")
     await cache(asked(principal="ann"), inside)
@@ -387,8 +390,8 @@ async def test_principals_without_end_are_forgotten_together() -> None:
     assert inside.runs == 2
 
 
-async def test_a_repeated_setting_runs_again_if_it_was_set_otherwise() -> None:
-    """An idempotent tool that is told a, b and a again runs three times, and twice a in a row once."""
+async def test_an_idempotent_call_runs_again_after_another() -> None:
+    """An idempotent tool that is told a, b and a again runs three times; told a twice in a row it runs once."""
     for on_write in ("forget_all", "forget_own", "keep"):
         cache, inside = Cache(60, tools={"set"}, on_write=on_write), Counted()
         for to, principal, runs in (
@@ -408,8 +411,8 @@ async def test_a_repeated_setting_runs_again_if_it_was_set_otherwise() -> None:
         assert inside.runs == 4
 
 
-async def test_a_setting_that_is_not_run_does_not_forget() -> None:
-    """A repetition that is answered from what was kept changed nothing, so what was read since stays."""
+async def test_an_answer_from_the_cache_is_no_write() -> None:
+    """An idempotent call that is answered from the cache changed nothing and invalidates nothing."""
     cache, inside, read = Cache(60, tools={"set", "probe"}), Counted(), Counted()
     for _ in range(3):
         await cache(asked(tool=SET), inside)
@@ -418,7 +421,7 @@ async def test_a_setting_that_is_not_run_does_not_forget() -> None:
 
 
 class Gate:
-    """An inside whose calls run until they are told how to end."""
+    """An inside whose calls run until the test ends them."""
 
     def __init__(self) -> None:
         self.open: list[tuple[anyio.Event, list[Any]]] = []
@@ -448,13 +451,13 @@ class Gate:
 
 
 async def settle() -> None:
-    """Let all others run as far as they can."""
+    """Let the other tasks run as far as they can."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
 
 
 class Callers:
-    """Calls made at once, and what became of each."""
+    """Calls made at once, and the outcome of each."""
 
     def __init__(self, group: anyio.abc.TaskGroup, cache: Cache, inside: Any) -> None:
         self.group, self.cache, self.inside = group, cache, inside
@@ -492,7 +495,7 @@ async def callers(cache: Cache, inside: Any) -> AsyncGenerator[Callers]:
 
 @pytest.mark.parametrize("outcome", [Success("text"), Success([1]), Failure(Transient())], ids=repr)
 async def test_equal_calls_at_once_run_once(outcome: Outcome) -> None:
-    """Who asks while an equal call is under way gets what comes of that one, a failure too, each a value of its own."""
+    """A call made while an equal one is under way gets its outcome, also a failure, with a copy of the value."""
     gate = Gate()
     async with callers(Cache(60), gate) as made:
         for _ in range(5):
@@ -510,8 +513,8 @@ async def test_equal_calls_at_once_run_once(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("value", [[threading.Lock()], (n for n in range(1))], ids=["lock", "iterator"])
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
-async def test_what_cannot_be_shared_is_asked_for_by_each(value: object, effect: Effect) -> None:
-    """Who waited for a value that cannot be copied asks for itself, beside the others, and is a write if it is one."""
+async def test_a_value_that_cannot_be_copied_is_fetched_by_each(value: object, effect: Effect) -> None:
+    """A call that waited for such a value runs itself, beside the others, and invalidates if it is a write."""
     cache, gate, other = Cache(60, tools=["probe", "other"]), Gate(), Counted()
     tool, reading = a_tool(effect=effect), a_tool("other")
     async with callers(cache, gate) as made:
@@ -531,8 +534,8 @@ ENDINGS = ["cancel", "success", "failure", "crash"]
 
 
 @given(st.integers(2, 6), st.lists(st.tuples(st.sampled_from(ENDINGS), st.integers(0, 5)), max_size=10))
-async def test_a_cancelled_call_leaves_nobody_waiting(count: int, steps: list[tuple[str, int]]) -> None:
-    """Whoever is cancelled and however calls end, one runs while anybody waits, never two, and all are answered."""
+async def test_a_cancelled_call_leaves_no_call_waiting(count: int, steps: list[tuple[str, int]]) -> None:
+    """However calls end or are cancelled, exactly one runs while others wait, and all get an outcome."""
     gate = Gate()
     async with callers(Cache(60), gate) as made:
         for _ in range(count):
@@ -554,8 +557,8 @@ async def test_a_cancelled_call_leaves_nobody_waiting(count: int, steps: list[tu
     assert set(made.became) == set(range(count))
 
 
-async def test_the_time_of_one_is_not_the_time_of_all() -> None:
-    """A call whose own time runs out leaves the others to be answered."""
+async def test_a_time_limit_ends_one_call_only() -> None:
+    """If the call that runs is out of time, an equal call that waits runs in its place."""
     gate = Gate()
     tools = ToolRegistry()
     tools.register(PROBE)
@@ -574,8 +577,8 @@ async def test_the_time_of_one_is_not_the_time_of_all() -> None:
     assert outcomes == [Success(1)]
 
 
-async def test_nobody_is_given_what_was_asked_for_before_a_write_ended() -> None:
-    """A call that begins after a write does not wait for one from before it, nor is that one's answer kept."""
+async def test_a_call_after_a_write_gets_no_older_answer() -> None:
+    """A call that begins after a write does not wait for a call from before it, whose answer is not kept either."""
     cache, gate = Cache(60), Gate()
     async with callers(cache, gate) as made:
         await made.call(asked())
@@ -591,8 +594,8 @@ async def test_nobody_is_given_what_was_asked_for_before_a_write_ended() -> None
     assert await cache(asked(), script()) == Success("after")
 
 
-async def test_what_was_read_beside_a_write_is_forgotten_with_its_end() -> None:
-    """What was asked for and came while a write was under way is not given after that ended."""
+async def test_an_answer_from_during_a_write_is_invalidated() -> None:
+    """An answer that came while a write was under way is not given after the write has ended."""
     cache, gate, inside = Cache(60), Gate(), Counted()
     async with callers(cache, gate) as made:
         await made.call(asked(tool=a_tool("other", "mutating")))
@@ -604,8 +607,8 @@ async def test_what_was_read_beside_a_write_is_forgotten_with_its_end() -> None:
     assert inside.runs == 2
 
 
-async def test_a_setting_beside_another_one_is_not_kept() -> None:
-    """Of two settings at once nobody knows which came last, so the one that ended last runs again."""
+async def test_idempotent_calls_at_the_same_time_are_not_kept() -> None:
+    """Of two such calls at once it is unknown which took effect last, so neither answer is given again."""
     cache, gate = Cache(60, tools={"set"}), Gate()
     async with callers(cache, gate) as made:
         await made.call(asked({"to": "a"}, SET))
@@ -620,8 +623,8 @@ async def test_a_setting_beside_another_one_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-async def test_calls_of_another_event_loop_go_alone(backend: str) -> None:
-    """A call in another thread's loop does not wait for one here, and its answer is for all."""
+async def test_calls_of_another_event_loop_do_not_wait(backend: str) -> None:
+    """A call in the loop of another thread does not wait for one here; its answer is kept for all."""
     cache, gate, inside = Cache(60), Gate(), Counted()
     async with callers(cache, gate) as made:
         await made.call(asked())
@@ -637,7 +640,7 @@ async def elsewhere(cache: Cache, inside: Any) -> Outcome:
 
 
 async def test_the_report_says_where_the_answer_came_from() -> None:
-    """An answer that was kept has no attempt and a row that says so; one that was asked for has neither."""
+    """A call that was answered from the cache has a note that says so and no attempt; a call that ran has no note."""
     clock, runs = Clock(), list[str]()
 
     async def read(path: str) -> str:
@@ -659,7 +662,7 @@ async def test_the_report_says_where_the_answer_came_from() -> None:
 
 
 async def test_it_needs_none_of_the_other_stages() -> None:
-    """In a stack of its own it does what it does, and attempts are none of its business."""
+    """It works in a stack without the other stages, and sees a call with all its attempts as one."""
     inside = script(Failure(Transient()), Success(1))
     tools = ToolRegistry()
     tools.register(PROBE)
@@ -670,7 +673,7 @@ async def test_it_needs_none_of_the_other_stages() -> None:
 
 
 async def test_a_tool_with_a_context_is_kept_apart_by_a_key() -> None:
-    """What a tool is given beside its params can be told apart by the key."""
+    """A `key` can tell calls apart by what a tool gets beside its params."""
     tools = ToolRegistry()
     runs: list[object] = []
 

@@ -1,4 +1,4 @@
-"""CircuitBreaker: what counts, when it opens, how it is tried, and what `definitions()` shows meanwhile."""
+"""CircuitBreaker: what counts as a failure, when it opens, how it closes, and what `definitions()` shows meanwhile."""
 
 from __future__ import annotations
 
@@ -62,20 +62,20 @@ class Clock:
 
 
 class Cancelled(BaseException):
-    """Stands in for what an event loop throws into a task."""
+    """Stands in for the cancellation that an event loop throws into a task."""
 
 
 @types.coroutine
-def _told() -> Generator[None, Outcome, Outcome]:
+def _next_outcome() -> Generator[None, Outcome, Outcome]:
     return (yield)
 
 
 class Running:
-    """A call through a breaker that stands inside until it is told how to end: no event loop is needed for that."""
+    """A call that has entered the breaker and ends when the test says so; it needs no event loop."""
 
     def __init__(self, breaker: CircuitBreaker, call: ResolvedCall | None = None) -> None:
         async def inside(_: ResolvedCall) -> Outcome:
-            return await _told()
+            return await _next_outcome()
 
         self._coroutine: Any = breaker(call or a_call(), inside)
         self.refused: Unavailable | None = None
@@ -95,7 +95,7 @@ class Running:
 
 
 def run(breaker: CircuitBreaker, outcome: Outcome, call: ResolvedCall | None = None) -> Unavailable | None:
-    """One call that ends so; or why it was refused."""
+    """Make one call that ends so. None, or why it was refused."""
     running = Running(breaker, call)
     if running.refused is None:
         running.ends(outcome)
@@ -103,7 +103,7 @@ def run(breaker: CircuitBreaker, outcome: Outcome, call: ResolvedCall | None = N
 
 
 def is_open(breaker: CircuitBreaker, call: ResolvedCall | None = None) -> bool:
-    """Whether a call is refused; one that is not is cancelled, which counts as nothing."""
+    """Whether a call is refused. A call that passes is cancelled, which counts as nothing."""
     running = Running(breaker, call)
     if running.refused is None:
         running.is_cancelled()
@@ -124,14 +124,14 @@ ANSWERS: list[ToolError] = [
 NOTHING: list[ToolError] = [Unavailable("probe", "busy"), NotExecuted("a plan")]
 
 
-def test_every_kind_counts_somehow() -> None:
-    """Each kind of error is a failure of the tool, an answer of it, or says nothing of it."""
+def test_every_kind_is_classified() -> None:
+    """Each kind of error counts as a failure, as a success, or is ignored."""
     assert {type(error) for error in FAILURES + ANSWERS + NOTHING} == KINDS
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.kind)
 def test_failures_open_it(error: ToolError) -> None:
-    """Failures in a row open it, with the last of so many; then nothing runs, and the time left is told."""
+    """So many failures in a row open it; from then on nothing runs, and a refusal tells the seconds that are left."""
     clock = Clock()
     breaker = CircuitBreaker(failures=3, open_for=30, clock=clock)
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_failures_open_it(error: ToolError) -> None:
 
 @pytest.mark.parametrize("outcome", [DONE, *map(Failure, ANSWERS)], ids=str)
 def test_an_answer_ends_a_row_of_failures(outcome: Outcome) -> None:
-    """A tool that answers works, if only with a no: the row begins anew."""
+    """A tool that answers works, even if the answer is an error: the count of failures starts anew."""
     breaker = CircuitBreaker(failures=2, clock=Clock())
     for each in (FAILED, outcome, FAILED, outcome):
         run(breaker, each)
@@ -154,8 +154,8 @@ def test_an_answer_ends_a_row_of_failures(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("error", NOTHING, ids=lambda error: error.kind)
-def test_what_did_not_run_says_nothing(error: ToolError) -> None:
-    """What never reached the tool, or was cancelled, neither ends a row of failures nor adds to it."""
+def test_ignored_outcomes_change_nothing(error: ToolError) -> None:
+    """A call that never reached the tool, or was cancelled, neither ends a row of failures nor adds to it."""
     breaker = CircuitBreaker(failures=2, clock=Clock())
     for _ in range(5):
         run(breaker, Failure(error))
@@ -168,7 +168,7 @@ def test_what_did_not_run_says_nothing(error: ToolError) -> None:
     assert is_open(breaker)
 
 
-# F fails, S succeeds, u never runs, c is cancelled; s is refused, whatever it would have come to. A digit: seconds.
+# A call that fails: F, succeeds: S, never runs: u, is cancelled: c, is refused: s. A digit: so many seconds pass.
 # The breaker opens after 2 failures for 4 seconds; then for 8, for 10, and for 10 again.
 STORIES = {
     "closed": "SSFSSFSS",
@@ -179,15 +179,15 @@ STORIES = {
     "opened again by a probe, for longer": "FF4Fs7s1S",
     "and longer, up to a limit": "FF4F8F9s1F9s1S",
     "closed, it opens for as long as at first": "FF4F8SFF3s1S",
-    "tried by the next where nothing came of a probe": "FF4uccuS",
-    "and not closed by that": "FF4ucFs7s1S",
-    "one failure is none in a row": "FF4SFSF",
+    "tried by the next call after an ignored probe": "FF4uccuS",
+    "which does not close it": "FF4ucFs7s1S",
+    "one failure is no row": "FF4SFSF",
 }
 
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_its_states(story: str) -> None:
-    """Closed it lets all pass, open nobody, half-open one: a success closes it, a failure opens it for longer."""
+    """Closed it passes all calls, open none, half-open one: a success closes it, a failure opens it for longer."""
     clock = Clock()
     breaker = CircuitBreaker(failures=2, open_for=4, max_open_for=10, clock=clock)
     ends = {"F": FAILED, "S": DONE, "u": SILENT}
@@ -201,7 +201,7 @@ def test_its_states(story: str) -> None:
             assert (refused is not None) == (step == "s"), story[: place + 1]
 
 
-def test_unless_told_it_opens_for_the_same_time_again() -> None:
+def test_by_default_it_opens_for_the_same_time_again() -> None:
     """Without `max_open_for` a failed probe opens it for `open_for` seconds, each time."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, open_for=4, clock=clock)
@@ -213,8 +213,8 @@ def test_unless_told_it_opens_for_the_same_time_again() -> None:
 
 @settings(deadline=None)
 @given(st.floats(0, 1e7), st.floats(1e-3, 1e5), st.lists(st.floats(0, 1), max_size=3))
-def test_the_time_told_is_the_time(now: float, open_for: float, shares: list[float]) -> None:
-    """A call that is made when it was told may try, and one before may not, whatever floats lose."""
+def test_retry_after_is_right(now: float, open_for: float, shares: list[float]) -> None:
+    """A call made after the seconds that it was told may try, however floats round."""
     clock = Clock(now)
     breaker = CircuitBreaker(failures=1, open_for=open_for, clock=clock)
     run(breaker, FAILED)
@@ -228,22 +228,22 @@ def test_the_time_told_is_the_time(now: float, open_for: float, shares: list[flo
     assert not is_open(breaker)
 
 
-def test_the_time_told_is_rounded_up() -> None:
-    """Where the time of the call and the time told would make a float less than the moment, more is told."""
+def test_a_rounded_float_is_not_too_early() -> None:
+    """A call is let through if only rounding makes the time of the refusal plus `retry_after` come too early."""
     clock = Clock(0.7)
     breaker = CircuitBreaker(failures=1, open_for=30, clock=clock)
     run(breaker, FAILED)
     clock.now = 12.463285120807173
     assert clock.now + (30.7 - clock.now) < 30.7
     refused = run(breaker, DONE)
-    assert refused is not None
-    assert refused.retry_after is not None
-    assert clock.now + refused.retry_after >= 30.7
+    assert refused == Unavailable("probe", "breaker_open", 30.7 - clock.now)
+    clock.now += 30.7 - clock.now
+    assert not is_open(breaker)
 
 
 @pytest.mark.parametrize("probes", [1, 2, 3])
-def test_so_many_probes_at_once(probes: int) -> None:
-    """While `probes` calls are out to try a half-open breaker all others are refused, for nobody knows how long."""
+def test_how_many_probes_run_at_once(probes: int) -> None:
+    """While `probes` calls try a half-open breaker all others are refused, without a time to come back."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, probes=probes, clock=clock)
     run(breaker, FAILED)
@@ -259,8 +259,8 @@ def test_so_many_probes_at_once(probes: int) -> None:
     assert not is_open(breaker)
 
 
-def test_threads_meet_at_a_half_open_breaker() -> None:
-    """However many threads come at once, no more than `probes` of them may try."""
+def test_threads_share_a_half_open_breaker() -> None:
+    """However many threads call at once, no more than `probes` calls may try."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, clock=clock)
     run(breaker, FAILED)
@@ -270,7 +270,7 @@ def test_threads_meet_at_a_half_open_breaker() -> None:
         def __le__(self, other: int) -> bool:
             found = super().__le__(other)
             for _ in range(20):
-                time.sleep(0)  # lets other threads in while this one decides
+                time.sleep(0)  # lets other threads run while this one decides
             return found
 
     breaker.probes = Slow(1)
@@ -291,8 +291,8 @@ def test_threads_meet_at_a_half_open_breaker() -> None:
     trying[0].is_cancelled()
 
 
-def test_what_a_probe_found_is_found() -> None:
-    """Of several probes the first that tells decides; what the others come to is of before the turn."""
+def test_the_first_probe_decides() -> None:
+    """Of several probes the first that ends decides; the others began before the change of state and do not count."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, probes=3, clock=clock)
     run(breaker, FAILED)
@@ -310,10 +310,10 @@ def test_what_a_probe_found_is_found() -> None:
 
 
 @pytest.mark.parametrize("late", [DONE, FAILED], ids=["success", "failure"])
-@pytest.mark.parametrize("options", [{}, {"ratio": 0.5, "minimum": 1}], ids=["in a row", "ratio"])
+@pytest.mark.parametrize("options", [{}, {"failure_ratio": 0.5, "min_calls": 1}], ids=["in a row", "ratio"])
 @pytest.mark.parametrize("when", ["open", "half-open", "closed"])
-def test_what_began_before_a_turn_does_not_count_after_it(late: Outcome, options: dict[str, Any], when: str) -> None:
-    """A call that hung while the breaker opened says nothing of how the tool is now."""
+def test_calls_from_before_a_change_do_not_count(late: Outcome, options: dict[str, Any], when: str) -> None:
+    """A call that began before the breaker changed its state says nothing about the tool now."""
     clock = Clock()
     breaker: Any = CircuitBreaker(failures=1, clock=clock, **options)
     hanging = [Running(breaker) for _ in range(3)]
@@ -322,15 +322,15 @@ def test_what_began_before_a_turn_does_not_count_after_it(late: Outcome, options
         clock.now += 30
     if when == "closed":
         run(breaker, DONE)
-    before = [is_open(breaker), breaker._turns]
+    before = [is_open(breaker), breaker._transitions]
     for call in hanging:
         call.ends(late)
-    assert [is_open(breaker), breaker._turns] == before == [when == "open", 2 if when == "closed" else 1]
+    assert [is_open(breaker), breaker._transitions] == before == [when == "open", 2 if when == "closed" else 1]
 
 
-@pytest.mark.parametrize("options", [{}, {"ratio": 0.5, "minimum": 99}], ids=["in a row", "ratio"])
-def test_nor_does_it_end_a_row_of_failures(options: dict[str, Any]) -> None:
-    """A success that began before the turn is no news either."""
+@pytest.mark.parametrize("options", [{}, {"failure_ratio": 0.5, "min_calls": 99}], ids=["in a row", "ratio"])
+def test_a_success_from_before_a_change_ends_no_row(options: dict[str, Any]) -> None:
+    """A success that began before the change of state does not end a row of failures after it."""
     clock = Clock()
     breaker = CircuitBreaker(failures=2, clock=clock, **options)
     run(breaker, DONE)
@@ -345,8 +345,8 @@ def test_nor_does_it_end_a_row_of_failures(options: dict[str, Any]) -> None:
     assert is_open(breaker)
 
 
-async def test_a_bug_further_in_is_no_probe() -> None:
-    """What raises instead of answering passes through, and the next call may try."""
+async def test_an_exception_is_no_probe() -> None:
+    """An exception of a stage further in passes through and counts as nothing; the next call may try."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, clock=clock)
     for _ in range(3):
@@ -360,34 +360,34 @@ async def test_a_bug_further_in_is_no_probe() -> None:
     assert not is_open(breaker)
 
 
-# options beside a window of 10 seconds; what happens, as above, A being an answer; and whether it is open then
+# Options beside a window of 10 seconds; what happens, as above, and A: an answer; whether the breaker is open then.
 RATIOS: dict[str, tuple[dict[str, Any], str, bool]] = {
-    "half of them": ({"ratio": 0.5, "minimum": 4}, "SFSF", True),
-    "less than half": ({"ratio": 0.5, "minimum": 4}, "SSFSF", False),
-    "too few to say": ({"ratio": 0.5, "minimum": 5}, "FFFF", False),
-    "all": ({"ratio": 1, "minimum": 3}, "FFF", True),
-    "all but one": ({"ratio": 1, "minimum": 3}, "FFSFFF", False),
-    "a success does not open it": ({"ratio": 0.5, "minimum": 4}, "FFFS", False),
-    "nor does an answer": ({"ratio": 0.5, "minimum": 4}, "FFFA", False),
-    "the next failure does": ({"ratio": 0.5, "minimum": 4}, "FFFSF", True),
-    "seven of a hundred, as floats have it": ({"ratio": 0.07, "minimum": 100}, "F" * 6 + "S" * 93 + "F", True),
-    "silence is not counted": ({"ratio": 0.5, "minimum": 3}, "FucF", False),
-    "old successes are forgotten": ({"ratio": 0.5, "minimum": 2}, "SSSS55FF", True),
-    "but not too early": ({"ratio": 0.5, "minimum": 2}, "SSSS54FF", False),
-    "old failures are forgotten": ({"ratio": 0.5, "minimum": 4}, "FF91FF", False),
-    "and a part of them": ({"ratio": 0.5, "minimum": 3}, "F5F41FF", True),
-    "or just enough": ({"ratio": 0.5, "minimum": 3}, "F5F9F", False),
-    "a call counts when it ends": ({"ratio": 0.5, "minimum": 2}, "S5SSS7FF", False),
-    "also in the part that runs": ({"ratio": 0.5, "minimum": 2}, "SSSFF", False),
-    "in a row or of all": ({"failures": 3, "ratio": 0.9, "minimum": 9}, "SFFF", True),
-    "the other way": ({"failures": 3, "ratio": 0.5, "minimum": 4}, "FSSF", True),
-    "and neither": ({"failures": 3, "ratio": 0.9, "minimum": 9}, "FFSFFSF", False),
+    "half of them": ({"failure_ratio": 0.5, "min_calls": 4}, "SFSF", True),
+    "less than half": ({"failure_ratio": 0.5, "min_calls": 4}, "SSFSF", False),
+    "too few calls": ({"failure_ratio": 0.5, "min_calls": 5}, "FFFF", False),
+    "all": ({"failure_ratio": 1, "min_calls": 3}, "FFF", True),
+    "all but one": ({"failure_ratio": 1, "min_calls": 3}, "FFSFFF", False),
+    "a success does not open it": ({"failure_ratio": 0.5, "min_calls": 4}, "FFFS", False),
+    "nor does an answer": ({"failure_ratio": 0.5, "min_calls": 4}, "FFFA", False),
+    "the next failure does": ({"failure_ratio": 0.5, "min_calls": 4}, "FFFSF", True),
+    "seven of a hundred, as a float": ({"failure_ratio": 0.07, "min_calls": 100}, "F" * 6 + "S" * 93 + "F", True),
+    "ignored calls do not count": ({"failure_ratio": 0.5, "min_calls": 3}, "FucF", False),
+    "old successes are forgotten": ({"failure_ratio": 0.5, "min_calls": 2}, "SSSS55FF", True),
+    "but not too early": ({"failure_ratio": 0.5, "min_calls": 2}, "SSSS54FF", False),
+    "old failures are forgotten": ({"failure_ratio": 0.5, "min_calls": 4}, "FF91FF", False),
+    "some are forgotten, three left": ({"failure_ratio": 0.5, "min_calls": 3}, "F5F41FF", True),
+    "some are forgotten, two left": ({"failure_ratio": 0.5, "min_calls": 3}, "F5F9F", False),
+    "a call counts when it ends": ({"failure_ratio": 0.5, "min_calls": 2}, "S5SSS7FF", False),
+    "also in the newest bucket": ({"failure_ratio": 0.5, "min_calls": 2}, "SSSFF", False),
+    "by the row alone": ({"failures": 3, "failure_ratio": 0.9, "min_calls": 9}, "SFFF", True),
+    "by the ratio alone": ({"failures": 3, "failure_ratio": 0.5, "min_calls": 4}, "FSSF", True),
+    "by neither": ({"failures": 3, "failure_ratio": 0.9, "min_calls": 9}, "FFSFFSF", False),
 }
 
 
 @pytest.mark.parametrize(("options", "story", "opens"), RATIOS.values(), ids=RATIOS)
 def test_a_ratio_of_a_window(options: dict[str, Any], story: str, opens: bool) -> None:
-    """It opens on a failure with which so large a share of the calls of late failed, if there were enough of them."""
+    """It opens with a failure that brings the share of failures in the window to the ratio, if calls are enough."""
     clock = Clock()
     whole: dict[str, Any] = {"failures": None, "window": 10, "clock": clock, **options}
     breaker = CircuitBreaker(**whole)
@@ -403,9 +403,9 @@ def test_a_ratio_of_a_window(options: dict[str, Any], story: str, opens: bool) -
 
 
 def test_a_window_after_a_long_silence() -> None:
-    """However long nothing came, what came before is forgotten at once."""
+    """After however long a silence, older calls do not count."""
     clock = Clock()
-    breaker = CircuitBreaker(failures=None, ratio=0.5, minimum=3, window=10, clock=clock)
+    breaker = CircuitBreaker(failures=None, failure_ratio=0.5, min_calls=3, window=10, clock=clock)
     for _ in range(2):
         run(breaker, FAILED)
         run(breaker, FAILED)
@@ -413,10 +413,10 @@ def test_a_window_after_a_long_silence() -> None:
     assert not is_open(breaker)
 
 
-def test_a_window_begins_anew() -> None:
-    """What opened it once does not open it again after a probe has closed it."""
+def test_a_window_starts_empty_after_a_change() -> None:
+    """The failures that opened it do not count again after a probe has closed it."""
     clock = Clock()
-    breaker = CircuitBreaker(failures=None, ratio=0.5, minimum=2, window=100, open_for=1, clock=clock)
+    breaker = CircuitBreaker(failures=None, failure_ratio=0.5, min_calls=2, window=100, open_for=1, clock=clock)
     for outcome in (FAILED, FAILED):
         run(breaker, outcome)
     assert is_open(breaker)
@@ -428,23 +428,23 @@ def test_a_window_begins_anew() -> None:
 
 @attrs.define(eq=False)
 class Expected:
-    """What a breaker should know of one principal, in so many words."""
+    """The model: what a breaker must know of one principal, kept in the plainest way."""
 
     row: int = 0
     calls: list[tuple[float, bool]] = attrs.field(factory=list[tuple[float, bool]])
     until: float | None = None
     open_for: float = 4
     probing: int = 0
-    turns: int = 0
+    changes: int = 0
 
-    def turn(self, until: float | None, open_for: float) -> None:
+    def change(self, until: float | None, open_for: float) -> None:
         self.row, self.until, self.open_for = 0, until, open_for
         self.calls.clear()
-        self.turns += 1
+        self.changes += 1
 
 
 class Breaker(RuleBasedStateMachine):
-    """Two principals' calls, any number of them at once, and what becomes of them."""
+    """Calls of two principals, any number at once, compared with the model."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -452,16 +452,23 @@ class Breaker(RuleBasedStateMachine):
         self.tools = ToolRegistry()
         self.tools.register(a_tool())
         self.breaker: Any = CircuitBreaker(
-            self.tools, failures=3, ratio=0.5, window=10, minimum=4, open_for=4, max_open_for=10, clock=self.clock
+            self.tools,
+            failures=3,
+            failure_ratio=0.5,
+            window=10,
+            min_calls=4,
+            open_for=4,
+            max_open_for=10,
+            clock=self.clock,
         )
         self.breaker.probes = 2
-        self.breaker._swept = math.inf  # forgets nobody
+        self.breaker._swept = math.inf  # never forgets a circuit
         self.expected = {"": Expected(), "b": Expected()}
         self.running: list[tuple[Running, Expected, bool, int]] = []
 
     @rule(principal=st.sampled_from(["", "b"]))
     def begin(self, principal: str) -> None:
-        """Open it refuses with the time left, half-open with none where enough are out."""
+        """Open, it refuses with the seconds that are left; half-open with enough probes, without."""
         known, now = self.expected[principal], self.clock.now
         call = Running(self.breaker, a_call(principal=principal))
         probe = known.until is not None
@@ -471,41 +478,41 @@ class Breaker(RuleBasedStateMachine):
             return
         assert call.refused is None
         known.probing += probe
-        self.running.append((call, known, probe, known.turns))
+        self.running.append((call, known, probe, known.changes))
 
     @precondition(lambda self: self.running)
     @rule(which=st.integers(0, 99), outcome=st.sampled_from([DONE, FAILED, FAILED, ANSWERED, SILENT, None]))
     def end(self, which: int, outcome: Outcome | None) -> None:
-        """Failures in a row or a ratio of them open it, probes close it or open it, and old calls do nothing."""
-        call, known, probe, turns = self.running.pop(which % len(self.running))
+        """Failures in a row or their ratio open it, probes close or open it, and calls from before do nothing."""
+        call, known, probe, changes = self.running.pop(which % len(self.running))
         call.is_cancelled() if outcome is None else call.ends(outcome)
         known.probing -= probe
-        if outcome in (SILENT, None) or known.turns != turns:
+        if outcome in (SILENT, None) or known.changes != changes:
             return
         failed, now = outcome == FAILED, self.clock.now
         if probe:
             open_for = min(known.open_for * 2, 10)
-            known.turn(now + open_for, open_for) if failed else known.turn(None, 4)
+            known.change(now + open_for, open_for) if failed else known.change(None, 4)
             return
         known.row = known.row + 1 if failed else 0
         known.calls.append((now, failed))
         late = [failed for when, failed in known.calls if when > now - 10]
         if failed and (known.row >= 3 or (len(late) >= 4 and sum(late) / len(late) >= 0.5)):
-            known.turn(now + known.open_for, known.open_for)
+            known.change(now + known.open_for, known.open_for)
 
     @rule(seconds=st.sampled_from([1, 1, 2, 4, 8, 20]))
     def wait(self, seconds: int) -> None:
-        """A tool is shown again by itself, without a call."""
+        """Time alone shows the tool again; no call is needed."""
         self.clock.now += seconds
 
     def teardown(self) -> None:
-        """Coroutines that were never ended warn."""
+        """End all coroutines: one that never ends warns."""
         for call, *_ in self.running:
             call.is_cancelled()
 
     @invariant()
     def shown(self) -> None:
-        """The tool is out of `definitions()` while it is open for those without a principal, and never else."""
+        """The tool is missing in `definitions()` exactly while its breaker is open for calls without a principal."""
         until = self.expected[""].until
         left = 0.0 if until is None else until - self.clock.now
         assert (self.tools.callable_names() == []) == (left > 0)
@@ -533,8 +540,8 @@ KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
 @pytest.mark.parametrize("ratio", [None, 0.5])
 @pytest.mark.parametrize(("key", "opened"), KEYS.values(), ids=KEYS)
 def test_who_shares_a_breaker(key: Any, opened: list[bool], ratio: float | None) -> None:
-    """Each tool and principal has a breaker of its own, or each key does; what has the key None has none."""
-    breaker = CircuitBreaker(failures=2, ratio=ratio, key=key, clock=Clock())
+    """Each tool and principal has a breaker of its own, or each key has; a call with the key None has none."""
+    breaker = CircuitBreaker(failures=2, failure_ratio=ratio, key=key, clock=Clock())
     for _ in range(2):
         run(breaker, FAILED, FOUR[0])
     assert [is_open(breaker, call) for call in FOUR] == opened
@@ -546,12 +553,12 @@ def test_who_shares_a_breaker(key: Any, opened: list[bool], ratio: float | None)
         pytest.param({}, [FAILED], 3600, id="a failure"),
         pytest.param({}, [FAILED, DONE], 120, id="a failure and a success"),
         pytest.param({"failures": 1}, [FAILED], 3600, id="open"),
-        pytest.param({"ratio": 0.5}, [DONE], 120, id="a success in a window"),
-        pytest.param({"ratio": 0.5}, [FAILED], 3600, id="a failure in a window"),
+        pytest.param({"failure_ratio": 0.5}, [DONE], 120, id="a success in a window"),
+        pytest.param({"failure_ratio": 0.5}, [FAILED], 3600, id="a failure in a window"),
     ],
 )
-def test_who_is_quiet_is_forgotten(options: dict[str, Any], outcomes: list[Outcome], quiet: float) -> None:
-    """What is kept of principals who are not heard of goes when others come, and not before it means nothing."""
+def test_quiet_partitions_are_forgotten(options: dict[str, Any], outcomes: list[Outcome], quiet: float) -> None:
+    """A quiet principal is forgotten when others come, and not before its state has no meaning any more."""
     clock = Clock()
     breaker: Any = CircuitBreaker(clock=clock, open_for=1, **options)
     step = quiet / 100
@@ -563,14 +570,14 @@ def test_who_is_quiet_is_forgotten(options: dict[str, Any], outcomes: list[Outco
 
 
 def others(breaker: CircuitBreaker, clock: Clock, seconds: int) -> None:
-    """So much time passes, and each minute somebody new fails."""
+    """Let time pass; each minute a call of a new principal fails."""
     for minute in range(seconds // 60):
         clock.now += 60
         run(breaker, FAILED, a_call(principal=f"{clock.now}, {minute}"))
 
 
-def test_who_is_open_is_not_forgotten() -> None:
-    """However long it is open for, and however long a probe takes."""
+def test_open_circuits_are_kept() -> None:
+    """A circuit is kept however long it stays open, and however long a probe takes."""
     clock = Clock()
     breaker = CircuitBreaker(failures=1, open_for=36_000, clock=clock)
     run(breaker, FAILED)
@@ -584,10 +591,10 @@ def test_who_is_open_is_not_forgotten() -> None:
     assert not is_open(breaker)
 
 
-def test_who_is_heard_is_not_forgotten() -> None:
-    """Nor what is in the window of those who only succeed."""
+def test_busy_circuits_are_kept() -> None:
+    """A window is kept also if all its calls succeed."""
     clock = Clock()
-    breaker = CircuitBreaker(failures=None, ratio=0.5, window=10, minimum=1, clock=clock)
+    breaker = CircuitBreaker(failures=None, failure_ratio=0.5, window=10, min_calls=1, clock=clock)
     for second in range(25):
         clock.now += 1
         run(breaker, DONE)
@@ -597,8 +604,8 @@ def test_who_is_heard_is_not_forgotten() -> None:
     assert not is_open(breaker)
 
 
-def test_who_is_healthy_is_not_kept() -> None:
-    """Where failures in a row decide, nothing is kept of those who have none."""
+def test_healthy_partitions_take_no_memory() -> None:
+    """If only failures in a row count, nothing is kept of principals without one."""
     breaker: Any = CircuitBreaker(clock=Clock())
     for number in range(100):
         run(breaker, DONE, a_call(principal=str(number)))
@@ -611,20 +618,20 @@ def test_who_is_healthy_is_not_kept() -> None:
     [
         pytest.param(make, id=name)
         for name, make in {
-            "no reason to open": lambda: CircuitBreaker(failures=None),
+            "no rule that opens it": lambda: CircuitBreaker(failures=None),
             "no failure": lambda: CircuitBreaker(failures=0),
             "failures of nan": lambda: CircuitBreaker(failures=math.nan),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-            "no ratio": lambda: CircuitBreaker(ratio=0),
-            "a ratio of more than all": lambda: CircuitBreaker(ratio=1.1),
-            "a ratio of nan": lambda: CircuitBreaker(ratio=math.nan),
+            "no ratio": lambda: CircuitBreaker(failure_ratio=0),
+            "a ratio of more than all": lambda: CircuitBreaker(failure_ratio=1.1),
+            "a ratio of nan": lambda: CircuitBreaker(failure_ratio=math.nan),
             "no window": lambda: CircuitBreaker(window=0),
             "a window of nan": lambda: CircuitBreaker(window=math.nan),
             "a window without end": lambda: CircuitBreaker(window=math.inf),
-            "no minimum": lambda: CircuitBreaker(minimum=0),
+            "no minimum": lambda: CircuitBreaker(min_calls=0),
             "open for no time": lambda: CircuitBreaker(open_for=0),
             "open for nan": lambda: CircuitBreaker(open_for=math.nan),
             "open for ever": lambda: CircuitBreaker(open_for=math.inf),
-            "a limit below": lambda: CircuitBreaker(open_for=30, max_open_for=29),
+            "a limit below open_for": lambda: CircuitBreaker(open_for=30, max_open_for=29),
             "a limit of nan": lambda: CircuitBreaker(max_open_for=math.nan),
             "no limit": lambda: CircuitBreaker(max_open_for=math.inf),
             "no registry": lambda: CircuitBreaker(5),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
@@ -633,12 +640,12 @@ def test_who_is_healthy_is_not_kept() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
-    """A breaker that never opens, or never closes again, is a mistake of the programmer's."""
-    with pytest.raises(SetupError, match=r"failures=|at least one|a ratio is|a window has|it opens for|registry="):
+    """A breaker that never opens, or never closes again, is a set-up error that says what is allowed."""
+    with pytest.raises(SetupError, match=r"CircuitBreaker: .*`\w+` must"):
         make()
 
 
-# --- what is shown meanwhile ------------------------------------------------------------------------------------------
+# --- the registry -----------------------------------------------------------------------------------------------------
 
 
 def holding(*names: str) -> ToolRegistry:
@@ -649,7 +656,7 @@ def holding(*names: str) -> ToolRegistry:
 
 
 def test_an_open_breaker_takes_the_tool_out() -> None:
-    """While it is open the tool is not offered; when the time is up it is again, without a call, and may be tried."""
+    """While the breaker is open the tool is not offered; when its time is up it is offered again, without a call."""
     clock, tools = Clock(), holding("probe", "other")
     breaker = CircuitBreaker(tools, failures=1, open_for=30, max_open_for=60, clock=clock)
     seen: list[tuple[float, list[str]]] = []
@@ -671,11 +678,11 @@ def test_an_open_breaker_takes_the_tool_out() -> None:
     look()
     without, both = ["other"], ["probe", "other"]
     assert seen == [(0, without), (29, without), (30, both), (30, without), (90, both), (90, both)]
-    assert type(tools.closed) is dict  # quick to ask again, for all tools
+    assert type(tools.closed) is dict  # the quick gate again, for all tools
 
 
-def test_somebody_elses_lock_stays() -> None:
-    """A tool that is also paused stays so when the breaker closes."""
+def test_other_locks_stay() -> None:
+    """A tool that is also paused stays paused when the breaker closes."""
     clock, tools = Clock(), holding("probe")
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     run(breaker, FAILED)
@@ -686,8 +693,8 @@ def test_somebody_elses_lock_stays() -> None:
     assert tools.closed == {"probe": Unavailable("probe", "paused", 5.0)}
 
 
-def test_one_principals_trouble_does_not_take_a_tool_from_all() -> None:
-    """A registry is everybody's: who has a name opens a breaker of his own, and is refused by that alone."""
+def test_a_principal_does_not_close_the_registry() -> None:
+    """A registry serves all principals: the breaker of one of them refuses its calls and closes no tool for others."""
     tools = holding("probe")
     breaker = CircuitBreaker(tools, failures=1, clock=Clock())
     run(breaker, FAILED, a_call(principal="a"))
@@ -697,7 +704,7 @@ def test_one_principals_trouble_does_not_take_a_tool_from_all() -> None:
 
 
 def test_each_principal_may_have_a_view() -> None:
-    """With a function for a registry, an open breaker takes the tool out of the view of its principal."""
+    """If `registry` is a function, an open breaker closes the tool in the view of its principal."""
     tools, clock = holding("probe"), Clock()
     views = {name: tools.view({"probe"}) for name in "ab"}
     breaker = CircuitBreaker(lambda call: views.get(call.principal), failures=1, clock=clock)
@@ -711,8 +718,8 @@ def test_each_principal_may_have_a_view() -> None:
     assert views["a"].callable_names() == ["probe"]
 
 
-def test_a_tool_that_the_registry_does_not_know_has_no_gate() -> None:
-    """A breaker may be shared by pipelines, and its registry be that of one of them."""
+def test_a_tool_of_another_registry() -> None:
+    """Pipelines may share a breaker; a tool that its registry does not hold is refused without closing anything."""
     tools, clock = holding("other"), Clock()
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     run(breaker, FAILED)
@@ -723,7 +730,7 @@ def test_a_tool_that_the_registry_does_not_know_has_no_gate() -> None:
 
 
 async def test_in_a_pipeline() -> None:
-    """Inside of Retry each attempt counts, and once it is open nothing runs; what comes later stops at the gate."""
+    """Inside of Retry each attempt counts and an open breaker ends the retrying; later calls stop at Available."""
     clock, tools = Clock(), ToolRegistry()
     runs: list[int] = []
 
@@ -747,7 +754,7 @@ async def test_in_a_pipeline() -> None:
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:
-    """With all its attempts a call is one failure, that of a lost side effect among them."""
+    """Outside of Retry a call with all its attempts is one failure, also if its side effect was lost."""
     tools = ToolRegistry()
     tools.register(a_tool(effect="mutating"))
     breaker = CircuitBreaker(failures=2, clock=Clock())
@@ -760,7 +767,7 @@ async def test_outside_of_retry_a_call_counts_once() -> None:
 
 
 async def test_suggestions_follow() -> None:
-    """A tool that is out of use is suggested to nobody, and again when the time is up, also to who asked before."""
+    """A closed tool is not suggested; when its time is up it is, also for a name that was asked for before."""
     clock, tools = Clock(), holding("probe")
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     pipeline = standard(tools).after("retry", breaker)

@@ -1,4 +1,4 @@
-"""How a recorded call and its two replays are compared; by rows written by hand."""
+"""benchmarks.agentdojo.comparison: a recorded call against its two replays, on hand-written rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from benchmarks.comparison import (
+from benchmarks.agentdojo.comparison import (
     AGREEMENT,
-    Came,
+    OutcomeKind,
     Relation,
-    Replayed,
+    ReplayedCall,
     bare_schema,
-    crossed,
-    grouped,
-    mended,
-    of_text,
+    cross_tabulate,
+    group,
+    kind_of_text,
+    regressions,
+    repair_rules,
     share,
-    shortfalls,
-    timeless,
+    without_timestamps,
 )
 from pipeline import Call, CallReport, Repair
 
@@ -28,9 +28,14 @@ A_DAY = datetime(2024, 5, 1)  # noqa: DTZ001  # AgentDojo's are naive
 
 
 def row(
-    recorded: Came = "ok", plain: Came = "ok", ours: Came = "ok", call: str = "1", tool: str = "send", **more: Any
-) -> Replayed:
-    return Replayed(call, "post", tool, recorded, plain, ours, **more)
+    recorded: OutcomeKind = "ok",
+    plain: OutcomeKind = "ok",
+    ours: OutcomeKind = "ok",
+    call: str = "1",
+    tool: str = "send",
+    **more: Any,
+) -> ReplayedCall:
+    return ReplayedCall(call, "post", tool, recorded, plain, ours, **more)
 
 
 @pytest.mark.parametrize(
@@ -40,21 +45,23 @@ def row(
         pytest.param("invalid_params", "ok", "invalid_params", (), "only ours agrees", id="ours"),
         pytest.param("ok", "ok", "invalid_params", (), "only ours disagrees", id="not ours"),
         pytest.param("invalid_params", "invalid_params", "ok", (), "only ours disagrees", id="accepted"),
-        pytest.param("invalid_params", "invalid_params", "ok", ("list",), "repaired", id="mended"),
-        pytest.param("invalid_params", "ok", "runtime_error", ("list",), "repaired", id="mended, then failed"),
-        pytest.param("runtime_error", "runtime_error", "ok", ("list",), "only ours disagrees", id="mended, as it ran"),
-        pytest.param("ok", "ok", "ok", ("list",), "all agree", id="mended, and as recorded"),
+        pytest.param("invalid_params", "invalid_params", "ok", ("list",), "repaired", id="repaired"),
+        pytest.param("invalid_params", "ok", "runtime_error", ("list",), "repaired", id="repaired, then failed"),
+        pytest.param(
+            "runtime_error", "runtime_error", "ok", ("list",), "only ours disagrees", id="repaired, though it ran"
+        ),
+        pytest.param("ok", "ok", "ok", ("list",), "all agree", id="repaired, and as recorded"),
         pytest.param("ok", "runtime_error", "runtime_error", (), "no replay agrees", id="no replay"),
         pytest.param("ok", "runtime_error", "invalid_params", (), "no replay agrees", id="three ways"),
     ],
 )
-def test_a_disagreement_is_ours_only_where_the_plain_replay_has_none(
-    recorded: Came, plain: Came, ours: Came, repairs: tuple[str, ...], expected: Relation
+def test_a_disagreement_is_ours_if_the_plain_replay_agrees(
+    recorded: OutcomeKind, plain: OutcomeKind, ours: OutcomeKind, repairs: tuple[str, ...], expected: Relation
 ) -> None:
-    """Ours is what the plain replay gets right and we do not, save a refused call that was mended."""
+    """A disagreement is ours if only the plain replay agrees, unless ours repaired a call that was refused."""
     made = row(recorded, plain, ours, repairs=repairs)
     assert made.relation == expected
-    assert made.holds == (expected in ("all agree", "only ours agrees", "repaired"))
+    assert made.agrees == (expected in ("all agree", "only ours agrees", "repaired"))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_a_disagreement_is_ours_only_where_the_plain_replay_has_none(
         pytest.param(
             row("invalid_params", "invalid_params", repairs=("list", "whole")),
             "invalid_params -> ok: list, whole",
-            id="mended",
+            id="repaired",
         ),
         pytest.param(
             row("invalid_params", "ok", "invalid_params"),
@@ -87,13 +94,13 @@ def test_a_disagreement_is_ours_only_where_the_plain_replay_has_none(
         ),
     ],
 )
-def test_disagreements_of_one_reason_are_one_group(made: Replayed, expected: str) -> None:
-    """A group names what its calls have in common: our reason, or the tool where the reason is not ours."""
+def test_disagreements_of_one_reason_are_one_group(made: ReplayedCall, expected: str) -> None:
+    """A group is named by what its calls have in common: our reason, or the tool if the reason is not ours."""
     assert made.group == expected
 
 
-def test_groups_come_with_the_largest_first_and_their_ids_in_order() -> None:
-    """A relation is told as its groups, the largest first, each with all of its ids."""
+def test_groups_are_sorted_by_size() -> None:
+    """The groups of a relation come with the largest first, each with all of its ids in order."""
     rows = [
         row(ours="invalid_params", reason="a", call="3"),
         row(ours="invalid_params", reason="b", call="2"),
@@ -101,7 +108,7 @@ def test_groups_come_with_the_largest_first_and_their_ids_in_order() -> None:
         row(call="4"),
     ]
     expected = [("ok -> invalid_params: b", ["1", "2"]), ("ok -> invalid_params: a", ["3"])]
-    assert expected == grouped(rows, "only ours disagrees")
+    assert expected == group(rows, "only ours disagrees")
 
 
 @pytest.mark.parametrize(
@@ -115,19 +122,19 @@ def test_groups_come_with_the_largest_first_and_their_ids_in_order() -> None:
         ("ValueError: No emails found.", "runtime_error"),
     ],
 )
-def test_the_runtime_of_agentdojo_says_what_it_came_to(error: str | None, expected: Came) -> None:
-    """Only a validation error of the arguments is the model's; one in the tool's body is a failure of the tool."""
-    assert of_text(error) == expected
+def test_the_outcome_is_read_from_the_text_of_agentdojos_runtime(error: str | None, expected: OutcomeKind) -> None:
+    """A validation error of the arguments is a refusal; one in the tool's body is a failure of the tool."""
+    assert kind_of_text(error) == expected
 
 
-def test_only_repairs_of_arguments_count_as_mended() -> None:
-    """A name that was put right says nothing of the arguments."""
+def test_only_repairs_of_arguments_count() -> None:
+    """A corrected name is no repair of the arguments."""
     repairs = (Repair("name", "noise", "a", "b"), Repair("to", "list", "a", ["a"]), Repair("cc", "list", "a", ["a"]))
-    assert mended(CallReport(Call("send"), repairs=repairs)) == ("list",)
+    assert repair_rules(CallReport(Call("send"), repairs=repairs)) == ("list",)
 
 
-def test_moments_of_the_replay_itself_make_no_difference() -> None:
-    """What was stamped during the replay is alike; what the environment brought is compared."""
+def test_timestamps_of_the_replay_make_no_difference() -> None:
+    """Moments during the replay are equal; those of the environment are compared."""
 
     class File(BaseModel):
         name: str
@@ -137,14 +144,14 @@ def test_moments_of_the_replay_itself_make_no_difference() -> None:
         return [{"files": (File(name="a", changed=at),)}]
 
     early, late, later = (A_DAY + timedelta(hours=hours) for hours in (-1, 1, 2))
-    assert timeless(made(late), A_DAY) == timeless(made(later), A_DAY)
-    assert timeless(made(early), A_DAY) != timeless(made(late), A_DAY)
+    assert without_timestamps(made(late), A_DAY) == without_timestamps(made(later), A_DAY)
+    assert without_timestamps(made(early), A_DAY) != without_timestamps(made(late), A_DAY)
     elsewhere = late.replace(tzinfo=UTC)
-    assert timeless(elsewhere, A_DAY) is elsewhere
+    assert without_timestamps(elsewhere, A_DAY) is elsewhere
 
 
-def test_schemas_are_compared_without_what_is_for_readers() -> None:
-    """Titles, descriptions and the ban on undeclared arguments make no difference, parameters so named do."""
+def test_schemas_are_compared_without_titles_and_descriptions() -> None:
+    """Titles, descriptions and the ban on undeclared arguments are ignored; parameters with such names are not."""
     ours = {"type": "object", "additionalProperties": False, "properties": {"title": {"anyOf": [{"type": "string"}]}}}
     theirs = {"type": "object", "title": "T", "properties": {"title": {"anyOf": [{"type": "string", "title": "t"}]}}}
     assert bare_schema(ours) == bare_schema(theirs)
@@ -153,16 +160,16 @@ def test_schemas_are_compared_without_what_is_for_readers() -> None:
 
 
 def test_a_share_is_of_calls_or_of_occurrences() -> None:
-    """A call that was recorded often counts once, or as often as it was seen; of no calls all hold."""
+    """A call counts once, or as often as it was seen; the share of no calls is 1."""
     rows = [row(seen=3), row(ours="runtime_error")]
-    assert share(rows, lambda each: each.holds) == 0.5
-    assert share(rows, lambda each: each.holds, seen=True) == 0.75
-    assert share([], lambda each: each.holds) == 1
+    assert share(rows, lambda each: each.agrees) == 0.5
+    assert share(rows, lambda each: each.agrees, seen=True) == 0.75
+    assert share([], lambda each: each.agrees) == 1
 
 
 def test_calls_are_counted_by_suite_and_both_outcomes() -> None:
-    """The table crosses what was recorded with what ours came to."""
-    counted = crossed([row(), row(call="2"), row(ours="runtime_error")])
+    """The table counts recorded outcomes against ours."""
+    counted = cross_tabulate([row(), row(call="2"), row(ours="runtime_error")])
     assert counted == {("post", "ok", "ok"): 2, ("post", "ok", "runtime_error"): 1}
 
 
@@ -171,20 +178,20 @@ def test_calls_are_counted_by_suite_and_both_outcomes() -> None:
     [
         pytest.param([], [], id="reached"),
         pytest.param([row("ok", "runtime_error", "runtime_error")] * 53, [], id="not ours"),
-        pytest.param([row("invalid_params", "invalid_params", repairs=("list",))] * 200, [], id="mended"),
+        pytest.param([row("invalid_params", "invalid_params", repairs=("list",))] * 200, [], id="repaired"),
         pytest.param([row(ours="invalid_params")], ["ours alone"], id="ours"),
         pytest.param([row("ok", "runtime_error", "runtime_error")] * 54, ["agreement"], id="fewer agree"),
         pytest.param([row(same=False)], ["the replays"], id="another value"),
     ],
 )
-def test_less_than_was_reached_is_told(odd: list[Replayed], expected: list[str]) -> None:
-    """The check fails on less agreement, on more disagreements of ours, and on any end that differs."""
+def test_less_agreement_is_a_regression(odd: list[ReplayedCall], expected: list[str]) -> None:
+    """Less agreement, more disagreements of ours, and any result that differs are regressions."""
     rows = [*odd, *(row(same=True) for _ in range(1000 - len(odd)))]
-    found = shortfalls(rows)
+    found = regressions(rows)
     assert [each.startswith(start) for each, start in zip(found, expected, strict=True)] == [True] * len(expected)
 
 
-def test_nothing_replayed_is_less_than_was_reached() -> None:
-    """A check of no calls fails: a file that lost its lines must not pass."""
-    assert shortfalls([]) == ["no calls"]
+def test_no_calls_are_a_regression() -> None:
+    """A file that lost its lines must not pass the check."""
+    assert regressions([]) == ["no calls"]
     assert AGREEMENT < 1

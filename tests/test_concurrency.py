@@ -1,4 +1,4 @@
-"""Concurrency: how many calls run at once, who waits for whom, and what becomes of those who cannot wait."""
+"""Concurrency: how many calls run at once, which wait, in what order, and which are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def everyone(_: ResolvedCall) -> str:
 
 
 class Crowd:
-    """Calls at one limit, each in a task of its own, which run until they are told to end."""
+    """Calls at one limit, each in a task of its own; a call runs until the test ends it."""
 
     def __init__(self, limit: Concurrency, tasks: TaskGroup) -> None:
         self._limit, self._tasks = limit, tasks
@@ -54,7 +54,7 @@ class Crowd:
             await anyio.lowlevel.checkpoint()
 
     def end(self, who: str, last: Callable[[], object] = bool) -> None:
-        """Let it end; ``last`` is what it does last, right before its unit is free."""
+        """Let a call end; ``last`` is called right before its unit is free again."""
         self._lasts[who] = last
         self._ends[who].set()
 
@@ -84,7 +84,7 @@ class Crowd:
 
 
 async def test_no_more_at_once_than_the_limit() -> None:
-    """As many calls run as there are units; each that ends lets in the one that came first of those who wait."""
+    """As many calls run as there are units; when one ends, the call that has waited longest runs."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(2), tasks)
         for who in "abcd":
@@ -102,8 +102,8 @@ async def test_no_more_at_once_than_the_limit() -> None:
         assert crowd.outcomes == {who: Success(who) for who in "abcd"}
 
 
-async def test_nobody_waits_where_a_unit_is_free() -> None:
-    """A call that finds a unit does not yield to the event loop; and one that fails, or raises, keeps none."""
+async def test_no_call_waits_if_a_unit_is_free() -> None:
+    """A call that finds a free unit does not yield to the event loop; a call that fails or raises keeps no unit."""
     limit: Any = Concurrency(1)
     for outcome in (Success(1), Failure(Transient()), Success(2)):
         with pytest.raises(StopIteration) as stopped:
@@ -114,26 +114,26 @@ async def test_nobody_waits_where_a_unit_is_free() -> None:
     assert await limit(a_call(), script(Success(3))) == Success(3)
 
 
-@pytest.mark.parametrize("waiting", [0, 1, 2])
-async def test_a_full_queue_refuses(waiting: int) -> None:
-    """Of those who cannot run at most `waiting` wait; one more is refused at once, and nothing of it runs."""
+@pytest.mark.parametrize("max_queue", [0, 1, 2])
+async def test_a_full_queue_refuses(max_queue: int) -> None:
+    """At most `max_queue` calls wait; one more is refused at once, and nothing of it runs."""
     async with anyio.create_task_group() as tasks:
-        crowd = Crowd(Concurrency(1, waiting=waiting), tasks)
+        crowd = Crowd(Concurrency(1, max_queue=max_queue), tasks)
         for who in "abcd":
             await crowd.come(who)
-        queue = list("bcd"[:waiting])
+        queue = list("bcd"[:max_queue])
         assert (crowd.running, crowd.waiting) == (["a"], queue)
-        assert crowd.outcomes == dict.fromkeys("bcd"[waiting:], BUSY)
+        assert crowd.outcomes == dict.fromkeys("bcd"[max_queue:], BUSY)
         crowd.end("a")
         await crowd.settle()
         await crowd.come("e")
-        assert crowd.began == ["a", *queue[:1]] if waiting else ["a", "e"]
-        assert crowd.waiting == [*queue[1:], *(["e"] if waiting else [])]
+        assert crowd.began == ["a", *queue[:1]] if max_queue else ["a", "e"]
+        assert crowd.waiting == [*queue[1:], *(["e"] if max_queue else [])]
         tasks.cancel_scope.cancel()
 
 
-async def test_a_wait_has_an_end() -> None:
-    """Who has waited for `max_wait` seconds is refused, and nothing of it ran."""
+async def test_a_wait_ends() -> None:
+    """A call that has waited for `max_wait` seconds is refused, and nothing of it ran."""
     limit = Concurrency(1, max_wait=SOON)
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
@@ -145,7 +145,7 @@ async def test_a_wait_has_an_end() -> None:
 
 
 class Patience:
-    """Stands in for `anyio.move_on_after`: the time of whoever waits is up when the test says so."""
+    """Stands in for `anyio.move_on_after`: a wait is over when the test cancels its scope."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -164,8 +164,8 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
     return patience
 
 
-async def test_who_stands_behind_moves_up(patience: Patience) -> None:
-    """Where a heavy call's wait is over, the lighter ones behind it run if there are units for them."""
+async def test_the_queue_moves_up(patience: Patience) -> None:
+    """When a heavy call stops waiting, the lighter calls behind it run if there are units for them."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(2, max_wait=9, weight={"heavy": 2}, key=everyone), tasks)
         await crowd.come("a")
@@ -181,8 +181,8 @@ async def test_who_stands_behind_moves_up(patience: Patience) -> None:
 
 
 @pytest.mark.parametrize("first", ["the unit", "the end of the wait"])
-async def test_what_comes_in_the_last_moment_comes_in_time(patience: Patience, first: str) -> None:
-    """A call whose unit comes at the moment in which its wait ends runs, whichever of the two is first."""
+async def test_a_unit_in_the_last_moment_is_in_time(patience: Patience, first: str) -> None:
+    """A call whose unit comes at the moment at which its wait ends runs, whichever of the two is first."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(1, max_wait=9), tasks)
         for who in "abc":
@@ -200,7 +200,7 @@ async def test_what_comes_in_the_last_moment_comes_in_time(patience: Patience, f
 
 
 async def test_a_deadline_around_ends_the_wait() -> None:
-    """No call waits past its own deadline: what limits it tells that nothing landed."""
+    """No call waits past its deadline; the time limit then reports that nothing landed."""
     tools = ToolRegistry()
     tools.register(a_tool(effect="mutating"))
     limit = Concurrency(1, max_wait=60)
@@ -219,8 +219,8 @@ async def test_a_deadline_around_ends_the_wait() -> None:
         assert await pipeline.call("probe") == Success("done")
 
 
-async def test_who_leaves_the_queue_leaves_no_trace() -> None:
-    """A call that is cancelled while it waits has no unit, and those behind it are not held up by it."""
+async def test_a_cancelled_call_leaves_the_queue() -> None:
+    """A call that is cancelled while it waits takes no unit and does not block the calls behind it."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(2, weight={"heavy": 2}, key=everyone), tasks)
         await crowd.come("a")
@@ -235,8 +235,8 @@ async def test_who_leaves_the_queue_leaves_no_trace() -> None:
 
 
 @pytest.mark.parametrize("first", ["the unit", "the cancellation"])
-async def test_a_unit_is_not_lost_with_who_was_given_it(first: str) -> None:
-    """A call that is cancelled at the moment in which its unit comes hands that on, whichever of the two is first."""
+async def test_a_unit_is_not_lost_with_a_cancelled_call(first: str) -> None:
+    """A call that is cancelled at the moment at which its unit comes passes it on, whichever of the two is first."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(1), tasks)
         for who in "abc":
@@ -253,8 +253,8 @@ async def test_a_unit_is_not_lost_with_who_was_given_it(first: str) -> None:
         crowd.end("c")
 
 
-async def test_the_heavy_do_not_starve() -> None:
-    """A call of several units waits until they are free all at once; nobody who came later overtakes it."""
+async def test_heavy_calls_do_not_starve() -> None:
+    """A call of several units waits until all of them are free; no later call overtakes it."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(3, weight={"heavy": 3}, key=everyone), tasks)
         for who in ("a", "b", "heavy", "c", "d"):
@@ -275,16 +275,16 @@ def of(call: ResolvedCall) -> str:
 WEIGHTS: dict[str, tuple[Mapping[str, int] | Callable[[ResolvedCall], int] | None, int, list[str]]] = {
     "one each": (None, 3, ["light", "medium", "heavy"]),
     "by name": ({"light": 1, "medium": 2, "heavy": 3}, 4, ["light", "medium"]),
-    "one where none is named": ({"medium": 2}, 4, ["light", "medium", "heavy"]),
-    "found for the call": (lambda call: len(of(call)), 11, ["light", "medium"]),
+    "one if the mapping has none": ({"medium": 2}, 4, ["light", "medium", "heavy"]),
+    "by a function": (lambda call: len(of(call)), 11, ["light", "medium"]),
     "at least one": (lambda _: -5, 2, ["light", "medium"]),
-    "at most all": (lambda _: 99, 2, ["light"]),
+    "at most the limit": (lambda _: 99, 2, ["light"]),
 }
 
 
 @pytest.mark.parametrize(("weight", "limit", "running"), WEIGHTS.values(), ids=WEIGHTS)
 async def test_a_call_has_a_weight(weight: Any, limit: int, running: list[str]) -> None:
-    """It is told by tool or found for the call; it is at least one unit, and what weighs too much runs alone."""
+    """The weight comes from a mapping or a function; it is at least one unit, and a call too heavy runs alone."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(limit, weight=weight, key=everyone), tasks)
         for name in ("light", "medium", "heavy", "more"):
@@ -315,9 +315,9 @@ PARTITIONS: dict[str, tuple[dict[str, Any], list[bool]]] = {
 
 @pytest.mark.parametrize(("options", "begin"), PARTITIONS.values(), ids=PARTITIONS)
 async def test_who_shares_a_limit(options: dict[str, Any], begin: list[bool]) -> None:
-    """Each tool and principal has units of its own, or each group and principal, or each key; the key None has all."""
+    """Each tool and principal has units of its own, or each group and principal, or each key; None has no limit."""
     async with anyio.create_task_group() as tasks:
-        crowd = Crowd(Concurrency(1, waiting=0, **options), tasks)
+        crowd = Crowd(Concurrency(1, max_queue=0, **options), tasks)
         for tool, principal in FOUR:
             await crowd.come(tool + principal, tool, principal)
         assert [tool + principal in crowd.running for tool, principal in FOUR] == begin
@@ -331,13 +331,15 @@ OPERATIONS = st.lists(
 
 @settings(deadline=None, max_examples=60)
 @given(OPERATIONS, st.integers(1, 4), st.none() | st.integers(0, 3))
-async def test_in_any_weather(operations: list[tuple[str, int, bool]], units: int, waiting: int | None) -> None:
-    """Whoever comes, ends and is cancelled, at the same moment too: the limit holds, the order holds, nobody sleeps on.
+async def test_any_sequence_of_calls(
+    operations: list[tuple[str, int, bool]], units: int, max_queue: int | None
+) -> None:
+    """However calls come, end and are cancelled, also at the same moment, the limit and the order hold.
 
-    Those who wait do so because the first of them does not fit; and when all have gone nothing is left behind.
+    Calls wait only if the first of them does not fit, and when all are gone every unit is free again.
     """
     weights = {str(weight): weight for weight in range(1, units + 1)}
-    limit: Any = Concurrency(units, waiting=waiting, weight=weights, key=everyone)
+    limit: Any = Concurrency(units, max_queue=max_queue, weight=weights, key=everyone)
     weighs: dict[str, int] = {}
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
@@ -346,7 +348,7 @@ async def test_in_any_weather(operations: list[tuple[str, int, bool]], units: in
             if operation == "come":
                 weight = 1 + which % units
                 await crowd.settle()  # trio shuffles those who come at once
-                refused = waiting is not None and len(crowd.waiting) >= waiting
+                refused = max_queue is not None and len(crowd.waiting) >= max_queue
                 fits = not crowd.waiting and sum(weighs[who] for who in crowd.running) + weight <= units
                 weighs[str(number)] = weight
                 await crowd.come(str(number), str(weight))
@@ -362,25 +364,25 @@ async def test_in_any_weather(operations: list[tuple[str, int, bool]], units: in
                     assert not set(behind) & set(crowd.began)
                     assert sum(weighs[who] for who in (*crowd.running, crowd.waiting[0])) > units
         tasks.cancel_scope.cancel()
-    assert [(line.free, len(line.queue)) for line in limit._here.lines.values()] in ([], [(units, 0)])
+    assert [(each.free, len(each.queue)) for each in limit._here.partitions.values()] in ([], [(units, 0)])
 
 
-async def test_who_is_done_is_forgotten() -> None:
-    """What is kept of principals goes when they are done and others come; of those who are at work it stays."""
-    limit: Any = Concurrency(1, waiting=0)
+async def test_idle_partitions_are_forgotten() -> None:
+    """An idle principal is forgotten when many others come; one whose calls still run is not."""
+    limit: Any = Concurrency(1, max_queue=0)
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
         await crowd.come("a", principal="a")
         for number in range(5000):
             await limit(a_call(principal=str(number)), script(Success("done")))
-        assert len(limit._here.lines) <= 1024
+        assert len(limit._here.partitions) <= 1024
         assert await limit(a_call(principal="a"), script()) == BUSY
         crowd.end("a")
 
 
 async def test_each_event_loop_has_its_own_limit(anyio_backend: str) -> None:
-    """A loop wakes no task of another, so who shares an instance between loops has the limit in each."""
-    limit = Concurrency(1, waiting=0)
+    """An event loop cannot wake a task of another one, so each loop that shares an instance has its own limit."""
+    limit = Concurrency(1, max_queue=0)
 
     async def elsewhere() -> Outcome:
         return await limit(a_call(), script(Success("there")))
@@ -392,10 +394,10 @@ async def test_each_event_loop_has_its_own_limit(anyio_backend: str) -> None:
 
 
 async def test_in_a_pipeline() -> None:
-    """A refused call runs nothing, is told to the model in one constant text, and is red in the report by itself."""
+    """A refused call runs nothing; the model reads one constant text; in the report only this stage is red."""
     tools = ToolRegistry()
     tools.register(a_tool())
-    limit = Concurrency(1, waiting=0)
+    limit = Concurrency(1, max_queue=0)
     pipeline = standard(tools).before("retry", limit)
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
@@ -414,9 +416,9 @@ async def test_in_a_pipeline() -> None:
 
 @pytest.mark.parametrize(("place", "meanwhile"), [("before", BUSY), ("after", Success("done"))])
 async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> None:
-    """Outside of Retry a call has its unit while it waits for the next attempt; inside, each attempt takes one."""
+    """Outside of Retry a call keeps its unit while it waits for the next attempt; inside, each attempt takes one."""
     seen: list[Outcome] = []
-    limit = Concurrency(1, waiting=0)
+    limit = Concurrency(1, max_queue=0)
 
     async def wait(_: float) -> None:
         seen.append(await limit(a_call(), script(Success("done"))))
@@ -438,7 +440,7 @@ async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> 
             "no unit": lambda: Concurrency(0),
             "a negative limit": lambda: Concurrency(-1),
             "a limit of nan": lambda: Concurrency(math.nan),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-            "a negative queue": lambda: Concurrency(1, waiting=-1),
+            "a negative queue": lambda: Concurrency(1, max_queue=-1),
             "no wait": lambda: Concurrency(1, max_wait=0),
             "a negative wait": lambda: Concurrency(1, max_wait=-1.0),
             "a wait of nan": lambda: Concurrency(1, max_wait=math.nan),
@@ -449,6 +451,6 @@ async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> 
     ],
 )
 def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
-    """A limit under which some call could never run is a mistake of the programmer's."""
-    with pytest.raises(SetupError, match=r"a limit is|calls wait|a call waits|a weight is|groups= and key="):
+    """A limit under which some call could never run is a set-up error that says what is allowed."""
+    with pytest.raises(SetupError, match=r"Concurrency: `\w+` .*(must be|give one)"):
         make()

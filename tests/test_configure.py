@@ -1,4 +1,4 @@
-"""configure(): where spans and metrics go for each way to say so, that they get there, and that nothing is lost."""
+"""configure(): where spans and metrics go, by arguments and environment, and that none are lost."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from middlewares import Trace, standard
 from pipeline import SetupError, ToolRegistry
-from pipeline.telemetry import configure
-from pipeline.telemetry.setup import Telemetry
+from pipeline.telemetry import Telemetry, configure
 from support import HttpCollector, Received, a_tool
 
 grpc: Any = import_module("grpc")  # it has no types, here and below
@@ -33,16 +32,16 @@ metric_answers: Any = import_module("opentelemetry.proto.collector.metrics.v1.me
 
 
 class GrpcCollector(Received):
-    """An OTLP/gRPC receiver on the loopback, which keeps what it is sent."""
+    """An OTLP/gRPC receiver on the loopback interface, which keeps what it receives."""
 
     def __init__(self) -> None:
         super().__init__()
         self._server = grpc.server(ThreadPoolExecutor(2))
         servicing.add_TraceServiceServicer_to_server(
-            _Receiving(self.traces, answers.ExportTraceServiceResponse()), self._server
+            _Servicer(self.traces, answers.ExportTraceServiceResponse()), self._server
         )
         metering.add_MetricsServiceServicer_to_server(
-            _Receiving(self.metrics, metric_answers.ExportMetricsServiceResponse()), self._server
+            _Servicer(self.metrics, metric_answers.ExportMetricsServiceResponse()), self._server
         )
         self.url = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
@@ -51,7 +50,7 @@ class GrpcCollector(Received):
         self._server.stop(None).wait()
 
 
-class _Receiving:
+class _Servicer:
     def __init__(self, kept: list[Any], answer: Any) -> None:
         self._kept, self._answer = kept, answer
 
@@ -62,7 +61,7 @@ class _Receiving:
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A developer's own variables have no say here."""
+    """The developer's own variables change no test."""
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -76,7 +75,7 @@ def collector(request: pytest.FixtureRequest) -> Iterator[HttpCollector]:
 
 
 def use(telemetry: Telemetry, **options: Any) -> None:
-    """One call, which leaves seven spans, and one measurement."""
+    """Make one call, which leaves seven spans, and one measurement."""
     registry = ToolRegistry()
     registry.register(a_tool())
     observer = Trace(tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider, **options)
@@ -88,8 +87,8 @@ SPANS = 7
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-def test_spans_and_metrics_get_there(protocol: Any) -> None:
-    """Over either protocol a call's spans and metrics arrive, with who sent them, and are counted."""
+def test_spans_and_metrics_arrive(protocol: Any) -> None:
+    """Over either protocol spans and metrics arrive with their resource, and the spans are counted."""
     collector = HttpCollector() if protocol == "http/protobuf" else GrpcCollector()
     try:
         with configure(
@@ -112,47 +111,55 @@ def test_spans_and_metrics_get_there(protocol: Any) -> None:
 BOTH, TRACES, METRICS = {"/v1/traces", "/v1/metrics"}, {"/v1/traces"}, {"/v1/metrics"}
 URL = "{url}"  # of the collector
 ROUTES: dict[str, tuple[dict[str, str], dict[str, Any], set[str]]] = {
-    "said in the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": URL}, {}, BOTH),
-    "said here": ({}, {"endpoint": URL}, BOTH),
+    "by the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": URL}, {}, BOTH),
+    "by an argument": ({}, {"endpoint": URL}, BOTH),
     "with a slash": ({}, {"endpoint": URL + "/"}, BOTH),
     "with a path": ({}, {"endpoint": URL + "/otlp"}, {"/otlp/v1/traces", "/otlp/v1/metrics"}),
-    "with the path that it has in the end": (
+    "with the whole path for traces": (
         {},
         {"endpoint": URL + "/otlp/v1/traces"},
         {"/otlp/v1/traces", "/otlp/v1/metrics"},
     ),
     "with a query": ({}, {"endpoint": URL + "?tenant=a", "metrics": "none"}, {"/v1/traces?tenant=a"}),
-    "here over the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, {"endpoint": URL}, BOTH),
+    "an argument wins over the environment": (
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
+        {"endpoint": URL},
+        BOTH,
+    ),
     "for traces only": (
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": URL + "/there", "OTEL_METRICS_EXPORTER": "none"},
         {},
         {"/there"},
     ),
     "no traces, by the environment": ({"OTEL_TRACES_EXPORTER": "none"}, {"endpoint": URL}, METRICS),
-    "no traces, said here": ({"OTEL_TRACES_EXPORTER": "otlp"}, {"endpoint": URL, "traces": "none"}, METRICS),
+    "no traces, by an argument": ({"OTEL_TRACES_EXPORTER": "otlp"}, {"endpoint": URL, "traces": "none"}, METRICS),
     "no metrics, by the environment": ({"OTEL_METRICS_EXPORTER": "none"}, {"endpoint": URL}, TRACES),
-    "no metrics, said here": ({}, {"endpoint": URL, "metrics": "none"}, TRACES),
-    "an empty variable is none": ({"OTEL_TRACES_EXPORTER": " "}, {"endpoint": URL, "metrics": "none"}, TRACES),
-    "the console as trees as well": ({}, {"endpoint": URL, "console": True}, BOTH),
+    "no metrics, by an argument": ({}, {"endpoint": URL, "metrics": "none"}, TRACES),
+    "an empty variable counts as unset": ({"OTEL_TRACES_EXPORTER": " "}, {"endpoint": URL, "metrics": "none"}, TRACES),
+    "trees on the console as well": ({}, {"endpoint": URL, "console": True}, BOTH),
     "trees, and an endpoint in the environment": ({"OTEL_EXPORTER_OTLP_ENDPOINT": URL}, {"console": True}, BOTH),
     "trees, and an endpoint for traces": (
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": URL + "/v1/traces"},
         {"console": True},
         TRACES,
     ),
-    "the protocol of one signal over that of all": (
+    "the protocol of one signal wins over that of all": (
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
         {"endpoint": URL, "metrics": "none"},
         TRACES,
     ),
-    "the protocol said here over both": (
+    "the protocol by an argument wins over both": (
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
         {"endpoint": URL, "protocol": "http/protobuf"},
         BOTH,
     ),
-    "an exporter by the name it is registered by": ({}, {"endpoint": URL, "traces": "otlp_proto_http"}, BOTH),
+    "an exporter by its entry point": ({}, {"endpoint": URL, "traces": "otlp_proto_http"}, BOTH),
     "sampled out": ({"OTEL_TRACES_SAMPLER": "always_off"}, {"endpoint": URL}, METRICS),
-    "sampled out, said here": ({"OTEL_TRACES_SAMPLER": "always_on"}, {"endpoint": URL, "sampler": ALWAYS_OFF}, METRICS),
+    "sampled out, by an argument": (
+        {"OTEL_TRACES_SAMPLER": "always_on"},
+        {"endpoint": URL, "sampler": ALWAYS_OFF},
+        METRICS,
+    ),
     "disabled": ({"OTEL_SDK_DISABLED": "True"}, {"endpoint": URL, "console": True}, set()),
 }
 
@@ -166,7 +173,7 @@ def test_what_goes_where(
     options: dict[str, Any],
     paths: set[str],
 ) -> None:
-    """The standard variables decide, and what is said in the code over them."""
+    """The standard variables decide where signals go, and arguments win over them."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value.format(url=collector.url))
     if "endpoint" in options:
@@ -179,7 +186,7 @@ def test_what_goes_where(
     assert written.startswith("execute_tool probe ") if console else not written
 
 
-class Batches(SpanExporter):
+class BatchSizes(SpanExporter):
     """Keeps the size of each batch."""
 
     def __init__(self) -> None:
@@ -190,11 +197,11 @@ class Batches(SpanExporter):
         return SpanExportResult.SUCCESS
 
 
-def test_an_exporter_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One's own exporter takes the place of the default, in batches as the variables for them say."""
+def test_a_custom_exporter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exporter in `exporters` replaces the default one, and gets batches as the `OTEL_BSP_*` variables say."""
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
-    batches = Batches()
+    batches = BatchSizes()
     with configure(exporters=[batches], globally=False) as telemetry:
         use(telemetry)
     assert (sum(batches.sizes), max(batches.sizes)) == (SPANS, 2)
@@ -202,8 +209,8 @@ def test_an_exporter_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("collector", [404], indirect=True)
-def test_what_was_not_taken_is_told(collector: HttpCollector) -> None:
-    """Where a collector refuses the spans, flush says so and they count as lost."""
+def test_spans_that_a_collector_refuses(collector: HttpCollector) -> None:
+    """If a collector refuses spans, flush() returns False and they count as lost."""
     with configure(endpoint=collector.url, metrics="none", globally=False) as telemetry:
         assert telemetry.flush()
         use(telemetry)
@@ -213,7 +220,7 @@ def test_what_was_not_taken_is_told(collector: HttpCollector) -> None:
 
 
 def test_a_flush_that_takes_too_long(collector: HttpCollector) -> None:
-    """Where the time does not do, for spans or for metrics, flush says so."""
+    """If the time is not enough, for spans or for metrics, flush() returns False."""
     for signal in ("traces", "metrics"):
         options: dict[str, Any] = {"traces": "none", "metrics": "none", signal: "otlp"}
         with configure(endpoint=collector.url, globally=False, **options) as telemetry:
@@ -222,7 +229,7 @@ def test_a_flush_that_takes_too_long(collector: HttpCollector) -> None:
             assert telemetry.flush()
 
 
-class Raising(SpanExporter):
+class RaisingExporter(SpanExporter):
     """An exporter with a bug."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
@@ -230,15 +237,15 @@ class Raising(SpanExporter):
 
 
 def test_an_exporter_that_raises() -> None:
-    """Spans that an exporter raised over are lost too, and the application goes on."""
-    with configure(exporters=[Raising()], globally=False) as telemetry:
+    """If an exporter raises, its spans count as lost, and the application goes on."""
+    with configure(exporters=[RaisingExporter()], globally=False) as telemetry:
         use(telemetry)
         assert not telemetry.flush()
         assert telemetry.lost == SPANS
 
 
-def test_what_is_deferred_is_made_first() -> None:
-    """Deferred stage spans are in what a flush sends, and in what a shutdown does."""
+def test_deferred_spans_are_made_first() -> None:
+    """A flush sends deferred stage spans too, and so does a shutdown."""
     kept = InMemorySpanExporter()
     telemetry = configure(exporters=[kept], globally=False)
     use(telemetry, defer=True)
@@ -252,36 +259,40 @@ def test_what_is_deferred_is_made_first() -> None:
 
 
 REFUSED: dict[str, tuple[dict[str, str], dict[str, Any], str]] = {
-    "an exporter that nobody has": (
+    "unknown exporter for traces": (
         {"OTEL_TRACES_EXPORTER": "zipkinn"},
         {},
-        "no exporter for traces is called 'zipkinn'",
+        "unknown exporter 'zipkinn' for traces; installed: ",
     ),
-    "for metrics": ({}, {"metrics": "statsd"}, "no exporter for metrics is called 'statsd'; installed are .*console"),
-    "a protocol that is none": (
+    "unknown exporter for metrics": (
+        {},
+        {"metrics": "statsd"},
+        "unknown exporter 'statsd' for metrics; installed: .*console",
+    ),
+    "unknown protocol": (
         {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
         {},
-        "http/protobuf or grpc here, not 'http/json'",
+        "the OTLP protocol must be http/protobuf or grpc, not 'http/json'",
     ),
-    "no URL": ({}, {"endpoint": "localhost:4318"}, "an http:// or https:// URL is needed"),
-    "no host": ({}, {"endpoint": "http://"}, "an http:// or https:// URL is needed"),
-    "no port": ({}, {"endpoint": "http://localhost:99999"}, "endpoint='http://localhost:99999': Port out of range"),
+    "no URL": ({}, {"endpoint": "localhost:4318"}, "`endpoint` must be an http:// or https:// URL"),
+    "no host": ({}, {"endpoint": "http://"}, "`endpoint` must be an http:// or https:// URL"),
+    "no port": ({}, {"endpoint": "http://localhost:99999"}, "not 'http://localhost:99999': Port out of range"),
 }
 
 
-@pytest.mark.parametrize(("environment", "options", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_set_up(
-    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], options: dict[str, Any], told: str
+@pytest.mark.parametrize(("environment", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_set_up_errors(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], options: dict[str, Any], message: str
 ) -> None:
-    """What cannot be meant is refused at once, and it is said what would do."""
+    """An argument or a variable that is not valid is refused at once, with what was given and what is allowed."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SetupError, match=told):
+    with pytest.raises(SetupError, match=message):
         configure(globally=False, **options)
 
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A script in a process of its own: the global provider can be set once."""
+    """Run a script in a process of its own: a process can set the global provider only once."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     command = [sys.executable, "-W", "ignore", "-c", script]
     return subprocess.run(command, capture_output=True, text=True, check=True, env={**plain, **environment})
@@ -309,8 +320,8 @@ def attempt(**options):
 """
 
 
-def test_a_process_that_just_ends_loses_nothing(collector: HttpCollector) -> None:
-    """Spans and metrics, deferred ones too, are sent when the process ends, without a word of code for it."""
+def test_the_end_of_the_process_loses_nothing(collector: HttpCollector) -> None:
+    """At the end of the process all spans and metrics are sent, deferred ones too, without any code for it."""
     run(
         f"{PIPELINE}\nconfigure(endpoint={collector.url!r})\ncall(defer=True)\n"
         "metrics.get_meter('test').create_counter('test.calls').add(1)",
@@ -323,7 +334,7 @@ def test_a_process_that_just_ends_loses_nothing(collector: HttpCollector) -> Non
 
 
 def test_the_console_of_the_standard(collector: HttpCollector) -> None:
-    """Several exporters may be named, the console among them, which is the SDK's own: JSON on stdout."""
+    """Several exporters may be named; `console` is that of the SDK, JSON on stdout."""
     done = run(f"{PIPELINE}\nconfigure(endpoint={collector.url!r})\ncall()", OTEL_TRACES_EXPORTER="otlp, console")
     assert done.stdout.count('"trace_id"') >= SPANS
     assert len(collector.spans) == SPANS
@@ -337,28 +348,28 @@ SECOND: dict[str, tuple[str, list[str]]] = {
     "twice": ("attempt(metrics='none')\nattempt()", [TWICE]),
     "after the first was shut down": ("attempt(metrics='none').shutdown()\nattempt()", [TWICE]),
     "after another one": ("trace.set_tracer_provider(TracerProvider())\nattempt(metrics='none')", [TWICE]),
-    "a second one that is not global": ("attempt(metrics='none')\nattempt(globally=False)", []),
+    "a second that is not global": ("attempt(metrics='none')\nattempt(globally=False)", []),
     "after a meter provider": ("metrics.set_meter_provider(MeterProvider())\nattempt()", [METERED]),
     "after a meter provider that is not the SDK's": (
         ANOTHER + "metrics.set_meter_provider(Another())\nattempt()\nassert attempt(metrics='none')",
         ["a meter provider is already set (__main__.Another)"],
     ),
-    "with a meter provider that stays": ("metrics.set_meter_provider(MeterProvider())\nattempt(metrics='none')", []),
+    "beside a meter provider": ("metrics.set_meter_provider(MeterProvider())\nattempt(metrics='none')", []),
     "disabled": ("os.environ['OTEL_SDK_DISABLED'] = 'true'\nattempt()\nattempt()", []),
 }
 
 
-@pytest.mark.parametrize(("script", "told"), SECOND.values(), ids=SECOND)
-def test_there_is_one_global_provider(script: str, told: list[str]) -> None:
-    """A provider cannot be replaced: a second one is refused by name, and nothing is set halfway."""
+@pytest.mark.parametrize(("script", "messages"), SECOND.values(), ids=SECOND)
+def test_there_is_one_global_provider(script: str, messages: list[str]) -> None:
+    """A second global provider is refused with the class of the first, and then neither of the two is set."""
     printed = run(PIPELINE + script, OTEL_METRICS_EXPORTER="console", OTEL_METRIC_EXPORT_INTERVAL="600000").stdout
     lines = [line for line in printed.splitlines() if not line.startswith(("{", " ", "}"))]
-    assert len(lines) == len(told)
-    assert all(line.startswith(start) for line, start in zip(lines, told, strict=True))
+    assert len(lines) == len(messages)
+    assert all(line.startswith(start) for line, start in zip(lines, messages, strict=True))
 
 
 def test_without_the_sdk() -> None:
-    """Where the SDK is missing the error says how to get it, of configure() and of recorded_spans()."""
+    """Without the SDK, configure() and recorded_spans() raise a SetupError that says how to install it."""
     missing = "import sys; sys.modules['opentelemetry.sdk'] = None; from pipeline import SetupError\n"
     ask = "try:\n    {}\nexcept SetupError as exc:\n    print(exc)\n"
     printed = run(
@@ -371,7 +382,7 @@ def test_without_the_sdk() -> None:
 
 
 def test_the_library_does_not_load_the_sdk() -> None:
-    """Neither configure's module nor the test kit loads the SDK before it is asked for."""
+    """To import the library, its telemetry or its test kit does not load the SDK."""
     loaded = (
         "import sys, pipeline.telemetry, pipeline.telemetry.setup, pipeline.testing, middlewares; print(*sys.modules)"
     )
@@ -391,7 +402,7 @@ else:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 def test_a_fork_sends_its_own_spans_once(collector: HttpCollector) -> None:
-    """Parent and child of a fork each send their own call's spans, whole, and neither those of the other."""
+    """After a fork, parent and child each send the spans of their own call, all of them, once."""
     assert run(PIPELINE + FORKED, COLLECTOR=collector.url).stdout.strip() == "0"
     ids = [span.span_id for span in collector.spans]
     assert len(ids) == len(set(ids)) == 2 * SPANS
@@ -400,11 +411,11 @@ def test_a_fork_sends_its_own_spans_once(collector: HttpCollector) -> None:
 
 @pytest.fixture
 def trees(capsys: pytest.CaptureFixture[str]) -> Iterator[tuple[Telemetry, Any]]:
-    """Telemetry that writes trees, and what gives those written since it was last asked."""
+    """Telemetry that writes trees, and a function that returns those written since its last call."""
     with configure(console=True, globally=False) as telemetry:
 
         def written() -> list[list[str]]:
-            """The names in each tree, with the guides before them."""
+            """The lines of each tree, guides and name."""
             names = [
                 line.partition("  ")[0] if line[0] not in " │└├" else line
                 for line in capsys.readouterr().err.splitlines()
@@ -433,7 +444,7 @@ TREE = [
 
 @pytest.mark.parametrize("defer", [False, True])
 def test_a_trace_on_the_console(trees: tuple[Telemetry, Any], defer: bool) -> None:
-    """Each trace is written once, when it is whole, also where its stages are made later."""
+    """Each trace is written once, when it is complete, also if its stage spans are deferred."""
     telemetry, written = trees
     use(telemetry, defer=defer)
     assert written() == [TREE]
@@ -441,8 +452,8 @@ def test_a_trace_on_the_console(trees: tuple[Telemetry, Any], defer: bool) -> No
     assert written() == [TREE]
 
 
-def test_a_trace_on_the_console_begins_with_what_was_made_here(trees: tuple[Telemetry, Any]) -> None:
-    """Of two spans under one remote parent each is the top of a tree, and neither has the other's spans."""
+def test_a_remote_parent_on_the_console(trees: tuple[Telemetry, Any]) -> None:
+    """Two spans under one remote parent are the tops of two trees, each with its own spans."""
     telemetry, written = trees
     remote = set_span_in_context(NonRecordingSpan(SpanContext(1, 1, True, TraceFlags(1))))
     tracer = telemetry.tracer_provider.get_tracer("test")
@@ -457,9 +468,9 @@ def test_a_trace_on_the_console_begins_with_what_was_made_here(trees: tuple[Tele
     assert written() == [["two", "└ inner", "  └ innermost"]]
 
 
-def test_what_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace whose top never ends does not fill the memory: the oldest is forgotten."""
-    monkeypatch.setattr("pipeline.telemetry.sdk._MOST_TRACES", 2)
+def test_a_trace_that_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Traces whose top never ends do not fill the memory: the oldest is forgotten."""
+    monkeypatch.setattr("pipeline.telemetry.sdk._MAX_TRACES", 2)
     telemetry, written = trees
     tracer = telemetry.tracer_provider.get_tracer("test")
     tops = [tracer.start_span(f"top {number}") for number in range(3)]
@@ -471,7 +482,7 @@ def test_what_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatc
 
 
 def test_a_console_that_is_closed(monkeypatch: pytest.MonkeyPatch, trees: tuple[Telemetry, Any]) -> None:
-    """Where stderr is gone, the application is not bothered with it."""
+    """If stderr is closed, nothing is written and nothing raises."""
 
     class Closed:
         encoding = None
@@ -486,15 +497,15 @@ def test_a_console_that_is_closed(monkeypatch: pytest.MonkeyPatch, trees: tuple[
     assert written() == []
 
 
-def test_a_console_that_takes_ascii_only() -> None:
-    """Where stderr is not UTF-8 the guides are plain."""
+def test_a_console_without_unicode() -> None:
+    """If the encoding of stderr is not UTF-8, the guides are ASCII."""
     done = run(f"{PIPELINE}\nconfigure(console=True)\ncall()", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert "`-attempt probe" in done.stderr
     assert "  `-classify" in done.stderr
 
 
 def test_disabled_by_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """OTEL_SDK_DISABLED wins over everything, and what is handed out then does nothing, in every method."""
+    """OTEL_SDK_DISABLED wins over everything: the Telemetry then does nothing, in each of its methods."""
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     before = trace.get_tracer_provider()
     with configure(traces="nobody has this one", console=True) as telemetry:

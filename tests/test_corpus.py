@@ -1,4 +1,4 @@
-"""benchmarks.corpus: what it counts on a few calls written by hand, and on the recorded ones where they are."""
+"""benchmarks.corpus: what it counts on a few hand-written calls, and on the recordings if there are any."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 import pytest
 
-from benchmarks import corpus, judged, recorded
+from benchmarks.corpus import __main__ as corpus
+from benchmarks.corpus import measurement, recordings, verdicts
 from middlewares import standard
 from pipeline import Call, Handler, Outcome, Pipeline, ToolRegistry, ValidCall
 
@@ -85,95 +86,95 @@ def run(data: Path, *options: str) -> tuple[int, dict[str, Any]]:
 
 
 def test_each_call_is_counted_where_it_belongs(data: Path) -> None:
-    """By suite, by each kind of its mistakes once, by the kind of its unknown name; without a schema apart."""
-    _, told = run(data)
+    """A call counts by suite, once by each kind of its mistakes, and by the mistake in its name."""
+    _, found = run(data)
     counted = {
         title: {what: [tally["calls"], tally["verdicts"], tally["kinds"]] for what, tally in tallies.items()}
-        for title, tallies in told["groups"].items()
+        for title, tallies in found["tables"].items()
     }
-    wrong, mended = [1, {"refused": 1}, {"validation": 1}], [1, {"repaired": 1}, {}]
+    wrong, repaired = [1, {"refused": 1}, {"validation": 1}], [1, {"repaired": 1}, {}]
     failures = {"validation": 2, "malformed_call": 1, "unknown_tool": 1}
     assert counted == {
-        judged.SUITES: {"hand": [8, {"accepted": 3, "repaired": 1, "refused": 4}, failures]},
-        judged.APART: {"bare": [1, {"accepted": 1}, {}]},
-        judged.MISTAKES: {
-            judged.NO_MISTAKE: [3, {"accepted": 3}, {}],
+        verdicts.SUITES: {"hand": [8, {"accepted": 3, "repaired": 1, "refused": 4}, failures]},
+        verdicts.NO_SCHEMA: {"bare": [1, {"accepted": 1}, {}]},
+        verdicts.MISTAKES: {
+            verdicts.NO_MISTAKE: [3, {"accepted": 3}, {}],
             "missing_required": [2, {"refused": 2}, {"validation": 2}],
             "string_for_integer": wrong,
             "malformed_json_arguments": [1, {"refused": 1}, {"malformed_call": 1}],
         },
-        judged.NAMES: {
-            "leaked_control_token": mended,
+        verdicts.NAMES: {
+            "leaked_control_token": repaired,
             "invented": [1, {"refused": 1}, {"unknown_tool": 1}],
         },
-        judged.FIELD: {"number_for_string": mended, "unknown_tool:added_prefix": mended},
+        verdicts.FIELD: {"number_for_string": repaired, "unknown_tool:added_prefix": repaired},
     }
-    assert (told["calls"], told["valid"]) == (11, {"by the record": 3, "by the schema": 3})
-    assert (told["changed"], told["exceptions"], told["disagreements"]) == ([], {}, {})
-    assert told["calls_per_second"] > 0
+    assert (found["calls"], found["valid"]) == (11, {"by the record": 3, "by the schema": 3})
+    assert (found["changed"], found["exceptions"], found["disagreements"]) == ([], {}, {})
+    assert found["calls_per_second"] > 0
 
 
-def test_each_part_has_its_own_table_and_floors(
+def test_each_section_has_its_own_table_and_floors(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong arguments, names and second attempts are measured where they are recorded, and told with the rest."""
-    monkeypatch.setattr(corpus, "REACHED", {judged.MISTAKES: {judged.NO_MISTAKE: (0, 0)}})
+    """Repairs, names and second attempts are measured if they are recorded, and reported with the rest."""
+    monkeypatch.setattr(measurement, "FLOORS", {verdicts.MISTAKES: {verdicts.NO_MISTAKE: (0, 0)}})
     write(data / "resolve_gold.jsonl", {"id": "g", "called": "pant", "gold": None, "basis": "", "offered": ["paint"]})
     pair = {"id": "p", "suite": "hand", "tool": "forecast", "failed_arguments": {}, "repaired_arguments": {"city": "A"}}
     write(data / "repair_pairs.jsonl", pair)
-    status, told = run(data, "--check")
+    status, found = run(data, "--check")
     printed = capsys.readouterr().out
-    assert told["repairs"]["shares"]["no right value changed"] == [3, 3]
-    assert told["repairs in field reports"]["repairable"]["by reading"] == {"number_as_text": ["reported"]}
-    assert told["names"]["wrong"] == {"something suggested where nothing fits": ["g"]}
-    assert told["second attempts"]["shares"]["told every argument that was changed"] == [1, 1]
-    assert [each.partition(",")[0] for each in told["fallen"]] == ["names", "second attempts"]
-    assert (status, "fallen: names, something suggested where nothing fits: 100.0 %" in printed) == (1, True)
+    assert found["repairs"]["shares"]["no right value changed"] == [3, 3]
+    assert found["repairs in field reports"]["repairable"]["by interpretation"] == {"number_as_text": ["reported"]}
+    assert found["names"]["wrong"] == {"something suggested where nothing fits": ["g"]}
+    assert found["second attempts"]["shares"]["told every argument that was changed"] == [1, 1]
+    assert [each.partition(",")[0] for each in found["regressions"]] == ["names", "second attempts"]
+    assert (status, "worse: names, something suggested where nothing fits: 100.0 %" in printed) == (1, True)
 
 
-def test_what_is_printed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_figures_and_ids_are_printed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A table for each way to count, then the totals, and nothing of what was in a call."""
     assert corpus.main(["--data", str(data)]) == 0
     printed = capsys.readouterr().out
     lines = [" ".join(line.split()) for line in printed.splitlines()]
-    assert lines[0] == "calls accepted repaired refused % of which"
+    assert lines[0] == "calls accepted repaired refused % errors"
     assert lines[2] == "hand 8 3 1 4 50.0 validation 2, malformed_call 1, unknown_tool 1"
-    assert "calls that are valid by the record, accepted unchanged: 3 of 3 (100.00 %)" in lines
+    assert "valid by the record, accepted unchanged: 3 of 3 (100.00 %)" in lines
     assert "exceptions: 0" in lines
     assert lines[-1].endswith("calls per second")
     assert not any(word in printed for word in ("Oslo", "Łódź", "Par"))
 
 
 def test_record_and_schema_may_disagree(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What one of them calls valid and the other does not is told, by id."""
+    """Calls that only one of the two takes for valid are listed by id."""
     rows = [a_row("extra", "note", {"size": 1}, "extra_arg"), a_row("lost", "forecast", {"city": None})]
     write(data / "calls_hand.jsonl", *GOOD, *rows)
-    status, told = run(data, "--check")
-    assert told["disagreements"] == {"extra_arg": ["extra"], judged.NO_MISTAKE: ["lost"]}
-    assert (status, told["changed"]) == (1, ["lost"])
+    status, found = run(data, "--check")
+    assert found["disagreements"] == {"extra_arg": ["extra"], verdicts.NO_MISTAKE: ["lost"]}
+    assert (status, found["changed"]) == (1, ["lost"])
     assert "record and schema disagree, extra_arg: extra\n" in capsys.readouterr().out
 
 
-def test_what_was_reached_is_held(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A smaller share refused, or repaired, than before fails the check, and nothing but the check."""
+def test_a_share_below_its_floor_fails_the_check(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A smaller share refused, or repaired, than before fails with ``--check``, and only with it."""
     figures: dict[str, dict[str, tuple[float, float]]] = {
-        judged.MISTAKES: {judged.NO_MISTAKE: (0, 0)},
-        judged.NAMES: {"leaked_control_token": (100, 100)},
-        judged.FIELD: {"unknown_tool:added_prefix": (100, 100)},
+        verdicts.MISTAKES: {verdicts.NO_MISTAKE: (0, 0)},
+        verdicts.NAMES: {"leaked_control_token": (100, 100)},
+        verdicts.FIELD: {"unknown_tool:added_prefix": (100, 100)},
     }
-    monkeypatch.setattr(corpus, "REACHED", figures)
+    monkeypatch.setattr(measurement, "FLOORS", figures)
     assert run(data, "--check")[0] == 0
-    figures[judged.NAMES] |= {"invented": (100, 10)}
-    figures[judged.MISTAKES] |= {judged.NO_MISTAKE: (0.1, 0)}
-    status, told = run(data, "--check")
+    figures[verdicts.NAMES] |= {"invented": (100, 10)}
+    figures[verdicts.MISTAKES] |= {verdicts.NO_MISTAKE: (0.1, 0)}
+    status, found = run(data, "--check")
     assert (status, run(data)[0]) == (1, 0)
-    assert told["fallen"] == [
-        f"{judged.MISTAKES}, {judged.NO_MISTAKE}: 0.0 % repaired or refused, and it was 0.1 %",
-        f"{judged.NAMES}, invented: 0.0 % repaired, and it was 10.0 %",
+    assert found["regressions"] == [
+        f"{verdicts.MISTAKES}, {verdicts.NO_MISTAKE}: 0.0 % repaired or refused, and it was 0.1 %",
+        f"{verdicts.NAMES}, invented: 0.0 % repaired, and it was 10.0 %",
     ]
 
 
-async def mend(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+async def change(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
     return await call_next(attrs.evolve(call, params={**call.params, "days": 2.0}))
 
 
@@ -188,8 +189,8 @@ class Raising:
     async def __call__(self, call: Call) -> None: ...
 
 
-def mending(tools: ToolRegistry) -> Pipeline:
-    return standard(tools).after("validate", mend)
+def changing(tools: ToolRegistry) -> Pipeline:
+    return standard(tools).after("validate", change)
 
 
 def failing(tools: ToolRegistry) -> Pipeline:
@@ -203,36 +204,36 @@ def raising(_: ToolRegistry) -> Any:
 @pytest.mark.parametrize(
     ("pipeline", "changed", "exceptions"),
     [
-        pytest.param(mending, ["fits", "empty", "self"], set[str](), id="other arguments"),
+        pytest.param(changing, ["fits", "empty", "self"], set[str](), id="other arguments"),
         pytest.param(failing, ["fits", "empty", "self"], {"fits", "empty", "self", "any"}, id="a crash inside"),
         pytest.param(raising, ["fits", "empty", "self"], {"fits", "empty", "self", "any"}, id="an exception"),
     ],
 )
-def test_a_valid_call_must_pass_untouched(
+def test_a_valid_call_must_pass_unchanged(
     data: Path, monkeypatch: pytest.MonkeyPatch, pipeline: Any, changed: list[str], exceptions: set[str]
 ) -> None:
-    """A valid call that reaches its tool otherwise than it was sent (2 is not 2.0), or not at all, fails the check."""
-    monkeypatch.setattr(recorded, "standard", pipeline)
+    """A valid call that reaches its tool changed (2 is not 2.0), or not at all, fails the check."""
+    monkeypatch.setattr(recordings, "standard", pipeline)
     write(data / "calls_hand.jsonl", *GOOD)
     write(data / "field_reports.jsonl")
-    status, told = run(data, "--check")
-    assert (status, told["changed"]) == (1, changed)
-    assert told["exceptions"] == dict.fromkeys(exceptions, "ZeroDivisionError")
+    status, found = run(data, "--check")
+    assert (status, found["changed"]) == (1, changed)
+    assert found["exceptions"] == dict.fromkeys(exceptions, "ZeroDivisionError")
 
 
-def test_the_recorded_calls_reach_what_they_reached(capsys: pytest.CaptureFixture[str]) -> None:
-    """Where the recorded calls are, all of them hold; where they are not, that is said."""
+def test_the_recordings_reach_their_floors(capsys: pytest.CaptureFixture[str]) -> None:
+    """With recordings, no figure is worse than it was; without them, one line says so."""
     status = corpus.main(["--check"])
     printed = capsys.readouterr().out
     assert status == 0, printed
-    assert ("(100.00 %)" if recorded.is_data(recorded.default_data()) else "nothing was measured") in printed
+    assert ("(100.00 %)" if recordings.has_calls(recordings.default_folder()) else "nothing was measured") in printed
 
 
 @pytest.mark.parametrize("options", [["--check"], ["--data", "nowhere"]], ids=" ".join)
 def test_without_data_nothing_is_measured(
     options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A checkout without the data is as good as any: one line, and no failure."""
+    """A checkout without recordings is not a failure; one line says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLCALL_CORPORA", str(tmp_path))
     assert corpus.main(options) == 0
@@ -241,9 +242,9 @@ def test_without_data_nothing_is_measured(
     assert line.endswith(": nothing was measured.")
 
 
-def test_other_data_is_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Data of another shape is an error in a line, and not taken for none."""
+def test_files_of_another_format_are_refused(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder with other files is refused in one line, and not taken for an empty one."""
     write(data / "calls_hand.jsonl", {"id": "x"})
     with pytest.raises(SystemExit, match="2"):
         corpus.main(["--data", str(data)])
-    assert "is not as recorded calls are: KeyError('suite')" in capsys.readouterr().err
+    assert "does not hold recorded calls: KeyError('suite')" in capsys.readouterr().err

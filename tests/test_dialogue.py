@@ -1,4 +1,4 @@
-"""run_turn: who is asked again, how, how often, and what comes of it; also through the official clients."""
+"""run_turn: for which calls the model is asked again, how, how often, and with what result; also with real clients."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from pipeline import (
 from pipeline.adapters import anthropic, openai
 from pipeline.dialogue import Hints, run_turn
 from pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
-from pipeline.dialogue.requests import Asked, matched
-from pipeline.dialogue.turn import FOR_DOCUMENTS, GUIDANCE
+from pipeline.dialogue.requests import Request, match_requests
+from pipeline.dialogue.turn import DOCUMENT_GUIDANCE, GUIDANCE
 from pipeline.errors import KINDS
 
 GOOD, BAD = {"n": 1}, {"n": "one"}
 
 
 class Scripted:
-    """A model that says what it was told to say, and remembers what it was told."""
+    """A model that gives the replies of a script, and keeps what it was asked."""
 
     def __init__(self, *replies: Sequence[Call] | BaseException) -> None:
         self.replies = list(replies)
@@ -68,12 +68,12 @@ class Scripted:
 
 
 class Desk:
-    """Tools that say what they are told to say, and remember that they ran."""
+    """Tools that give the answers of a script, and keep the names of those that ran."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
         self.answers: list[ToolError] = []
-        self.busy = 0.0  # seconds that a look takes
+        self.busy = 0.0  # seconds of CPU for each unit of `look`
         tools = ToolRegistry()
 
         @tools.tool(effect="read", aliases=("peek",))
@@ -118,8 +118,8 @@ def kinds(turn: Turn) -> list[tuple[str, int, str | None, bool]]:
     return [(each.name, each.attempt, each.kind, each.requires_retry) for each in turn.records]
 
 
-async def test_what_went_well_asks_nobody(desk: Desk) -> None:
-    """Where all calls succeed the model is not asked, and their answers are still to be told."""
+async def test_success_asks_nobody(desk: Desk) -> None:
+    """If all calls succeed, the model is not asked, and their answers are still untold."""
     model = Scripted()
     turn = await desk.turn(model, Call("look", GOOD, "1"), Call("look", {"n": 2}, "2"))
     assert (turn.outcomes, turn.attempts, model.told) == ((Success(1), Success(2)), 1, [])
@@ -127,8 +127,8 @@ async def test_what_went_well_asks_nobody(desk: Desk) -> None:
     assert await desk.turn(model) == Turn((), (), (), (), 1)
 
 
-async def test_a_call_is_put_right(desk: Desk) -> None:
-    """What failed goes back with all answers of the reply and the guidance; what went well is not repeated."""
+async def test_a_call_is_corrected(desk: Desk) -> None:
+    """The model gets all answers and the guidance; the call that failed runs again, the one that succeeded does not."""
     model = Scripted([Call("look", {"n": 3}, "new")])
     turn = await desk.turn(model, Call("look", BAD, "1"), Call("send", GOOD, "2"))
     ((answered, guidance, hints),) = model.told
@@ -149,7 +149,7 @@ async def test_a_call_is_put_right(desk: Desk) -> None:
 
 @pytest.mark.parametrize("attempts", [1, 2, 3, 5])
 async def test_attempts_are_counted_in_all(desk: Desk, attempts: int) -> None:
-    """A call that stays wrong is tried so often, the first time included, and ends in its own failure."""
+    """A call that stays wrong runs ``attempts`` times, the first included, and ends in its own failure."""
     model = Scripted(*[[Call("look", BAD)]] * attempts)
     turn = await desk.turn(model, Call("look", BAD), attempts=attempts)
     assert (turn.attempts, len(turn.records), len(model.told)) == (attempts, attempts, attempts - 1)
@@ -157,8 +157,8 @@ async def test_attempts_are_counted_in_all(desk: Desk, attempts: int) -> None:
     assert [each.requires_retry for each in turn.records] == [True] * attempts
 
 
-async def test_three_attempts_are_usual(desk: Desk) -> None:
-    """Document 003 says three and its loop does four: here it is three."""
+async def test_the_default_is_three_attempts(desk: Desk) -> None:
+    """By default there are three attempts; document 003 says three, and its loop makes four."""
     model = Scripted(*[[Call("look", BAD)]] * 9)
     assert (await desk.turn(model, Call("look", BAD))).attempts == 3
 
@@ -181,14 +181,14 @@ EACH: list[tuple[ToolError, bool]] = [
 ]
 
 
-def test_each_kind_is_judged() -> None:
-    """The table has all kinds of error."""
+def test_the_table_has_every_kind() -> None:
+    """The table has every kind of error."""
     assert {type(error) for error, _ in EACH} == KINDS
 
 
 @pytest.mark.parametrize(("error", "again"), [pytest.param(*each, id=each[0].kind) for each in EACH])
-async def test_only_what_the_model_can_mend_goes_back_to_it(desk: Desk, error: ToolError, again: bool) -> None:
-    """Its kind decides; what may have taken effect is never simply repeated."""
+async def test_only_what_the_model_can_fix_goes_back_to_it(desk: Desk, error: ToolError, again: bool) -> None:
+    """The kind of the error decides whether the model is asked again; what may have taken effect never is."""
     desk.answers = [error]
     model = Scripted([Call("ask")])
     turn = await desk.turn(model, Call("ask"))
@@ -198,7 +198,7 @@ async def test_only_what_the_model_can_mend_goes_back_to_it(desk: Desk, error: T
 
 
 async def test_a_question_ends_the_turn(desk: Desk) -> None:
-    """What only the user knows is his to say, whatever else there is to be mended."""
+    """A question that only the user can answer ends the turn, whatever else the model could fix."""
     desk.answers = [NeedsUserInput("Who should get it?", "to")]
     model = Scripted()
     turn = await desk.turn(model, Call("look", BAD), Call("send", GOOD))
@@ -207,8 +207,8 @@ async def test_a_question_ends_the_turn(desk: Desk) -> None:
     assert [each.text for each in turn.untold][1] == "Question: Who should get it?"
 
 
-async def test_of_what_may_have_landed_the_model_is_told(desk: Desk) -> None:
-    """It is among the answers where another call is asked for again, and sent once more it does not run."""
+async def test_what_may_have_landed_does_not_run_again(desk: Desk) -> None:
+    """The model is told that a call may have taken effect; if it sends the call again, that does not run."""
     desk.answers = [OutcomeUnknown()]
     model = Scripted([Call("send", '{"n": 1}', "3"), Call("look", GOOD, "4")])
     turn = await desk.turn(model, Call("send", GOOD, "1"), Call("look", BAD, "2"))
@@ -225,15 +225,15 @@ async def test_of_what_may_have_landed_the_model_is_told(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "ran"),
     [
-        pytest.param("send", GOOD, 1, id="an effect happens once"),
+        pytest.param("send", GOOD, 1, id="a change runs once"),
         pytest.param("send", '{ "n":1 }', 1, id="the same as JSON text"),
-        pytest.param("send", {"n": 2}, 2, id="another one is another call"),
-        pytest.param("look", GOOD, 2, id="a read may be read again"),
-        pytest.param("peek", GOOD, 2, id="by an alias, too"),
+        pytest.param("send", {"n": 2}, 2, id="other arguments are another call"),
+        pytest.param("look", GOOD, 2, id="a read may run again"),
+        pytest.param("peek", GOOD, 2, id="also by an alias"),
     ],
 )
-async def test_a_model_that_sends_all_of_them_again(desk: Desk, name: str, arguments: Any, ran: int) -> None:
-    """Asked for one of its calls, a model may send all: what took effect is answered, and not done twice."""
+async def test_a_model_that_sends_all_calls_again(desk: Desk, name: str, arguments: Any, ran: int) -> None:
+    """A model asked for one call may send all: what took effect is answered from the first time, and not done twice."""
     first = "look" if name == "peek" else name
     model = Scripted([Call(name, arguments, "3"), Call("ask", None, "4")])
     desk.answers = []
@@ -247,7 +247,7 @@ async def test_a_model_that_sends_all_of_them_again(desk: Desk, name: str, argum
 
 
 class Once:
-    """Lets the first call of ask fail, and nothing else."""
+    """Makes the first call of `ask` fail, and no other."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -265,20 +265,20 @@ class Once:
         pytest.param([Call("look", BAD)], 0.7, id="a read"),
         pytest.param([Call("send", BAD)], 0.5, id="mutating"),
         pytest.param([Call("look", BAD), Call("send", BAD)], 0.5, id="one of them mutating"),
-        pytest.param([Call("look", BAD), Call("send", GOOD)], 0.7, id="mutating, and it went well"),
-        pytest.param([Call("nothing")], 0.5, id="a tool that nobody knows"),
+        pytest.param([Call("look", BAD), Call("send", GOOD)], 0.7, id="mutating, and it succeeded"),
+        pytest.param([Call("nothing")], 0.5, id="an unknown tool"),
     ],
 )
 async def test_the_temperature(desk: Desk, calls: list[Call], expected: float) -> None:
-    """It rises only where all that failed just reads: no recipient is made up for a call with effects."""
+    """The temperature rises only if every failed tool is read-only; the model must not invent a recipient."""
     model = Scripted([])
     turn = await desk.turn(model, *calls)
     assert [hints for _, _, hints in model.told] == [Hints(expected, 1200, "auto")]
-    assert turn.untold == ()  # it was told, and gave up
+    assert turn.untold == ()  # the model was told, and gave up
 
 
-async def test_hints_for_a_first_request_and_for_one_that_was_cut_off(desk: Desk) -> None:
-    """The first is asked at 0.5; whoever was cut off is not told to be brief by the same limit again."""
+async def test_hints_for_a_first_request_and_after_a_cut(desk: Desk) -> None:
+    """A first request has temperature 0.5; after a call that was cut off there is no token limit."""
     model = Scripted([])
     await desk.turn(model, Call("look", '{"n": 1', finish_reason="length"))
     assert (Hints(), model.told[0][2].max_tokens) == (Hints(0.5, 1200, "auto"), None)
@@ -287,28 +287,28 @@ async def test_hints_for_a_first_request_and_for_one_that_was_cut_off(desk: Desk
 @pytest.mark.parametrize(
     ("call", "expected"),
     [
-        pytest.param(Call("write"), GUIDANCE + FOR_DOCUMENTS, id="the body is missing"),
+        pytest.param(Call("write"), GUIDANCE + DOCUMENT_GUIDANCE, id="the body is missing"),
         pytest.param(Call("write", {"text": []}), GUIDANCE, id="the body is wrong"),
         pytest.param(Call("look"), GUIDANCE, id="another parameter is missing"),
     ],
 )
 async def test_the_guidance(desk: Desk, call: Call, expected: str) -> None:
-    """It is document 003's; what that says of documents is said where their text is missing."""
+    """The guidance is that of document 003; its sentence on documents is added if a document's text is missing."""
     model = Scripted([])
     await desk.turn(model, call)
     assert model.told[0][1] == expected
 
 
-def test_the_words_of_document_003() -> None:
-    """Byte for byte."""
-    assert GUIDANCE + FOR_DOCUMENTS == (
+def test_the_text_of_document_003() -> None:
+    """The guidance is the text of document 003, byte for byte."""
+    assert GUIDANCE + DOCUMENT_GUIDANCE == (
         "The previous tool call(s) need additional information. Please retry with the missing parameters based on the "
         "error messages. For document creation, include a 'text' or 'content' parameter with the document body."
     )
 
 
-async def test_a_text_says_what_changed_since_that_very_call(desk: Desk) -> None:
-    """The attempt before at the same call counts, and not its sibling's."""
+async def test_a_text_says_what_changed_in_that_call(desk: Desk) -> None:
+    """A text compares with the attempt before at the same call, not with another call of the reply."""
     model = Scripted([Call("look", BAD, "2"), Call("look", {}, "1")], [])
     turn = await desk.turn(model, Call("look", {}, "1"), Call("look", BAD, "2"))
     first, second = (told[0] for told in model.told)
@@ -320,8 +320,8 @@ async def test_a_text_says_what_changed_since_that_very_call(desk: Desk) -> None
 @pytest.mark.parametrize(
     "options", [{"profile": "agentopia"}, {"verbosity": "full"}, {"templates": {"validation": "No."}}]
 )
-async def test_the_words_are_the_callers_choice(desk: Desk, options: dict[str, Any]) -> None:
-    """Profile, verbosity and templates reach the texts."""
+async def test_the_wording_is_the_callers_choice(desk: Desk, options: dict[str, Any]) -> None:
+    """Profile, verbosity and templates decide the texts."""
     turn = await desk.turn(Scripted(), Call("look", {}), attempts=1, **options)
     plain = await desk.turn(Scripted(), Call("look", {}), attempts=1)
     assert turn.answered[0].text != plain.answered[0].text
@@ -329,8 +329,8 @@ async def test_the_words_are_the_callers_choice(desk: Desk, options: dict[str, A
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"profile": "none"}, {"verbosity": "none"}])
-async def test_what_makes_no_sense_is_refused_before_anything_runs(desk: Desk, options: dict[str, Any]) -> None:
-    """A programmer's mistake is told at once."""
+async def test_wrong_options_are_refused_before_anything_runs(desk: Desk, options: dict[str, Any]) -> None:
+    """A wrong option is a SetupError before any tool runs."""
     with pytest.raises(SetupError):
         await desk.turn(Scripted(), Call("look", GOOD), **options)
     assert desk.ran == []
@@ -338,20 +338,20 @@ async def test_what_makes_no_sense_is_refused_before_anything_runs(desk: Desk, o
 
 @pytest.mark.parametrize("reply", [ValueError("no net"), ExceptionGroup("two", [OSError()])])
 async def test_a_client_that_fails_loses_nothing(desk: Desk, reply: Exception) -> None:
-    """Its exception is in the turn, with all that has run."""
+    """The exception of a model's client is in the turn, beside everything that has run."""
     turn = await desk.turn(Scripted(reply), Call("look", BAD), Call("look", GOOD))
     assert (turn.error, turn.outcomes[1], len(turn.untold)) == (reply, Success(1), 2)
 
 
 @pytest.mark.parametrize("reply", [[{"name": "look"}], "look", 5])
-async def test_what_is_no_call_is_the_clients_mistake(desk: Desk, reply: Any) -> None:
-    """It ends the turn as an exception of the client does."""
+async def test_a_reply_must_be_calls(desk: Desk, reply: Any) -> None:
+    """A reply that is not calls ends the turn like an exception of the client."""
     turn = await desk.turn(Scripted(reply), Call("look", BAD))
     assert isinstance(turn.error, TypeError)
 
 
 async def test_cancellation_passes(desk: Desk) -> None:
-    """Whoever cancels a turn while the model is asked is obeyed."""
+    """Cancelling a turn while the model is asked passes."""
     with anyio.CancelScope() as scope:
 
         async def model(answered: Any, guidance: str, hints: Hints) -> list[Call]:
@@ -363,8 +363,8 @@ async def test_cancellation_passes(desk: Desk) -> None:
     assert scope.cancelled_caught
 
 
-async def test_who_asks_is_carried_over(desk: Desk) -> None:
-    """A reply knows nothing of principal and deps: another attempt has those of the first, a new call those of all."""
+async def test_principal_and_deps_are_inherited(desk: Desk) -> None:
+    """An attempt inherits principal, deps and time limit from its first call, a new call from the first of the turn."""
     deps = object()
     model = Scripted([Call("whose", {"n": 5}), Call("whose", GOOD), Call("whose", GOOD, principal="own")])
     turn = await desk.turn(model, Call("whose", BAD, principal="tenant", deps=deps, timeout=9.0))
@@ -376,8 +376,8 @@ async def test_who_asks_is_carried_over(desk: Desk) -> None:
     assert turn.outcomes == (Success(["one", None]), Success(["two", None]))
 
 
-async def test_new_calls_count_as_additional(desk: Desk) -> None:
-    """A call besides runs and is told; what is still open is asked for as long as there are attempts."""
+async def test_new_calls_are_added(desk: Desk) -> None:
+    """A new call runs and is answered; for an open one the model is asked as long as there are attempts."""
     model = Scripted([Call("ask")], [Call("look", GOOD)])
     turn = await desk.turn(model, Call("look", BAD))
     assert ([each.outcome for each in turn.added], turn.outcomes) == ([Success("answered")], (Success(1),))
@@ -385,14 +385,14 @@ async def test_new_calls_count_as_additional(desk: Desk) -> None:
     assert kinds(turn)[1:] == [("ask", 1, None, False), ("look", 2, None, False)]
 
 
-def asked(name: str, id_: str, suggestions: tuple[str, ...] | None = None) -> Asked:
+def a_request(name: str, id_: str, suggestions: tuple[str, ...] | None = None) -> Request:
     error: ToolError = InvalidParams(()) if suggestions is None else UnknownTool(name, suggestions)
-    return Asked(Call(name, None, id_), outcome=Failure(error))
+    return Request(Call(name, None, id_), outcome=Failure(error))
 
 
-ONE = [asked("a", "1"), asked("b", "2"), asked("a", "3")]
-LATER = [asked("a", "4"), Asked(Call("a", None, "1"), Call("a", None, "7"), ONE[0].outcome)]
-LOST = [asked("x", "1", ()), asked("y", "2", ("b",))]
+ONE = [a_request("a", "1"), a_request("b", "2"), a_request("a", "3")]
+LATER = [a_request("a", "4"), Request(Call("a", None, "1"), Call("a", None, "7"), ONE[0].outcome)]
+LOST = [a_request("x", "1", ()), a_request("y", "2", ("b",))]
 
 
 @pytest.mark.parametrize(
@@ -412,18 +412,18 @@ LOST = [asked("x", "1", ()), asked("y", "2", ("b",))]
         pytest.param([], "a1", [None], id="nothing is open"),
     ],
 )
-def test_what_a_call_is_another_attempt_at(open_: list[Asked], again: str, expected: list[int | None]) -> None:
-    """By id and name, by name in order, by id; what had a wrong name is found under another."""
+def test_which_request_a_call_tries_again(open_: list[Request], again: str, expected: list[int | None]) -> None:
+    """Calls match by id and name, by name in order, then by id; a call with an unknown name matches another name."""
     calls = [Call(each[0], None, each[1:]) for each in again.split()]
-    assert matched(calls, open_) == [None if place is None else open_[place] for place in expected]
+    assert match_requests(calls, open_) == [None if place is None else open_[place] for place in expected]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "1", "2"]))), st.data())
-def test_no_call_is_two_attempts(open_: list[tuple[str, str]], data: st.DataObject) -> None:
-    """Whatever comes back, each is at most one attempt, and there are as many answers as calls."""
-    waiting = [asked(*each) for each in open_]
+def test_no_request_is_matched_twice(open_: list[tuple[str, str]], data: st.DataObject) -> None:
+    """Each request is matched at most once, and there is one entry for each call."""
+    waiting = [a_request(*each) for each in open_]
     again = data.draw(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["", "1", "9"]))))
-    found = matched([Call(name, None, id_) for name, id_ in again], waiting)
+    found = match_requests([Call(name, None, id_) for name, id_ in again], waiting)
     old = [id(each) for each in found if each is not None]
     assert len(found) == len(again)
     assert len(set(old)) == len(old)
@@ -439,7 +439,7 @@ WILD = st.builds(
 
 @given(st.lists(WILD, max_size=4), st.lists(st.lists(WILD, max_size=4), min_size=3, max_size=3))
 def test_a_turn_never_raises_for_what_a_model_did(first: list[Call], replies: list[list[Call]]) -> None:
-    """Any calls, any retries: each call of the reply has its outcome, and each attempt that ran its record."""
+    """Whatever a model sends, each call of the reply has an outcome, and at most three attempts run."""
     desk = Desk()
     turn = anyio.run(lambda: desk.turn(Scripted(*replies), *first))
     assert len(turn.outcomes) == len(first)
@@ -454,7 +454,7 @@ def record(attempt: int, kind: str | None, after: str | None = None) -> Record:
 
 
 async def test_a_record_has_what_document_003_lists(desk: Desk) -> None:
-    """Its six fields, the time in milliseconds, the arguments as the model wrote them."""
+    """A record has the six fields of document 003: milliseconds, and the arguments as the model wrote them."""
     desk.busy = 0.002
     turn = await desk.turn(Scripted(), Call("look", '{"n": 1}'), Call("look", BAD), attempts=1)
     good, bad = turn.records
@@ -464,7 +464,7 @@ async def test_a_record_has_what_document_003_lists(desk: Desk) -> None:
 
 
 def test_success_rates() -> None:
-    """By the number of the attempt, and by the kind of error before it."""
+    """Success is counted by the number of the attempt, and by the kind of error before it."""
     one = Turn((), (), (), (record(1, "validation"), record(1, None), record(2, None, "validation")), 2)
     two = Turn((), (), (), (record(1, "unknown_tool"), record(2, "validation", "unknown_tool")), 2)
     three = (record(1, "validation"), record(2, "validation", "validation"), record(3, None, "validation"))
@@ -478,9 +478,9 @@ def test_success_rates() -> None:
 BAD_TEXT = "Error: Invalid parameter value for a: must be an integer, not a string"
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves generators of its own open
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # in trio the client leaves its own generators open
 async def test_through_the_openai_client() -> None:
-    """Ten lines make a Model of the official client; what it is sent is what the wire format asks for."""
+    """Ten lines make a Model of the official client, which then sends what the wire format asks for."""
     tools = adders()
     read = openai.tools(tools)[1]["function"]["name"]
     replies = (
@@ -518,7 +518,7 @@ async def test_through_the_openai_client() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # as above
 async def test_through_the_anthropic_client() -> None:
-    """The same with its one user message for all answers, where the guidance stands behind them."""
+    """With Anthropic's client one user message has all answers, followed by the guidance."""
     tools = adders()
     read = anthropic.tools(tools)[1]["name"]
     replies = (

@@ -1,14 +1,14 @@
-"""The benchmark of exporting runs, and tells of each form."""
+"""benchmarks.scale.exporting: a short run."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.exporting import main
+from benchmarks.scale.exporting import main
 
 
-def test_each_form_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line with p50 and p99 for each way to trace, in which no span was lost on its way to a real receiver."""
+def test_each_way_to_trace_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is a line with p50 and p99 for each way to trace, and no span is lost on its way to a real receiver."""
     assert main(["--calls", "20", "--pause", "0"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[:22].strip() for line in lines] == ["", "no span", "stages=False", "deferred", "inline"]

@@ -1,4 +1,4 @@
-"""The developer's log: levels, context, and where private causes live."""
+"""The developer's log: levels, context, and the only place of private causes."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ CASES: list[tuple[Any, Exception | None, int, str]] = [
 
 @pytest.mark.parametrize(("call", "error", "level", "text"), CASES, ids=[row[3][-40:] for row in CASES])
 @pytest.mark.parametrize("traced", [True, False])
-async def test_a_failure_is_logged_once(
+async def test_a_failure_is_one_record(
     call: Call, error: Exception | None, level: int, text: str, traced: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Each failed call is one record, at the level of its kind, with the names asked for and resolved and the id."""
+    """A failed call is one record at the level of its kind, with the requested name, the tool and the call id."""
     caplog.set_level(logging.DEBUG)
     pipeline = standard(registry(error), attempts=1)
     await (pipeline if traced else pipeline.without("trace"))(call)
@@ -60,7 +60,7 @@ async def test_a_failure_is_logged_once(
 
 
 async def test_only_a_crash_has_its_stack(caplog: pytest.LogCaptureFixture) -> None:
-    """The stack is logged for what nobody expected, and for nothing else."""
+    """The stack is logged for a crash, and for no other failure."""
     await standard(registry(ValueError("why"))).call("probe")
     await standard(registry(PermissionError("why"))).call("probe")
     assert [bool(record.exc_info) for record in caplog.records] == [True, False]
@@ -68,20 +68,20 @@ async def test_only_a_crash_has_its_stack(caplog: pytest.LogCaptureFixture) -> N
 
 
 async def test_success_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """A call that succeeds leaves no record."""
+    """A call that succeeds leaves no record of a failure."""
     await standard(registry()).call("probe")
     assert caplog.records == []
 
 
-async def test_what_came_in_forges_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    """A record is one line of bounded length, whatever a model or a backend put into it."""
+async def test_no_input_forges_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A record is one line of limited length, whatever a model or a backend sent."""
     await standard(registry()).call("x\nERROR forged", "{", id="1\n2")
     await standard(registry(ConnectionError("a\nb" * 10_000)), attempts=1).call("probe")
     assert all("\n" not in record.getMessage() and len(record.getMessage()) < 1000 for record in caplog.records)
 
 
 async def test_arguments_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """Bad arguments are logged by path and rule, never by value."""
+    """Invalid arguments are logged by path and rule, never by value."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -93,15 +93,8 @@ async def test_arguments_are_not_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert "canary" not in caplog.records[0].getMessage().replace("'canary' (additionalProperties)", "")
 
 
-class Fails(logging.Filter):
-    """A filter with a bug."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        raise RuntimeError
-
-
-async def test_bad_names_of_parameters_forge_no_line(caplog: pytest.LogCaptureFixture) -> None:
-    """However many parameters a model invents, and whatever their names, the record is one line of bounded length."""
+async def test_parameter_names_forge_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    """However many parameters a model invents, and however it names them, the record is one line of limited length."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read")
@@ -117,7 +110,7 @@ async def test_bad_names_of_parameters_forge_no_line(caplog: pytest.LogCaptureFi
 
 @pytest.mark.parametrize("answer", [None, Success(1)])
 async def test_a_check_with_a_bug_is_logged(answer: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """The crash of a call whose check answered with what is no call is in the log, under the call's own name."""
+    """If a check returns neither a call nor a Failure, the log has a crash under the name of the call."""
 
     def check(call: Any) -> Any:
         return answer
@@ -126,17 +119,24 @@ async def test_a_check_with_a_bug_is_logged(answer: Any, caplog: pytest.LogCaptu
     assert caplog.records[0].getMessage() == "Tool 'probe': internal (call '')"
 
 
+class RaisingFilter(logging.Filter):
+    """A log filter with a bug."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raise RuntimeError
+
+
 @pytest.fixture
-def broken_logging() -> Iterator[None]:
-    logger, broken = logging.getLogger("toolcall_pipeline"), Fails()
-    logger.addFilter(broken)
+def raising_logger() -> Iterator[None]:
+    logger, raising = logging.getLogger("toolcall_pipeline"), RaisingFilter()
+    logger.addFilter(raising)
     yield
-    logger.removeFilter(broken)
+    logger.removeFilter(raising)
 
 
-@pytest.mark.usefixtures("broken_logging")
-async def test_broken_logging_loses_no_outcome() -> None:
-    """Logging that raises does not make a pipeline raise."""
+@pytest.mark.usefixtures("raising_logger")
+async def test_logging_that_raises_loses_no_outcome() -> None:
+    """If logging raises, the pipeline does not."""
     report = await standard(registry(ValueError())).report(Call("probe"))
     assert report.error is not None
     assert report.error.kind == "internal"
@@ -160,8 +160,8 @@ anyio.run(main)
 """
 
 
-def test_unconfigured_a_crash_is_heard_of_once() -> None:
-    """Where logging is not configured the first crash of a kind goes to stderr, and nothing else does."""
+def test_without_logging_the_first_crash_goes_to_stderr() -> None:
+    """If logging is not configured, the first crash of an exception class goes to stderr, and nothing else does."""
     done = subprocess.run([sys.executable, "-c", UNCONFIGURED], capture_output=True, text=True, check=True)
     assert done.stderr.count("RuntimeError: why") == 1
     assert "nope" not in done.stderr

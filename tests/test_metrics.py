@@ -1,33 +1,33 @@
-"""Metrics: computed from the report of a call, by the GenAI conventions, and costing nothing where nobody listens."""
+"""Metrics: computed from the report of a call, as the GenAI conventions define them, and off while nobody listens."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
-from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry import metrics
+from opentelemetry.metrics import NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from middlewares import Retry, Trace, standard
 from pipeline import Pipeline, Tool, ToolRegistry, Transient
 from pipeline.semconv import ACTIVE_METRIC, BUCKETS, DURATION_METRIC, REPAIRS_METRIC, RETRIES_METRIC, STAGE_METRIC
-from pipeline.telemetry.metrics import instruments
+from pipeline.telemetry import Listeners
+from pipeline.telemetry.metrics import make_instruments
+from pipeline.testing import FakeClock
 from support import Exported, a_tool
 
 
-async def no_wait(_seconds: float) -> None:
-    """Nobody waits in a test."""
-
-
 class Measured:
-    """A pipeline over some tools, and what its meter provider has to tell."""
+    """A pipeline over some tools, and the metrics of its calls."""
 
     def __init__(self, *tools: Tool[..., Any], exported: Exported | None = None, **options: Any) -> None:
         self.exported = exported or Exported()
@@ -37,11 +37,11 @@ class Measured:
         for each in tools or (a_tool(),):
             registry.register(each)
         observer = Trace(tracer_provider=self.exported.provider, meter_provider=self.meters, **options)
-        retry = Retry(first_delay=0, sleep=no_wait)
+        retry = Retry(sleep=FakeClock().sleep)
         self.pipeline: Pipeline = standard(registry).replace("trace", observer).replace("retry", retry)
 
     def points(self, name: str) -> list[tuple[Mapping[str, Any], Any]]:
-        """The points of one metric: attributes, and the number or the whole point of a histogram."""
+        """The points of one metric: attributes, and the value (of a histogram, the whole point)."""
         data: Any = self.reader.get_metrics_data()
         found = [
             metric
@@ -61,7 +61,7 @@ PROBE = {"gen_ai.tool.name": "probe", "gen_ai.tool.type": "function"}
 
 
 async def test_a_call_is_one_point() -> None:
-    """The duration is recorded once a call, in seconds, in the advised buckets, without the name of any error."""
+    """A call that succeeds is one point in the advised buckets: its duration in seconds, without error.type."""
     measured = Measured()
     await measured.pipeline.call("probe")
     ((attributes, point),) = measured.points(DURATION_METRIC)
@@ -72,8 +72,8 @@ async def test_a_call_is_one_point() -> None:
     assert point.sum == pytest.approx((root.end_time - root.start_time) / 1e9, rel=0.5, abs=0.01)
 
 
-async def test_a_failure_is_told_by_its_kind() -> None:
-    """error.type is the kind on the metric as on the span; invented names are _OTHER."""
+async def test_a_failure_has_its_kind() -> None:
+    """The point of a failed call has the kind of error as error.type; a name that no tool has is _OTHER."""
     measured = Measured()
     await measured.pipeline.call("invented by a model")
     ((attributes, point),) = measured.points(DURATION_METRIC)
@@ -82,7 +82,7 @@ async def test_a_failure_is_told_by_its_kind() -> None:
 
 
 async def test_retries_and_repairs_are_counted() -> None:
-    """Attempts beyond the first are retries; a retried success is one success; each repair counts by its rule."""
+    """Attempts beyond the first count as retries, repairs count by rule, and the call is one success."""
     answers = iter((Failure(Transient()), Failure(Transient()), "fine"))
 
     async def flaky(**_: object) -> object:
@@ -96,8 +96,8 @@ async def test_retries_and_repairs_are_counted() -> None:
     assert (attributes, point.count) == (PROBE, 1)
 
 
-async def test_what_runs_now_is_counted() -> None:
-    """A call counts as active from its beginning to its end, a cancelled one too."""
+async def test_active_calls_are_counted() -> None:
+    """A call counts as active until it ends, also if it ends by cancellation."""
     inside = anyio.Event()
 
     async def wait(**_: object) -> None:
@@ -116,7 +116,7 @@ async def test_what_runs_now_is_counted() -> None:
 
 
 async def test_an_exemplar_leads_to_the_trace() -> None:
-    """The point is recorded under the call's own span."""
+    """The exemplar of a point has the ids of the call span."""
     measured = Measured()
     await measured.pipeline.call("probe")
     ((_, point),) = measured.points(DURATION_METRIC)
@@ -127,8 +127,8 @@ async def test_an_exemplar_leads_to_the_trace() -> None:
     ]
 
 
-async def test_stages_are_measured_if_asked_for() -> None:
-    """With stage_durations each run of a stage is a point, by stage and tool."""
+async def test_stage_durations() -> None:
+    """With stage_durations each run of a stage is a point with the names of stage and tool; without it none is."""
     measured = Measured(stage_durations=True)
     await measured.pipeline.call("probe")
     stages = [attributes["toolcall.stage"] for attributes, _ in measured.points(STAGE_METRIC)]
@@ -136,8 +136,8 @@ async def test_stages_are_measured_if_asked_for() -> None:
     assert Measured().points(STAGE_METRIC) == []
 
 
-async def test_metrics_do_not_hang_on_sampling() -> None:
-    """A call that was sampled out is measured as any other, retries included."""
+async def test_metrics_do_not_depend_on_sampling() -> None:
+    """A call that is sampled out is measured like any other, retries included."""
     answers = iter((Failure(Transient()), "fine"))
 
     async def flaky(**_: object) -> object:
@@ -149,33 +149,89 @@ async def test_metrics_do_not_hang_on_sampling() -> None:
     assert measured.points(RETRIES_METRIC) == [(PROBE, 1)]
 
 
-async def test_a_meter_with_a_bug_breaks_no_call() -> None:
-    """An instrument that raises is told in the log, and the outcome stands."""
-    measured = Measured()
-    measured.pipeline.entries[0].obj._metrics = Broken()  # no provider lets itself be broken
-    outcome = await measured.pipeline.call("probe")
-    assert outcome.unwrap() == "done"
-    assert len(measured.exported.spans) == 7
+class RaisesInCalls(NoOpMeter):
+    """A meter whose instruments have a bug."""
+
+    def __init__(self) -> None:
+        super().__init__("test")
+
+    def _raise(self, *_: object, **__: object) -> Any:
+        raise RuntimeError("a bug in an instrument")
+
+    def _instrument(self, *_: object, **__: object) -> Any:
+        return SimpleNamespace(add=self._raise, record=self._raise)
+
+    create_histogram = create_counter = create_up_down_counter = _instrument
 
 
-class Broken:
-    """Instruments with a bug."""
+class RaisesAtSetUp(RaisesInCalls):
+    """A meter that makes no instruments."""
 
-    def began(self, _name: str) -> None:
-        raise RuntimeError
-
-    def ended(self, _name: str, _report: object, _verdict: object) -> None:
-        raise RuntimeError
+    create_histogram = create_counter = create_up_down_counter = RaisesInCalls._raise
 
 
-def test_nobody_listens_to_a_provider_that_records_nothing() -> None:
-    """The API's own providers have no instruments: they would cost each call a little, for nothing."""
-    assert instruments(NoOpMeterProvider(), stages=False) is None
-    assert instruments(None, stages=False) is None
+class Provider(metrics.MeterProvider):
+    """A provider of one meter."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._meter = meter
+
+    def get_meter(self, *_: Any, **__: Any) -> metrics.Meter:
+        return self._meter
 
 
-def test_a_provider_set_later_is_used() -> None:
-    """A global meter provider that is set after the pipeline was built gets its points, from a second later at most."""
+@pytest.mark.parametrize(
+    ("meter", "logged"),
+    [(RaisesInCalls(), "A listener failed"), (RaisesAtSetUp(), "Metrics could not be set up")],
+    ids=["in calls", "at set-up"],
+)
+async def test_a_meter_provider_that_raises_fails_no_call(
+    meter: metrics.Meter, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a meter provider or its instruments raise is logged, and the outcome and the spans stand."""
+    exported = Exported()
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    observer = Trace(tracer_provider=exported.provider, meter_provider=Provider(meter))
+    assert await standard(tools).replace("trace", observer).call("probe") == Success("done")
+    assert len(exported.spans) == 7
+    assert logged in caplog.text
+
+
+def test_a_provider_that_records_nothing_has_no_instruments() -> None:
+    """The providers of the API have no instruments here: they would cost each call a little, for nothing."""
+    assert make_instruments(NoOpMeterProvider(), stages=False) is None
+    assert make_instruments(None, stages=False) is None
+
+
+@pytest.fixture
+def global_meter_provider(monkeypatch: pytest.MonkeyPatch) -> list[metrics.MeterProvider]:
+    """The global meter provider, as a list of one, which a test may change; and every time it is asked for."""
+    holder: list[metrics.MeterProvider] = [NoOpMeterProvider()]
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: holder[0])
+    return holder
+
+
+SECOND = 1_000_000_000  # ns
+
+
+def test_a_provider_set_later_is_found_within_a_second(global_meter_provider: list[metrics.MeterProvider]) -> None:
+    """While nobody listens, calls within a second of the last look are not even asked about; then one looks again."""
+    listeners = Listeners()
+    start = 5 * SECOND
+    assert listeners.idle_until <= start
+    assert listeners.join(None, None, start) is None
+    assert listeners.idle_until == start + SECOND
+    global_meter_provider[0] = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
+    assert listeners.join(None, None, start + SECOND - 1) is None
+    recorder = listeners.join(None, None, start + SECOND)
+    assert recorder is not None
+    assert recorder.recording
+    assert listeners.idle_until == 0
+
+
+def test_the_global_provider_is_used() -> None:
+    """A global meter provider that is set after the pipeline was built gets the metrics."""
     script = """
 import anyio
 from opentelemetry import metrics

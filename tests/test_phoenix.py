@@ -1,4 +1,4 @@
-"""What reads traces back from Phoenix, against a stand-in for it: the real one has its own target, test-phoenix."""
+"""benchmarks.scale.phoenix, against a stand-in: the real Phoenix has its own target, ``make test-phoenix``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import pytest
 
-from benchmarks import phoenix
+from benchmarks.scale import phoenix
+from benchmarks.scale.phoenix_spans import read_spans
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
 from pipeline.cli.demo import script
@@ -26,8 +27,8 @@ from pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 from support import a_tool
 
 
-def as_told(span: Any, kind: str) -> dict[str, Any]:
-    """A span in the words of Phoenix's HTTP interface."""
+def as_sent(span: Any, kind: str) -> dict[str, Any]:
+    """A span as Phoenix's HTTP interface sends it."""
     return {
         "name": span.name,
         "context": {"trace_id": f"{span.context.trace_id:032x}", "span_id": f"{span.context.span_id:016x}"},
@@ -41,7 +42,7 @@ def as_told(span: Any, kind: str) -> dict[str, Any]:
 
 
 class StandIn:
-    """Gives the spans in pages of three."""
+    """Sends the spans in pages of three."""
 
     def __init__(self) -> None:
         self.spans: list[dict[str, Any]] = []
@@ -80,7 +81,7 @@ def stand_in() -> Iterator[StandIn]:
 
 @pytest.fixture
 def recorded(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedSpans]:
-    """Two calls, one of them with a wrong name, as the conversation has it and Phoenix tells it."""
+    """Two calls, one with a wrong name, as the demo's conversation has them and Phoenix sends them."""
     monkeypatch.setattr(
         script, "SCRIPT", (ScriptedCall("probe", {}), ScriptedCall("prob", {}, "a typo", "unknown_tool", 0))
     )
@@ -90,14 +91,14 @@ def recorded(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rec
         pipeline = standard(tools).replace("trace", Trace(tracer_provider=recorded.tracer_provider))
         for name in ("probe", "prob"):
             anyio.run(pipeline.call, name)
-        stand_in.spans = [as_told(span, "UNKNOWN" if span.parent else "TOOL") for span in recorded.spans]
+        stand_in.spans = [as_sent(span, "UNKNOWN" if span.parent else "TOOL") for span in recorded.spans]
         yield recorded
 
 
 def test_every_page_is_read(stand_in: StandIn, recorded: RecordedSpans) -> None:
-    """All pages are asked for, from when the caller says, and what they hold are whole trees again."""
+    """All pages since the given moment are read, and their spans form whole trees again."""
     since = datetime(2020, 1, 1, tzinfo=UTC)
-    spans = phoenix.read(stand_in.url, since)
+    spans = read_spans(stand_in.url, since)
     assert_trace(spans, calls=2)
     assert [span.name for span in spans] == [span.name for span in recorded.spans]
     assert [(span.start_time or 0) // 1000 for span in recorded.spans] == [(s.start_time or 0) // 1000 for s in spans]
@@ -109,43 +110,45 @@ def drop(spans: list[dict[str, Any]]) -> None:
     del spans[0]
 
 
-def turn_green(spans: list[dict[str, Any]]) -> None:
+def clear_errors(spans: list[dict[str, Any]]) -> None:
     for span in spans:
         span["status_code"] = "UNSET"
         span["attributes"].pop("error.type", None)
 
 
-def take_for_a_chain(spans: list[dict[str, Any]]) -> None:
+def call_it_a_chain(spans: list[dict[str, Any]]) -> None:
     for span in spans:
         span["span_kind"] = "CHAIN"
 
 
 WRONG = {
     "a span is lost": (drop, "9 spans were sent, 8 are there"),
-    "a failure is green": (turn_green, "the calls came out as"),
-    "no tool calls": (take_for_a_chain, "Phoenix takes calls for {'CHAIN'}"),
+    "a failure without an error": (clear_errors, "the calls came out as"),
+    "not tool calls": (call_it_a_chain, "Phoenix takes calls for {'CHAIN'}"),
 }
 
 
-def test_what_is_whole(stand_in: StandIn, recorded: RecordedSpans, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where Phoenix has all of it the verdict is 0, and the trees are printed."""
-    assert phoenix.verdict(phoenix.read(stand_in.url), len(recorded.spans), 2) == 0
+def test_complete_traces_pass(stand_in: StandIn, recorded: RecordedSpans, capsys: pytest.CaptureFixture[str]) -> None:
+    """If Phoenix has every span, the result is 0 and the trees are printed."""
+    assert phoenix.verify(read_spans(stand_in.url), len(recorded.spans), 2) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("execute_tool probe ")
     assert "Phoenix has all 9 spans: 2 whole trees" in printed
 
 
 @pytest.mark.usefixtures("recorded")
-@pytest.mark.parametrize(("change", "told"), WRONG.values(), ids=WRONG)
-def test_what_is_not(stand_in: StandIn, capsys: pytest.CaptureFixture[str], change: Any, told: str) -> None:
-    """Whatever Phoenix has otherwise than it was sent is told, and the verdict is 1."""
+@pytest.mark.parametrize(("change", "printed"), WRONG.values(), ids=WRONG)
+def test_incomplete_traces_fail(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str], change: Any, printed: str
+) -> None:
+    """Whatever differs from what was sent is printed, and the result is 1."""
     change(stand_in.spans)
-    assert phoenix.verdict(phoenix.read(stand_in.url), 9, 2) == 1
-    assert told in capsys.readouterr().out
+    assert phoenix.verify(read_spans(stand_in.url), 9, 2) == 1
+    assert printed in capsys.readouterr().out
 
 
 class Aio:
-    """Stands in for the part of gRPC that makes a server."""
+    """A stand-in for the part of gRPC that makes servers."""
 
     def __init__(self) -> None:
         self.bound: list[str] = []
@@ -155,16 +158,16 @@ class Aio:
 
 
 def test_it_listens_on_the_loopback_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Both of its listeners are on the loopback, and a developer's own settings have no say."""
+    """Both listeners are on the loopback, and settings of the environment are ignored."""
     aio = Aio()
     monkeypatch.setitem(sys.modules, "grpc.aio", aio)
     monkeypatch.setattr("sys.argv", [])
     monkeypatch.setattr("os.environ", {"PHOENIX_SQL_DATABASE_URL": "postgresql://elsewhere"})
 
-    def as_phoenix_does(module: str, **_: object) -> None:
+    def run_phoenix(module: str, **_: object) -> None:
         aio.server(port=14317).add_insecure_port("[::]:14317")
 
-    monkeypatch.setattr("runpy.run_module", as_phoenix_does)
+    monkeypatch.setattr("runpy.run_module", run_phoenix)
     phoenix.serve(16006, 14317, tmp_path / "data")
     assert aio.bound == ["127.0.0.1:14317"]
     assert os.environ["PHOENIX_HOST"] == "127.0.0.1"

@@ -12,9 +12,13 @@ import pytest
 import middlewares
 import pipeline
 import pipeline.messages
+import pipeline.telemetry
+import pipeline.testing
+
+PACKAGES = [pipeline, middlewares, pipeline.messages, pipeline.telemetry, pipeline.testing]
 
 
-@pytest.mark.parametrize("module", [pipeline, middlewares, pipeline.messages], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", PACKAGES, ids=lambda module: module.__name__)
 def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
     """`__all__` lists each public name once, and each can be imported."""
     assert len(module.__all__) == len(set(module.__all__))  # ruff keeps them in order
@@ -29,7 +33,7 @@ def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
 
 PUBLIC = [
     pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
-    for module in (pipeline, middlewares)
+    for module in (pipeline, middlewares, pipeline.telemetry, pipeline.testing)
     for name in module.__all__
     if isinstance(getattr(module, name), (type, types.FunctionType))
 ]

@@ -1,4 +1,4 @@
-"""RateLimit: how many calls pass in what time, who shares a limit, and what the others are told."""
+"""RateLimit: how many calls pass in what time, which calls share a limit, and what a refused call is told."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unav
 from pipeline.testing import script
 from support import a_call, a_tool
 
-TICK = Fraction(1, 64)  # seconds; of ticks and powers of two floats make no rounded sums
+TICK = Fraction(1, 64)  # seconds; floats add ticks and powers of two without rounding
 GAPS = st.lists(st.integers(0, 200), min_size=1, max_size=60)  # ticks between calls
 RATES = st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0, 16.0])
 PERS = st.sampled_from([0.5, 1.0, 4.0])
@@ -43,7 +43,7 @@ class Clock:
         self.now += seconds
 
 
-def asked(limit: RateLimit, call: ResolvedCall | None = None) -> float | None:
+def wait_for(limit: RateLimit, call: ResolvedCall | None = None) -> float | None:
     """None where the call passes, else the seconds until one fits."""
     call = call or a_call()
     verdict = limit(call)
@@ -57,7 +57,7 @@ def asked(limit: RateLimit, call: ResolvedCall | None = None) -> float | None:
     return error.retry_after
 
 
-# when calls come, in seconds after the first, and when each next one fits: None, it passed
+# When calls come, in seconds after the first, and the seconds that each is told to wait. None: it passes.
 TIMETABLES: dict[str, tuple[dict[str, Any], Sequence[tuple[float, float | None]]]] = {
     "one at a time": ({"rate": 1, "burst": 1}, [(0, None), (0, 1.0), (0.5, 0.5), (1, None), (1, 1.0), (2, None)]),
     "all at once": ({"rate": 3, "per": 60}, [(0, None)] * 3 + [(0, 20.0), (20, None), (20, 20.0)]),
@@ -71,34 +71,34 @@ TIMETABLES: dict[str, tuple[dict[str, Any], Sequence[tuple[float, float | None]]
 
 @pytest.mark.parametrize(("options", "calls"), TIMETABLES.values(), ids=TIMETABLES)
 def test_a_limit_is_a_timetable(options: dict[str, Any], calls: Sequence[tuple[float, float | None]]) -> None:
-    """A burst passes at once and then one call for each interval; a rest fills the burst again, and no more."""
+    """A burst passes at once, then one call in each interval; a rest restores the burst, and no more than that."""
     clock = Clock()
     limit = RateLimit(**options, clock=clock)
     found: list[tuple[float, float | None]] = []
     for after, _ in calls:
         clock.now = 1000.0 + after
-        found.append((after, asked(limit)))
+        found.append((after, wait_for(limit)))
     assert found == calls
 
 
 @pytest.mark.parametrize(("rate", "burst"), [(0.1, 1), (0.99, 1), (1, 1), (1.9, 1), (2, 2), (10.5, 10)])
 def test_a_burst_is_as_large_as_the_rate(rate: float, burst: int) -> None:
-    """Unless told, so many calls pass at once as `rate` has whole ones, and at least one."""
+    """Without `burst`, as many calls pass at once as `rate` rounded down, and at least one."""
     for limit in (RateLimit(rate, 60, clock=Clock()), RateLimit(rate, 60, None, clock=Clock())):
-        assert [asked(limit) is None for _ in range(burst + 1)] == [True] * burst + [False]
+        assert [wait_for(limit) is None for _ in range(burst + 1)] == [True] * burst + [False]
 
 
 @settings(deadline=None)
 @given(RATES, PERS, st.integers(1, 8), GAPS)
 def test_no_window_holds_too_many(rate: float, per: float, burst: int, gaps: list[int]) -> None:
-    """Between any two moments no more calls pass than a burst and what the rate allows for that time."""
+    """Between any two moments at most a burst passes, and what the rate allows for the time between."""
     clock, now = Clock(), Fraction(1000)
     limit = RateLimit(rate, per, burst, clock=clock)
     passed: list[Fraction] = []
     for gap in gaps:
         now += gap * TICK
         clock.now = float(now)
-        if asked(limit) is None:
+        if wait_for(limit) is None:
             passed.append(now)
     for first, start in enumerate(passed):
         for last, end in enumerate(passed[first:], first):
@@ -108,10 +108,10 @@ def test_no_window_holds_too_many(rate: float, per: float, burst: int, gaps: lis
 @settings(deadline=None)
 @given(RATES, PERS, st.integers(1, 8), st.lists(st.tuples(st.integers(0, 200), st.sampled_from("abc")), max_size=80))
 def test_it_is_a_bucket_for_each(rate: float, per: float, burst: int, calls: list[tuple[int, str]]) -> None:
-    """A call passes where a bucket of its principal's own, which fills evenly up to a burst, holds a whole one."""
+    """Each principal has a token bucket that fills evenly up to a burst; a call passes if it holds a whole token."""
     clock, now = Clock(), Fraction(1000)
     limit = RateLimit(rate, per, burst, clock=clock)
-    buckets: dict[str, tuple[Fraction, Fraction]] = {}  # what was in it, and when
+    buckets: dict[str, tuple[Fraction, Fraction]] = {}  # tokens, and as of when
     for number, (gap, who) in enumerate(calls):
         now += gap * TICK
         clock.now = float(now)
@@ -119,25 +119,25 @@ def test_it_is_a_bucket_for_each(rate: float, per: float, burst: int, calls: lis
         held = min(Fraction(burst), held + (now - when) * Fraction(rate) / Fraction(per))
         passes = held >= 1
         buckets[who] = held - passes, now
-        assert (asked(limit, a_call(principal=who)) is None) == passes
-        assert asked(limit, a_call(principal=f"new {number}")) is None  # now and then others are forgotten
+        assert (wait_for(limit, a_call(principal=who)) is None) == passes
+        assert wait_for(limit, a_call(principal=f"new {number}")) is None  # new partitions make it forget others
 
 
 @settings(deadline=None)
 @given(st.floats(1e-3, 1e4), st.floats(1e-3, 1e4), st.integers(1, 50), st.floats(0, 1e7), st.lists(st.floats(0, 10)))
 def test_the_time_told_is_the_time(rate: float, per: float, burst: int, now: float, gaps: list[float]) -> None:
-    """A call that is made again when it was told passes, and a little earlier it does not, whatever floats lose."""
+    """A call made again after the time that it was told passes, and a little earlier not, however floats round."""
     clock = Clock(now)
     limit = RateLimit(rate, per, burst, clock=clock)
-    assert [asked(limit) for _ in range(burst)] == [None] * burst
+    assert [wait_for(limit) for _ in range(burst)] == [None] * burst
     for gap in gaps:
         clock.now += gap
-        if (wait := asked(limit)) is not None:
+        if (wait := wait_for(limit)) is not None:
             then = clock.now + wait
             clock.now = then - max(wait / 1000, 1e3 * burst * math.ulp(then))
-            assert clock.now < then - wait or asked(limit) is not None
+            assert clock.now < then - wait or wait_for(limit) is not None
             clock.now = then
-            assert asked(limit) is None
+            assert wait_for(limit) is None
 
 
 def of(name: str, principal: str) -> ResolvedCall:
@@ -156,49 +156,50 @@ KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
 
 @pytest.mark.parametrize(("key", "first"), KEYS.values(), ids=KEYS)
 def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
-    """Each tool and principal has a limit of its own, or each key does; what has the key None has none."""
+    """Each tool and principal has a limit of its own, or each key has; a call with the key None has no limit."""
     limit = RateLimit(1, key=key, clock=Clock())
-    assert [asked(limit, call) is None for call in FOUR] == first
+    assert [wait_for(limit, call) is None for call in FOUR] == first
     free = [key is not None and key(call) is None for call in FOUR]
-    assert [asked(limit, call) is None for call in FOUR] == free
+    assert [wait_for(limit, call) is None for call in FOUR] == free
 
 
-def test_who_rests_is_forgotten() -> None:
-    """What is kept of principals who were quiet for the time of a burst goes when others come."""
+def test_rested_partitions_are_forgotten() -> None:
+    """A principal that was quiet for the time of a burst is forgotten when others come."""
     clock = Clock()
     limit: Any = RateLimit(2, 1.0, 10, clock=clock)
     most = 0
     for number in range(5000):
         clock.now += 0.01
-        assert asked(limit, a_call(principal=str(number))) is None
-        most = max(most, len(limit._cells))
+        assert wait_for(limit, a_call(principal=str(number))) is None
+        most = max(most, len(limit._partitions))
     assert most <= 2 * 5.0 / 0.01 + 2  # a burst takes 5 seconds, and a new principal came each hundredth of one
 
 
-def test_who_does_not_rest_is_not_forgotten() -> None:
-    """Others who come give nobody back what he has used of his burst."""
+def test_busy_partitions_are_kept() -> None:
+    """Calls of other principals do not restore a burst that is partly used."""
     clock = Clock()
     limit = RateLimit(1, burst=4, clock=clock)
-    used = [asked(limit, a_call(principal="other"))]
+    used = [wait_for(limit, a_call(principal="other"))]
     clock.now += 3.5
-    used += [asked(limit) for _ in range(3)]
+    used += [wait_for(limit) for _ in range(3)]
     clock.now += 0.5
-    used += [asked(limit, a_call(principal="new"))]
+    used += [wait_for(limit, a_call(principal="new"))]
     assert used == [None] * 5
-    assert [asked(limit) for _ in range(2)] == [None, 0.5]
+    assert [wait_for(limit) for _ in range(2)] == [None, 0.5]
 
 
 def test_threads_share_a_limit() -> None:
-    """However threads meet, no more pass than one alone would."""
+    """However many threads call at once, no more calls pass than one thread could make."""
 
     def slow() -> float:
-        time.sleep(0)  # lets another thread in while this one decides
+        time.sleep(0)  # lets another thread run while this one decides
         return 1000.0
 
     limit = RateLimit(100, burst=100, clock=slow)
     passed: list[int] = []
     threads = [
-        threading.Thread(target=lambda: passed.append(sum(asked(limit) is None for _ in range(50)))) for _ in range(8)
+        threading.Thread(target=lambda: passed.append(sum(wait_for(limit) is None for _ in range(50))))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -221,20 +222,20 @@ def test_threads_share_a_limit() -> None:
             "an infinite time": lambda: RateLimit(1, math.inf),
             "no burst": lambda: RateLimit(1, 1, 0),
             "a negative burst": lambda: RateLimit(1, 1, -1),
-            "no wait": lambda: RateLimit(1).waiting(0),
-            "a wait of nan": lambda: RateLimit(1).waiting(math.nan),
-            "a wait without end": lambda: RateLimit(1).waiting(math.inf),
+            "no wait": lambda: RateLimit(1).queueing(max_wait=0),
+            "a wait of nan": lambda: RateLimit(1).queueing(max_wait=math.nan),
+            "a wait without end": lambda: RateLimit(1).queueing(max_wait=math.inf),
         }.items()
     ],
 )
 def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
-    """A limit that would let all pass, or none ever, is a mistake of the programmer's."""
-    with pytest.raises(SetupError, match=r"more than zero|at least one call"):
+    """A limit under which every call passes, or none ever, is a set-up error that says what is allowed."""
+    with pytest.raises(SetupError, match=r"RateLimit: `\w+` must be (> 0 and finite|≥ 1)"):
         make()
 
 
 async def test_in_a_pipeline() -> None:
-    """A refused call runs nothing, is told to the model in one constant text, and is red in the report by itself."""
+    """A refused call runs nothing; the model reads one constant text; in the report only this stage is red."""
     tools = ToolRegistry()
     tools.register(a_tool())
     limited = standard(tools).after("validate", RateLimit(1, 60, clock=Clock()))
@@ -247,39 +248,39 @@ async def test_in_a_pipeline() -> None:
     assert render(Unavailable("probe", "rate_limited", 60.0)) == "This tool is not available"
 
 
-# --- holding calls back -----------------------------------------------------------------------------------------------
+# --- queueing ---------------------------------------------------------------------------------------------------------
 
 
-async def held(limit: RateLimit, seconds: float, call: ResolvedCall | None = None) -> Outcome:
-    return await limit.waiting(seconds)(call or a_call(), script(Success("done")))
+async def run_queueing(limit: RateLimit, seconds: float, call: ResolvedCall | None = None) -> Outcome:
+    return await limit.queueing(max_wait=seconds)(call or a_call(), script(Success("done")))
 
 
-async def test_a_call_is_held_back_until_it_fits() -> None:
-    """With `waiting` a call that is too early sleeps for as long as needed, and then runs."""
+async def test_a_call_waits_until_it_fits() -> None:
+    """With `queueing` a call that is too early sleeps for as long as needed, and then runs."""
     clock = Clock()
     limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
-    assert [await held(limit, 10) for _ in range(3)] == [Success("done")] * 3
+    assert [await run_queueing(limit, 10) for _ in range(3)] == [Success("done")] * 3
     assert clock.slept == [0.5, 0.5]
 
 
-async def test_who_stands_behind_waits_for_those_before() -> None:
-    """Calls that come together go one after the other, in the order in which they came."""
+async def test_the_queue_is_first_come_first_served() -> None:
+    """Calls that come together run one after the other, in the order in which they came."""
     clock = Clock()
     limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
-    together = limit.waiting(10)
+    together = limit.queueing(max_wait=10)
     waits: list[float] = []
 
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    limit.sleep = note  # and time stands still
+    limit.sleep = note  # the clock does not move
     for _ in range(4):
         await together(a_call(), script(Success("done")))
     assert waits == [0.5, 1.0, 1.5]
 
 
-async def test_nobody_waits_for_another_principal() -> None:
-    """Who is held back stands behind those of the same partition only."""
+async def test_each_partition_has_a_queue_of_its_own() -> None:
+    """A call waits behind calls of its own partition only."""
     waits: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -287,54 +288,54 @@ async def test_nobody_waits_for_another_principal() -> None:
 
     limit = RateLimit(1, clock=Clock(), sleep=note)
     for principal in ("a", "b", "a", "b"):
-        assert await held(limit, 10, a_call(principal=principal)) == Success("done")
+        assert await run_queueing(limit, 10, a_call(principal=principal)) == Success("done")
     assert waits == [1.0, 1.0]
 
 
-async def test_what_would_wait_too_long_is_refused() -> None:
-    """A wait of more than `seconds` is not begun and takes no place: the call is refused, with that wait."""
+async def test_a_call_that_would_wait_too_long_is_refused() -> None:
+    """A call that would wait for longer than `max_wait` is refused at once with that wait, and takes no slot."""
     clock = Clock()
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
-    assert await held(limit, 0.5) == Success("done")
-    assert await held(limit, 0.5) == Failure(Unavailable("probe", "rate_limited", 1.0))
+    assert await run_queueing(limit, 0.5) == Success("done")
+    assert await run_queueing(limit, 0.5) == Failure(Unavailable("probe", "rate_limited", 1.0))
     clock.now += 0.5
-    assert await held(limit, 0.5) == Success("done")
+    assert await run_queueing(limit, 0.5) == Success("done")
     assert clock.slept == [0.5]
 
 
-async def test_no_call_is_held_past_its_deadline() -> None:
-    """Where the deadline comes first, the call is refused at once."""
+async def test_no_call_waits_past_its_deadline() -> None:
+    """If its deadline comes before its slot, the call is refused at once."""
     clock = Clock()
     limit = RateLimit(1, 60, clock=clock, sleep=clock.sleep)
-    await held(limit, 120)
+    await run_queueing(limit, 120)
     with anyio.fail_after(30):
-        assert await held(limit, 120) == Failure(Unavailable("probe", "rate_limited", 60.0))
+        assert await run_queueing(limit, 120) == Failure(Unavailable("probe", "rate_limited", 60.0))
     with anyio.fail_after(90):
-        assert await held(limit, 120) == Success("done")
+        assert await run_queueing(limit, 120) == Success("done")
     assert clock.slept == [60.0]
 
 
 @pytest.mark.parametrize(("behind", "next_one"), [(0, 1.0), (1, 3.0)])
-async def test_who_leaves_gives_his_place_back(behind: int, next_one: float) -> None:
-    """A call that is cancelled while it is held costs nothing; only where others stand behind it is its place lost."""
+async def test_a_cancelled_call_gives_its_slot_back(behind: int, next_one: float) -> None:
+    """A call that is cancelled while it waits takes nothing from the limit, unless others already wait behind it."""
     clock = Clock()
     limit = RateLimit(1, clock=clock, sleep=lambda _: anyio.sleep_forever())
-    assert asked(limit) is None
+    assert wait_for(limit) is None
     async with anyio.create_task_group() as others:
         with anyio.CancelScope() as leaving:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(held, limit, 10)
+                tasks.start_soon(run_queueing, limit, 10)
                 await anyio.wait_all_tasks_blocked()
                 for _ in range(behind):
-                    others.start_soon(held, limit, 10)
+                    others.start_soon(run_queueing, limit, 10)
                 await anyio.wait_all_tasks_blocked()
                 leaving.cancel()
-        assert asked(limit) == next_one
+        assert wait_for(limit) == next_one
         others.cancel_scope.cancel()
 
 
-async def test_time_passes_while_it_is_decided() -> None:
-    """A call that fits by the time at which it would be given a place begins at once, and costs one of the burst."""
+async def test_a_slot_may_come_while_the_limit_decides() -> None:
+    """A call that fits by the time it would get a slot runs at once, without a wait, and counts as one of the burst."""
     times = iter([1000.0] * 4 + [2000.0] * 9)
     waits: list[float] = []
 
@@ -342,39 +343,39 @@ async def test_time_passes_while_it_is_decided() -> None:
         waits.append(seconds)
 
     limit = RateLimit(2, burst=2, clock=lambda: next(times), sleep=note)
-    assert [await held(limit, 10) for _ in range(4)] == [Success("done")] * 4
-    assert waits == [0.0]
-    assert asked(limit) == 0.5
+    assert [await run_queueing(limit, 10) for _ in range(4)] == [Success("done")] * 4
+    assert waits == []
+    assert wait_for(limit) == 0.5
 
 
-async def test_what_is_not_limited_is_not_held() -> None:
-    """A call with the key None passes a limit that holds back, too."""
+async def test_a_call_without_a_key_does_not_wait() -> None:
+    """A call with the key None passes a queueing limit at once."""
     clock = Clock()
     limit = RateLimit(1, key=lambda _: None, clock=clock, sleep=clock.sleep)
-    assert [await held(limit, 1) for _ in range(3)] == [Success("done")] * 3
+    assert [await run_queueing(limit, 1) for _ in range(3)] == [Success("done")] * 3
     assert clock.slept == []
 
 
 async def test_a_wait_is_in_the_report() -> None:
-    """A call that was held back and ran is a success, and its stage is green; in the stack it has the limit's name."""
+    """A call that waited and ran is a success with a green stage; in the stack the stage has the name of the limit."""
     clock = Clock()
     tools = ToolRegistry()
     tools.register(a_tool())
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
-    pipeline = standard(tools).after("validate", limit.waiting(1))
+    pipeline = standard(tools).after("validate", limit.queueing(max_wait=1))
     assert RateLimit.placement.reason in pipeline.describe()
     reports = [await pipeline.report(Call("probe")) for _ in range(2)]
     assert [report.outcome for report in reports] == [Success("done")] * 2
     assert [stage.verdict for stage in reports[1].stages if stage.name == "rate_limit"] == [None]
-    limit.sleep = lambda _: anyio.lowlevel.checkpoint()  # time stands still
+    limit.sleep = lambda _: anyio.lowlevel.checkpoint()  # the clock does not move
     refused = [await pipeline.report(Call("probe")) for _ in range(2)][1]
     assert [stage.verdict for stage in refused.stages if stage.name == "rate_limit"] == ["unavailable"]
 
 
 @settings(deadline=None)
 @given(RATES, st.integers(1, 4), st.lists(st.integers(0, 64), max_size=30))
-async def test_held_calls_keep_the_limit(rate: float, burst: int, gaps: list[int]) -> None:
-    """Counted by when they run, calls that were held back keep the limit, and run in the order in which they came."""
+async def test_queued_calls_keep_the_limit(rate: float, burst: int, gaps: list[int]) -> None:
+    """Counted by when they run, calls that waited keep the limit, and run in the order in which they came."""
     clock, now = Clock(), Fraction(1000)
     ran: list[Fraction] = []
 
@@ -386,7 +387,7 @@ async def test_held_calls_keep_the_limit(rate: float, burst: int, gaps: list[int
         now += gap * TICK
         clock.now = float(now)
         before = len(ran)
-        if await held(limit, 8) == Success("done") and len(ran) == before:
+        if await run_queueing(limit, 8) == Success("done") and len(ran) == before:
             ran.append(now)
     assert ran == sorted(ran)
     for first, start in enumerate(ran):

@@ -10,20 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fake_providers import FakeProvider, completion
+from fake_providers import NOTES_TURN, FakeProvider, client_environment
 from snippets import snippets
 
 ROOT = Path(__file__).parent.parent
 GUIDES = sorted(path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith("."))
-
-
-TURN = [  # a model that gets the name wrong, is told, and goes on
-    completion(("call_1", "read-file", '{"path": "notes.txt"}')),
-    completion(("call_2", "read_file", '{"path": "notes.txt"}')),
-    completion(text="You wanted milk and a lamp."),
-]
-
-
 SNIPPETS = [
     pytest.param(code, id=f"{path.relative_to(ROOT)}:{line}")
     for path in GUIDES
@@ -33,16 +24,14 @@ SNIPPETS = [
 
 @pytest.mark.parametrize("code", SNIPPETS)
 def test_every_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
-    """Each Python block is a whole program, and prints what its comments `#> …` say; the model is a local server."""
+    """Each Python block is a whole program, and prints what its comments `#> …` say; the provider is a local server."""
     script = tmp_path / "snippet.py"
     script.write_text(code)
     (tmp_path / "notes.txt").write_text("milk\na lamp\n")
-    with FakeProvider(*TURN) as server:
-        address = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "none"}
+    with FakeProvider(*NOTES_TURN) as server:
+        environment = os.environ | client_environment(server)
         command = [sys.executable, "-W", "error", str(script)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=tmp_path, check=False, env=os.environ | address
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
     assert done.stderr == ""
     assert done.stdout.splitlines() == re.findall(r"^\s*#> ?(.*)$", code, re.MULTILINE)
 

@@ -1,4 +1,4 @@
-"""benchmarks.recovery: what its model makes of our texts, and what it counts on a few calls written by hand."""
+"""benchmarks.corpus.recovery: what the text-only model makes of our texts, and what is counted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks import recovery
-from benchmarks.literal_model import LiteralModel, known_of, value_of
-from benchmarks.recorded import Offered, Recorded, pipeline_of
-from benchmarks.recovery import Tried, ask_again, fallen, lines, main, shares
+from benchmarks.corpus import recovery
+from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline
+from benchmarks.corpus.recovery import Retried, ask_again, lines, main, regressions, shares
+from benchmarks.corpus.text_only_model import TextOnlyModel, make_value, recover_object
 from pipeline import Call, is_failure, render
 from pipeline.dialogue.records import Record, Turn
 
@@ -28,14 +28,14 @@ SCHEMA = {
     "additionalProperties": False,
 }
 FILES = ("toolsets", "tools", "calls_hand")
-OFFER = {"forecast": Offered.of("forecast", SCHEMA)}
-PIPELINE = pipeline_of(OFFER)
+OFFER = {"forecast": OfferedTool.make("forecast", SCHEMA)}
+PIPELINE = build_pipeline(OFFER)
 
 
-async def mended(call: Call) -> Call | str:
+async def correct(call: Call) -> Call | str:
     outcome = await PIPELINE(call)
     assert is_failure(outcome)
-    return LiteralModel().mended(call, render(outcome.failure()))
+    return TextOnlyModel().correct(call, render(outcome.failure()))
 
 
 @pytest.mark.parametrize(
@@ -45,27 +45,29 @@ async def mended(call: Call) -> Call | str:
         pytest.param({"city": "Oslo", "days": "soon"}, {"city": "Oslo", "days": 1}, id="another type"),
         pytest.param({"city": "Oslo", "days": 2}, {"city": "Oslo", "days": 3}, id="a limit"),
         pytest.param({"city": "Oslo", "unit": "kelvin"}, {"city": "Oslo", "unit": "celsius"}, id="an option"),
-        pytest.param({"city": "Oslo", "unit": "celsiuss"}, {"city": "Oslo", "unit": "celsius"}, id="the one meant"),
-        pytest.param({"city": "Oslo", "colour": "red"}, {"city": "Oslo"}, id="a stranger is left out"),
-        pytest.param({"citty": "Oslo"}, {"city": "Oslo"}, id="a name that is near keeps its value"),
-        pytest.param({"city": "Oslo", "at": {}}, {"city": "Oslo", "at": {"hour": 1}}, id="inside of another"),
+        pytest.param(
+            {"city": "Oslo", "unit": "celsiuss"}, {"city": "Oslo", "unit": "celsius"}, id="the suggested option"
+        ),
+        pytest.param({"city": "Oslo", "colour": "red"}, {"city": "Oslo"}, id="an undeclared argument is left out"),
+        pytest.param({"citty": "Oslo"}, {"city": "Oslo"}, id="a similar name keeps its value"),
+        pytest.param({"city": "Oslo", "at": {}}, {"city": "Oslo", "at": {"hour": 1}}, id="inside an object"),
         pytest.param({"city": "Oslo", "tags": ["a", [1]]}, {"city": "Oslo", "tags": ["a", "text"]}, id="an item"),
         pytest.param('{"days": 4}', {"days": 4, "city": "text"}, id="JSON text"),
-        pytest.param('{"city": "Oslo"} and so on', {"city": "Oslo"}, id="something behind the JSON"),
-        pytest.param("I should call it now.", "no JSON can be made of it", id="no JSON"),
+        pytest.param('{"city": "Oslo"} and so on', {"city": "Oslo"}, id="text behind the JSON"),
+        pytest.param("I should call it now.", "the text holds no JSON object", id="no JSON"),
         pytest.param({"city": "Oslo", "code": "x"}, "no value fits the words", id="a pattern"),
     ],
 )
 async def test_the_model_changes_what_the_text_names(sent: Any, expected: Any) -> None:
-    """Exactly that, to the first value that fits its words; the rest stays as it was sent."""
-    again = await mended(Call("forecast", sent, "1"))
+    """It changes exactly those arguments, to the first value that fits the words; the rest stays as it was sent."""
+    again = await correct(Call("forecast", sent, "1"))
     assert (again if isinstance(again, str) else again.arguments) == expected
 
 
 @pytest.mark.parametrize(("name", "expected"), [("forcast", "forecast"), ("paint", "no tool is suggested")])
-async def test_the_model_takes_the_first_name_that_is_suggested(name: str, expected: str) -> None:
-    """And gives up where none is."""
-    again = await mended(Call(name, {"city": "Oslo"}))
+async def test_the_model_takes_the_first_suggested_name(name: str, expected: str) -> None:
+    """It gives up if no name is suggested."""
+    again = await correct(Call(name, {"city": "Oslo"}))
     assert (again if isinstance(again, str) else again.name) == expected
 
 
@@ -88,9 +90,9 @@ async def test_the_model_takes_the_first_name_that_is_suggested(name: str, expec
         ("a boolean.", True),
     ],
 )
-def test_the_words_that_are_known(words: str, expected: object) -> None:
-    """A value is made of the words alone."""
-    assert value_of(words) == expected
+def test_a_value_is_made_of_the_words_alone(words: str, expected: object) -> None:
+    """A new value follows from the words of the text, and from nothing else."""
+    assert make_value(words) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,58 +107,58 @@ def test_the_words_that_are_known(words: str, expected: object) -> None:
         (None, None),
     ],
 )
-def test_what_a_malformed_text_surely_holds(text: object, expected: object) -> None:
-    """Nothing is added to it: what was cut off, or is to be computed, is not known."""
-    assert known_of(text) == expected
+def test_only_a_complete_object_is_recovered(text: object, expected: object) -> None:
+    """Nothing is completed or computed: a text that was cut off holds no object."""
+    assert recover_object(text) == expected
 
 
-def a_record(call: Call, *mistakes: str, name_kind: str | None = None) -> Recorded:
-    return Recorded(
-        call, "hand", PIPELINE, mistakes, name_kind, schema=True, valid_by_schema=not (mistakes or name_kind)
+def a_record(call: Call, *mistakes: str, name_mistake: str | None = None) -> RecordedCall:
+    return RecordedCall(
+        call, "hand", PIPELINE, mistakes, name_mistake, schema=True, valid_by_schema=not (mistakes or name_mistake)
     )
 
 
-async def test_what_is_counted() -> None:
-    """Refused calls only: by their error and mistake, the attempt that succeeded, and why none did."""
-    tried = await ask_again(
+async def test_refused_calls_are_counted() -> None:
+    """Refused calls count by error and mistake, with the attempt that succeeded or the reason why none did."""
+    retried = await ask_again(
         [
             a_record(Call("forecast", {"city": "Oslo"})),
             a_record(Call("forecast", {"city": "Oslo", "days": "4"}), "repaired outright"),
             a_record(Call("forecast", {}), "missing_required"),
-            a_record(Call("forcast", {}), name_kind="typo"),
-            a_record(Call("paint", {}), name_kind="invented"),
+            a_record(Call("forcast", {}), name_mistake="typo"),
+            a_record(Call("paint", {}), name_mistake="invented"),
             a_record(Call("forecast", {"city": "Oslo", "days": "soon"}), "nonnumeric"),
         ]
     )
-    assert [(each.kind, each.at, *each.mistakes) for each in tried] == [
+    assert [(each.kind, each.succeeded_at, *each.mistakes) for each in retried] == [
         ("validation", 2, "missing_required"),
         ("unknown_tool", 3, "name: typo"),
         ("unknown_tool", None, "name: invented"),
         ("validation", 3, "nonnumeric"),
     ]
-    assert shares(tried) == (25.0, 75.0)
-    printed = "\n".join(lines(tried))
+    assert shares(retried) == (25.0, 75.0)
+    printed = "\n".join(lines(retried))
     assert "  unknown_tool: no tool is suggested: 1" in printed
     assert "a value that just has the right form: 3" in printed
     assert "  2: 1 of 3\n  3: 2 of 2\n" in printed
-    assert [line.partition(" ")[0] for line in fallen(tried)] == ["validation:", "unknown_tool:"]
+    assert [line.partition(" ")[0] for line in regressions(retried)] == ["validation:", "unknown_tool:"]
 
 
-def test_nothing_to_count() -> None:
-    """Of no calls nothing has fallen."""
-    assert (list(fallen([])), shares([])) == ([], (0.0, 0.0))
+def test_without_calls_nothing_is_worse() -> None:
+    """No calls have no regressions."""
+    assert (list(regressions([])), shares([])) == ([], (0.0, 0.0))
     assert list(lines([]))
 
 
-def test_check_fails_where_less_was_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With --check, and only with it."""
+def test_check_fails_below_a_floor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A share below its floor fails with ``--check``, and only with it."""
     record = Record(
         "t", 0.0, success=False, input_params={}, error=None, requires_retry=True, attempt=1, kind="validation"
     )
-    tried = [Tried(a_record(Call("t"), "x"), Turn((), (), (), (record,), 1))]
+    retried = [Retried(a_record(Call("t"), "x"), Turn((), (), (), (record,), 1))]
 
-    async def asked(_: object) -> list[Tried]:
-        return tried
+    async def asked(_: object) -> list[Retried]:
+        return retried
 
     monkeypatch.setattr(recovery, "ask_again", asked)
     for name in FILES:
@@ -166,13 +168,13 @@ def test_check_fails_where_less_was_reached(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_without_data_nothing_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And that is no failure."""
+    """A checkout without recordings is not a failure."""
     assert main(["--data", str(tmp_path), "--check"]) == 0
     assert capsys.readouterr().out.endswith(": nothing was measured.\n")
 
 
-def test_data_of_another_shape_is_told(tmp_path: Path) -> None:
-    """It is the caller's mistake."""
+def test_files_of_another_format_are_refused(tmp_path: Path) -> None:
+    """A folder with other files is a wrong option."""
     for name in FILES:
         (tmp_path / f"{name}.jsonl").write_text("{}\n")
     with pytest.raises(SystemExit):

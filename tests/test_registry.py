@@ -1,4 +1,4 @@
-"""The registry: names and aliases taken once, and one gate that all who ask for a tool look at."""
+"""The registry: each name and alias once, and one gate for everybody who asks whether a tool is open."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def offered(tools: ToolRegistry) -> list[str]:
 
 
 def test_a_registry_begins_empty() -> None:
-    """Nothing is installed that nobody asked for."""
+    """A new registry has no tools."""
     tools = ToolRegistry()
     assert (len(tools), list(tools), tools.definitions(), tools.callable_names()) == (0, [], [], [])
     assert "read" not in tools
 
 
-def test_a_registry_holds_what_it_was_given() -> None:
-    """Tools come in the order of their registration, by name, and once for all their names."""
+def test_a_registry_holds_its_tools_by_name() -> None:
+    """Tools are iterated in the order of registration, and a tool with aliases counts once."""
     tools = holding("b", "a", other="c")
     assert [tool.name for tool in tools] == ["b", "a", "c"]
     assert len(tools) == 3
@@ -58,7 +58,7 @@ def elsewhere(**_: object) -> None: ...
     ],
 )
 def test_a_name_is_taken_once(second: dict[str, Any], taken: str) -> None:
-    """Two tools of one name or alias are refused, with both origins; nothing of the second is kept."""
+    """A second tool with a name or alias that is taken is refused, with both origins; nothing of it is kept."""
     tools = holding(rd="read")
     before = dict(tools.tools), dict(tools.aliases), tools.version
     with pytest.raises(SetupError) as raised:
@@ -70,9 +70,9 @@ def test_a_name_is_taken_once(second: dict[str, Any], taken: str) -> None:
 
 
 def test_only_tools_are_registered() -> None:
-    """A plain function is made a tool first."""
+    """A plain function is refused: it has to be made a tool first."""
     unchecked: Any = nothing
-    with pytest.raises(SetupError, match=r"nothing.* is no Tool"):
+    with pytest.raises(SetupError, match=r"register\(\) takes a Tool, not <function nothing"):
         ToolRegistry().register(unchecked)
 
 
@@ -89,7 +89,7 @@ LOCKS = {"disable": ("enable", "disabled"), "pause": ("resume", "paused"), "brea
 
 @given(st.lists(st.sampled_from(sorted(ACTIONS)), max_size=8))
 def test_each_reason_is_a_lock_of_its_own(actions: list[str]) -> None:
-    """A tool is open when the last lock is gone, in whatever order they came and went; others are not touched."""
+    """A tool is open when its last lock is gone, in whatever order locks come and go; other tools stay open."""
     tools = holding("a", "b")
     locks: dict[str, str] = {}
     for action in actions:
@@ -105,8 +105,8 @@ def test_each_reason_is_a_lock_of_its_own(actions: list[str]) -> None:
         assert tools.closed["a"].reason == next(iter(locks.values()))
 
 
-def test_the_gate_tells_why_and_when() -> None:
-    """What shut the gate stands in it: the reason, and how long to wait where that is known."""
+def test_the_gate_says_why_and_when() -> None:
+    """The gate holds the reason why a tool is closed, and the seconds to wait if they are known."""
     tools = holding("a", "b")
     tools.pause("a", 3.0)
     tools.disable("b")
@@ -129,15 +129,15 @@ UNKNOWN: dict[str, Callable[[ToolRegistry], object]] = {
 
 @pytest.mark.parametrize("act", [pytest.param(act, id=name) for name, act in UNKNOWN.items()])
 def test_an_unknown_name_is_a_setup_error(act: Callable[[ToolRegistry], object]) -> None:
-    """Closing what is not there is a mistake, and says what is there."""
-    with pytest.raises(SetupError, match=r"there is no tool '(read|alias)' here; there are raed, other"):
+    """An unknown tool is a SetupError that lists the known ones; an alias is not a tool's name here."""
+    with pytest.raises(SetupError, match=r"unknown tool '(read|alias)'; known: raed, other"):
         act(holding("raed", alias="other"))
-    with pytest.raises(SetupError, match=r"there is no tool '(read|alias)' here; there are none"):
+    with pytest.raises(SetupError, match=r"unknown tool '(read|alias)'; known: none"):
         act(ToolRegistry())
 
 
-def test_definitions_are_what_is_open_now() -> None:
-    """A model is offered name, description and schema of what it may call at this moment."""
+def test_definitions_are_of_open_tools() -> None:
+    """A model is offered name, description and schema of the tools that it may call now."""
     tools = holding("a", "b")
     tools.disable("a")
     assert tools.definitions() == [{"name": "b", "description": "", "parameters": {"type": "object"}}]
@@ -157,7 +157,7 @@ def one_more(tools: ToolRegistry) -> None:
     ],
 )
 def test_every_change_is_a_new_version(change: Callable[[ToolRegistry], None]) -> None:
-    """What was computed for an older version is known to be stale, in the registry and in its views."""
+    """Each change raises the version of the registry and of its views, so older answers count as stale."""
     tools = holding("a", "b")
     view = tools.view({"a"})
     inner = view.view({"a"})
@@ -167,7 +167,7 @@ def test_every_change_is_a_new_version(change: Callable[[ToolRegistry], None]) -
 
 
 def test_a_change_in_a_view_is_a_new_version_of_it() -> None:
-    """And not of the whole registry."""
+    """A change in a view raises the version of the view, and not that of the registry."""
     tools = holding("a")
     view = tools.view({"a"})
     before = tools.version, view.version
@@ -180,7 +180,7 @@ def test_a_change_in_a_view_is_a_new_version_of_it() -> None:
 
 
 def test_a_view_shares_tools_and_leaves_others_closed() -> None:
-    """The same tools, of which one caller may use some: the others are disabled, and offered to nobody."""
+    """A view has the same tools; those that it leaves out are disabled in it and not offered."""
     tools = holding("a", "b", alias="c")
     view = tools.view(["a", "c"])
     assert view.tools is tools.tools
@@ -200,10 +200,10 @@ def test_a_view_shares_tools_and_leaves_others_closed() -> None:
     actions=st.lists(st.tuples(st.booleans(), st.sampled_from(["disable", "enable", "pause", "resume"])), max_size=6),
 )
 def test_a_view_is_closed_where_either_is(shown: set[str], actions: list[tuple[bool, str]]) -> None:
-    """What is closed in the whole is closed in a view, what is closed in a view is closed there alone."""
+    """What is closed in the registry is closed in its view; what is closed in a view is closed there alone."""
     tools = holding("a", "b", "c")
     view = tools.view(shown)
-    alone = holding("a", "b", "c")  # what the view's own locks would do by themselves
+    alone = holding("a", "b", "c")  # has the view's own locks alone
     for inside, action in actions:
         ACTIONS[action](view if inside else tools)
         if inside:
@@ -214,8 +214,8 @@ def test_a_view_is_closed_where_either_is(shown: set[str], actions: list[tuple[b
     assert set(tools.closed) <= {"a"}
 
 
-def test_what_comes_later_is_seen() -> None:
-    """A view follows its registry: what is closed or opened there later, and new tools, which it leaves closed."""
+def test_a_view_follows_its_registry() -> None:
+    """A view sees what is closed or opened in the registry later; it leaves new tools closed."""
     tools = holding("a", "b")
     view = tools.view({"a", "b"})
     tools.pause("a", 3.0)
@@ -226,8 +226,8 @@ def test_what_comes_later_is_seen() -> None:
     assert view.closed["c"] == Unavailable("c", "disabled")
 
 
-def test_a_views_own_reason_is_told_first() -> None:
-    """Its own lock, then what it leaves out, then the whole registry's."""
+def test_a_views_own_reason_comes_first() -> None:
+    """A view gives its own lock as the reason, then that it leaves the tool out, then the lock of the registry."""
     tools = holding("a", "b")
     view = tools.view({"a"})
     tools.pause("a")
@@ -238,7 +238,7 @@ def test_a_views_own_reason_is_told_first() -> None:
 
 
 def test_enabling_in_a_view_shows_nothing_more() -> None:
-    """A view cannot open what it leaves out, nor what the whole has closed."""
+    """A view cannot open a tool that it leaves out, nor one that its registry has closed."""
     tools = holding("a", "b")
     view = tools.view({"a"})
     tools.disable("a")
@@ -248,34 +248,34 @@ def test_enabling_in_a_view_shows_nothing_more() -> None:
 
 
 def test_a_view_of_a_view_shows_less() -> None:
-    """Views nest: each can only take away."""
+    """A view of a view has at most the tools of both."""
     tools = holding("a", "b", "c")
     inner = tools.view({"a", "b"}).view({"b", "c"})
     assert offered(inner) == ["b"]
 
 
-def test_a_view_takes_no_tools_of_its_own() -> None:
-    """A tool is registered with the whole registry, in every way in which it can be registered."""
+def test_a_view_registers_no_tools() -> None:
+    """Registering with a view is refused, by method and by decorator."""
     view = holding("a").view({"a"})
-    with pytest.raises(SetupError, match="b: a view shares tools"):
+    with pytest.raises(SetupError, match="b: a view registers no tools"):
         view.register(a_tool("b"))
-    with pytest.raises(SetupError, match="nothing: a view shares tools"):
+    with pytest.raises(SetupError, match="nothing: a view registers no tools"):
         view.tool(nothing)
     assert isinstance(view.tools["a"], Tool)
     assert list(view.tools) == ["a"]
 
 
-# --- locks that go by themselves --------------------------------------------------------------------------------------
+# --- locks that open by themselves ----------------------------------------------------------------------------------
 
 
 class Clock:
-    """What time it is, as the test has it."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def until(self, end: float) -> Callable[[], float]:
-        """The seconds that are left of a lock that ends then; below zero after it."""
+        """The seconds until a lock ends; below zero after that."""
         return lambda: end - self.now
 
 
@@ -284,8 +284,8 @@ def breaker(name: str, seconds: float | None = None) -> Unavailable:
 
 
 @pytest.mark.parametrize(("now", "left"), [(0.0, 30.0), (29.5, 0.5), (30.0, None), (99.0, None)])
-def test_a_lock_may_go_by_itself(now: float, left: float | None) -> None:
-    """Whoever asks is told how long it still holds, whatever was said at first; from zero on the tool is open."""
+def test_a_lock_may_open_by_itself(now: float, left: float | None) -> None:
+    """The gate says how long such a lock still holds, whatever ``retry_after`` it came with; at 0 the tool is open."""
     tools, clock = holding("a", "b"), Clock()
     tools.close(breaker("a", 5.0), clock.until(30.0))
     clock.now = now
@@ -295,8 +295,8 @@ def test_a_lock_may_go_by_itself(now: float, left: float | None) -> None:
 
 @pytest.mark.parametrize("lapses_first", [True, False])
 @pytest.mark.parametrize("closed_first", [True, False])
-def test_other_locks_hold_on(closed_first: bool, lapses_first: bool) -> None:
-    """The one that was closed first is told; when either has gone the other holds the tool, and its neighbour's too."""
+def test_other_locks_still_hold(closed_first: bool, lapses_first: bool) -> None:
+    """The oldest lock is the reason; when it is gone the other one still closes the tool. Other tools keep theirs."""
     tools, clock = holding("a", "b", "c"), Clock()
     tools.disable("b")
     closing: list[Callable[[], None]] = [
@@ -318,7 +318,7 @@ def test_other_locks_hold_on(closed_first: bool, lapses_first: bool) -> None:
 
 
 def test_a_lock_is_renewed_by_the_same_reason() -> None:
-    """It then lasts as long as was said last, be it until somebody opens it; opened early, it is gone."""
+    """The same reason again replaces the lock, with or without an end; `reopen` removes it before its end."""
     tools, clock = holding("a"), Clock()
     tools.close(breaker("a"), clock.until(10.0))
     tools.close(breaker("a"), clock.until(30.0))
@@ -333,7 +333,7 @@ def test_a_lock_is_renewed_by_the_same_reason() -> None:
 
 
 def test_a_view_has_such_locks_of_its_own() -> None:
-    """One of the view holds there alone, and is told first; one of the whole registry holds in its views too."""
+    """A lock of the view holds there alone and comes first; a lock of the registry holds in its views too."""
     tools, clock = holding("a", "b"), Clock()
     view = tools.view({"a", "b"})
     inner = view.view({"a", "b"})
@@ -370,7 +370,7 @@ def seen_in_a_view(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
 def test_the_gate_is_a_mapping_at_any_time(
     where: Callable[[ToolRegistry], tuple[ToolRegistry, ToolRegistry]], now: float, shut: str
 ) -> None:
-    """Iteration, length, ``in`` and ``[]`` say what `get` says, while locks hold and when they have gone."""
+    """Iteration, length, ``in`` and ``[]`` agree with `get`, while locks hold and after they have opened."""
     clock = Clock()
     closing, asked = where(holding("a", "b", "c", "d"))
     closing.close(breaker("a"), clock.until(10.0))
@@ -402,8 +402,8 @@ STEPS = st.one_of(
 )
 
 
-def stepped(tools: ToolRegistry, clock: Clock, ends: dict[tuple[str, str], float], step: Step) -> None:
-    """Take one step, and note when each lock ends."""
+def take(tools: ToolRegistry, clock: Clock, ends: dict[tuple[str, str], float], step: Step) -> None:
+    """Take a step, and note when each lock ends."""
     act, name, seconds = step
     if act == "wait":
         clock.now += seconds
@@ -425,8 +425,8 @@ def stepped(tools: ToolRegistry, clock: Clock, ends: dict[tuple[str, str], float
 
 @given(st.lists(STEPS, max_size=12))
 @example([("quota", "a", 1.0), ("wait", "", 1.0), ("quota", "a", 1.0)])
-def test_a_lock_that_has_gone_is_a_change(steps: list[Step]) -> None:
-    """A version never comes back once something else is open, in the registry and its views; waiting alone is none."""
+def test_the_end_of_a_lock_is_a_change(steps: list[Step]) -> None:
+    """No version comes back after a lock was set, removed or has ended, here or in a view; time alone changes none."""
     tools, clock = holding("a", "b"), Clock()
     view = tools.view({"a"})
     ends: dict[tuple[str, str], float] = {}
@@ -434,7 +434,7 @@ def test_a_lock_that_has_gone_is_a_change(steps: list[Step]) -> None:
     versions = tools.version, view.version
     offers = offered(tools)
     for step in steps:
-        stepped(tools, clock, ends, step)
+        take(tools, clock, ends, step)
         holding_before, holding_on = holding_on, {lock for lock, end in ends.items() if end > clock.now}
         assert set(tools.closed) == {name for name, _ in holding_on}
         assert all((name, why.reason) in holding_on for name, why in tools.closed.items())
@@ -448,13 +448,13 @@ def test_a_lock_that_has_gone_is_a_change(steps: list[Step]) -> None:
             assert all(new >= old for new, old in zip(versions, versions_before, strict=True))
 
 
-def one_that_lapses(tools: ToolRegistry) -> None:
+def add_a_lock_that_ends(tools: ToolRegistry) -> None:
     tools.close(breaker("a"), lambda: 1.0)
 
 
-@pytest.mark.parametrize("change", [one_more, one_that_lapses])
-def test_a_change_is_past_all_that_was_said(change: Callable[[ToolRegistry], None]) -> None:
-    """Even if a lock holds again that had gone, as a breaker's does that opens anew, no older version comes back."""
+@pytest.mark.parametrize("change", [one_more, add_a_lock_that_ends])
+def test_a_change_exceeds_all_earlier_versions(change: Callable[[ToolRegistry], None]) -> None:
+    """No older version comes back even if a lock holds again that had opened, as that of a circuit breaker does."""
     tools, left = holding("a"), [1.0]
     tools.close(Unavailable("a", "quota"), lambda: left[0])
     before = {tools.version}

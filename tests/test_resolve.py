@@ -1,4 +1,4 @@
-"""Resolve: the name that a model wrote becomes a tool by rules that never guess, or a failure that helps."""
+"""Resolve: the name that a model wrote becomes a tool by rules that never guess, or a failure with suggestions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from returns.result import Failure
 from middlewares import Resolve
 from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
 from pipeline.adapters import openai
-from pipeline.tools.matching import Index, Spelling, canonical, closest, without_noise
+from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from pipeline.tools.matching import Spelling
 from support import a_tool
 
 
 def holding(*names: str, effect: Effect = "read", **effects: Effect) -> ToolRegistry:
-    """A registry with tools of those names, of one effect or each of its own."""
+    """A registry with tools of those names, all of one effect, or each of its own."""
     tools = ToolRegistry()
     for name in names:
         tools.register(a_tool(name, effect))
@@ -33,16 +34,16 @@ def ran(tools: ToolRegistry, name: Any, *, canonical_names: bool = False) -> str
 
 
 def refused(tools: ToolRegistry, name: Any, resolve: Resolve | None = None) -> UnknownTool:
-    """What a model is told that wrote that name."""
+    """The error for a model that wrote that name."""
     found = (resolve or Resolve(tools))(Call(name))
     assert isinstance(found, Failure)
     error: UnknownTool = found.failure()
     return error
 
 
-# --- names that are taken ---------------------------------------------------------------------------------------------
+# --- names that are accepted ------------------------------------------------------------------------------------------
 
-TAKEN: dict[str, tuple[str, str, str | None]] = {
+ACCEPTED: dict[str, tuple[str, str, str | None]] = {
     "exact": ("read_file", "read_file", None),
     "alias": ("cat", "read_file", "alias"),
     "control token": ("read_file<|channel|>commentary", "read_file", "transport_noise"),
@@ -59,9 +60,9 @@ TAKEN: dict[str, tuple[str, str, str | None]] = {
 
 
 @pytest.mark.parametrize("canonical_names", [False, True])
-@pytest.mark.parametrize(("sent", "name", "rule"), [pytest.param(*row, id=key) for key, row in TAKEN.items()])
-def test_a_name_that_is_sure_is_taken(sent: str, name: str, rule: str | None, canonical_names: bool) -> None:
-    """Exact, then a declared alias, then without transport noise; what was changed is one entry of the ledger."""
+@pytest.mark.parametrize(("sent", "name", "rule"), [pytest.param(*row, id=key) for key, row in ACCEPTED.items()])
+def test_a_certain_name_finds_its_tool(sent: str, name: str, rule: str | None, canonical_names: bool) -> None:
+    """A tool is found by its exact name, else a declared alias, else without noise; a change is one repair."""
     tools = holding("fs.list")
     tools.register(a_tool("read_file", aliases=("cat",)))
     found = Resolve(tools, canonical_names=canonical_names)(Call(sent, {"a": 1}, id="c1"))
@@ -71,26 +72,26 @@ def test_a_name_that_is_sure_is_taken(sent: str, name: str, rule: str | None, ca
     assert (found.name, found.arguments, found.id) == (sent, {"a": 1}, "c1")
 
 
-def test_an_exact_name_goes_before_all_else() -> None:
-    """A tool whose very name looks like noise is found under that name."""
+def test_an_exact_name_comes_first() -> None:
+    """A tool whose own name looks like noise is found under that name."""
     tools = holding("functions.read", "read", '"read"')
     assert [ran(tools, name) for name in tools.tools] == list(tools.tools)
 
 
 @pytest.mark.parametrize("sent", ["", " ", "functions.", "<|channel|>", '""', "<|<|"])
-def test_what_is_all_noise_is_nothing(sent: str) -> None:
-    """A name of which nothing is left names no tool."""
+def test_a_name_of_noise_alone_is_unknown(sent: str) -> None:
+    """A name of which nothing is left without its noise finds no tool."""
     assert ran(holding("read"), sent, canonical_names=True) is None
 
 
 class Named(str):
-    """A text of the caller's own kind."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Hostile:
-    """Raises on being looked up."""
+    """Raises when it is looked up or shown."""
 
     def __hash__(self) -> int:
         raise RuntimeError
@@ -103,13 +104,13 @@ class Hostile:
     "name", [None, 7, 1.5, b"read", ["read"], {"name": "read"}, {1}, object(), Hostile(), ..., True], ids=type
 )
 def test_a_name_of_another_type_is_unknown(name: object) -> None:
-    """What is no text names no tool; the model is told so, and of what there is."""
+    """A name that is not text finds no tool; the error lists the tools."""
     error = refused(holding("read"), name)
     assert error == UnknownTool("", (), ("read",))
 
 
-def test_a_text_of_another_kind_is_text() -> None:
-    """A subclass of str is read like any other text."""
+def test_a_subclass_of_str_is_text() -> None:
+    """A name of a subclass of str is read like any text."""
     assert ran(holding("read"), Named("read")) == "read"
     assert refused(holding("read"), Named("raed")).requested == "raed"
     assert refused(holding("read"), Named("raed")).suggestions == ("read",)
@@ -117,7 +118,7 @@ def test_a_text_of_another_kind_is_text() -> None:
 
 @pytest.mark.parametrize("name", ["x" * 10_000, "read_" * 2_000, "<|" * 5_000, "a.b_" * 2_500, "\ud800" * 10_000])
 def test_a_name_of_ten_kilobytes_is_unknown(name: str) -> None:
-    """However long a name is, and of what, it is a failure like any other, and not kept in memory."""
+    """A very long name is a failure like any other, and its answer is not kept in memory."""
     tools = holding("read", "write")
     resolve = Resolve(tools, canonical_names=True)
     first = refused(tools, name, resolve)
@@ -125,7 +126,7 @@ def test_a_name_of_ten_kilobytes_is_unknown(name: str) -> None:
     assert refused(tools, name, resolve) is not first
 
 
-# --- what the model is told -------------------------------------------------------------------------------------------
+# --- suggestions ------------------------------------------------------------------------------------------------------
 
 FILES = ("read_file", "write_file", "list_files", "delete_file", "search_web", "github__create_issue", "send_email")
 HINTS: dict[str, tuple[str, str]] = {
@@ -147,7 +148,7 @@ HINTS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("sent", "meant"), [pytest.param(*row, id=key) for key, row in HINTS.items()])
 def test_a_near_name_is_suggested_first_and_not_run(sent: str, meant: str) -> None:
-    """A misspelt name is a hint for the model, best first; it runs nothing."""
+    """A misspelt name runs nothing; the tool that was meant is the first suggestion."""
     error = refused(holding(*FILES), sent)
     assert error.suggestions[0] == meant
     assert len(error.suggestions) <= 3
@@ -156,12 +157,12 @@ def test_a_near_name_is_suggested_first_and_not_run(sent: str, meant: str) -> No
 
 @pytest.mark.parametrize("sent", ["", "x", "zzz", "get_weather", "transfer_money", "计算", "🙂", "commentary", "()"])
 def test_nothing_near_is_no_suggestion(sent: str) -> None:
-    """A hint that fits nothing misleads: there is none."""
+    """A name that is near no tool has no suggestions, for they would mislead."""
     assert refused(holding(*FILES), sent).suggestions == ()
 
 
 def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
-    """Where servers share a tool's name, the one whose whole name is nearest comes first."""
+    """If several servers have a tool of one name, the one whose whole name is nearest comes first."""
     tools = holding(*(f"{server}.buy" for server in ("concert_ticket", "musical_ticket", "train_ticket", "stock")))
     assert refused(tools, "tools.train_ticket.buy").suggestions[0] == "train_ticket.buy"
     many = holding(*(f"{letter}_shop.buy" for letter in "abcdefghijklmnop"), "train_ticket.buy")
@@ -178,15 +179,13 @@ def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
         pytest.param(("get_weather", "set_alarm"), "get", (), id="too short to say anything"),
     ],
 )
-def test_a_part_of_a_name_is_found_if_it_is_one_tools(
-    names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]
-) -> None:
-    """A name that was cut short is suggested where only one tool's name begins with it, or holds its words."""
+def test_a_part_of_one_name_is_suggested(names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]) -> None:
+    """A name that was cut short suggests the only tool whose name begins with it or contains its words."""
     assert refused(holding(*names), sent).suggestions == suggestions
 
 
-def test_only_what_is_callable_is_named() -> None:
-    """Neither suggestions nor the list name a tool that is closed, or that a view leaves out."""
+def test_only_callable_tools_are_named() -> None:
+    """Neither suggestions nor the list of tools name a tool that is closed or that a view leaves out."""
     tools = holding("read_file", "read_files", "read_filex")
     tools.disable("read_file")
     tools.pause("read_files")
@@ -198,20 +197,20 @@ def test_only_what_is_callable_is_named() -> None:
 
 
 @pytest.mark.parametrize(("count", "listed"), [(0, 0), (1, 1), (20, 20), (21, 0), (500, 0)])
-def test_a_short_list_is_told_whole(count: int, listed: int) -> None:
-    """Up to twenty callable tools are listed, in their order; more are not."""
+def test_a_short_list_of_tools_is_complete(count: int, listed: int) -> None:
+    """Up to twenty callable tools are listed, in their order; of more than twenty none is."""
     names = [f"tool_{place}" for place in range(count)]
     assert refused(holding(*names), "xyz").available == tuple(names[:listed])
 
 
-def test_what_is_closed_does_not_count() -> None:
-    """A list that is too long becomes short when tools are closed."""
+def test_closed_tools_do_not_count() -> None:
+    """Closed tools do not count towards the twenty that are listed."""
     tools = holding(*(f"tool_{place}" for place in range(21)))
     tools.disable("tool_0")
     assert len(refused(tools, "xyz").available) == 20
 
 
-# --- the opt-in: canonical names --------------------------------------------------------------------------------------
+# --- canonical names, by option ---------------------------------------------------------------------------------------
 
 CANONICAL: dict[str, tuple[tuple[str, ...], str, str | None]] = {
     "case": (("read_file",), "READ_FILE", "read_file"),
@@ -240,8 +239,8 @@ CANONICAL: dict[str, tuple[tuple[str, ...], str, str | None]] = {
 
 
 @pytest.mark.parametrize(("names", "sent", "name"), [pytest.param(*row, id=key) for key, row in CANONICAL.items()])
-def test_canonical_names_are_taken_if_there_is_one(names: tuple[str, ...], sent: str, name: str | None) -> None:
-    """Opted in, a name may differ in case, separators and server prefix, and in nothing more; never ambiguously."""
+def test_the_only_canonical_name_is_accepted(names: tuple[str, ...], sent: str, name: str | None) -> None:
+    """With the option a name may differ in case, separators and server prefix, if it fits exactly one tool."""
     tools = holding(*names)
     assert ran(tools, sent) is None
     found = Resolve(tools, canonical_names=True)(Call(sent))
@@ -253,7 +252,7 @@ def test_canonical_names_are_taken_if_there_is_one(names: tuple[str, ...], sent:
 
 
 @pytest.mark.parametrize(
-    ("effects", "taken"),
+    ("effects", "accepted"),
     [
         pytest.param({"delete_user": "mutating"}, True, id="nothing else is near"),
         pytest.param({"delete_user": "mutating", "delete_users": "read"}, False, id="stronger than what is near"),
@@ -266,27 +265,27 @@ def test_canonical_names_are_taken_if_there_is_one(names: tuple[str, ...], sent:
         pytest.param({"delete_user": "mutating", "get_weather": "read"}, True, id="what is weaker is not near"),
     ],
 )
-def test_a_canonical_name_never_leads_to_a_stronger_effect(effects: dict[str, Effect], taken: bool) -> None:
-    """It is not taken towards a tool that does more than every other near name."""
+def test_a_canonical_name_never_leads_to_a_stronger_effect(effects: dict[str, Effect], accepted: bool) -> None:
+    """A canonical name finds no tool that is stronger in effect than every other near name."""
     tools = ToolRegistry()
     for name, effect in effects.items():
         tools.register(a_tool(name, effect, context=effect == "keyed"))
-    assert ran(tools, "DeleteUser", canonical_names=True) == ("delete_user" if taken else None)
-    assert "delete_user" in (("delete_user",) if taken else refused(tools, "DeleteUser").suggestions)
+    assert ran(tools, "DeleteUser", canonical_names=True) == ("delete_user" if accepted else None)
+    assert "delete_user" in (("delete_user",) if accepted else refused(tools, "DeleteUser").suggestions)
 
 
 def test_a_canonical_name_of_a_closed_tool_is_that_tool() -> None:
-    """Whether it may be called is for the next check to say."""
+    """A closed tool is found as well: Available says whether it may be called."""
     tools = holding("read_file")
     tools.disable("read_file")
     assert ran(tools, "ReadFile", canonical_names=True) == "read_file"
 
 
-# --- what is remembered -----------------------------------------------------------------------------------------------
+# --- remembered answers -----------------------------------------------------------------------------------------------
 
 
 def test_an_answer_is_remembered_until_something_changes() -> None:
-    """A repeated mistake is answered from memory; a tool that is closed, opened or added makes the answer new."""
+    """A repeated mistake gets the same answer until a tool is closed, opened or registered."""
     tools = holding("read_file", "write_file")
     resolve = Resolve(tools)
     first = refused(tools, "raed_file", resolve)
@@ -301,8 +300,8 @@ def test_an_answer_is_remembered_until_something_changes() -> None:
     assert isinstance(resolve(Call("raed_file")), ResolvedCall)
 
 
-def test_a_view_has_a_memory_of_its_own() -> None:
-    """What is closed in a view only is no suggestion there, before or after."""
+def test_what_a_view_remembers_is_its_own() -> None:
+    """A tool that is closed in a view is not suggested there, though an answer was remembered before."""
     tools = holding("read_file", "read_files")
     view = tools.view({"read_file", "read_files"})
     resolve = Resolve(view)
@@ -314,16 +313,16 @@ def test_a_view_has_a_memory_of_its_own() -> None:
 
 
 def test_the_memory_is_bounded() -> None:
-    """A model that invents names without end fills nothing up; the newest are kept."""
+    """The answers to the newest 512 names are kept, and no more."""
     tools = holding("read_file")
     resolve = Resolve(tools)
-    told = [refused(tools, f"name_{place}", resolve) for place in range(600)]
-    assert refused(tools, "name_599", resolve) is told[599]
-    assert refused(tools, "name_88", resolve) is told[88]
-    assert refused(tools, "name_87", resolve) is not told[87]
+    answers = [refused(tools, f"name_{place}", resolve) for place in range(600)]
+    assert refused(tools, "name_599", resolve) is answers[599]
+    assert refused(tools, "name_88", resolve) is answers[88]
+    assert refused(tools, "name_87", resolve) is not answers[87]
 
 
-# --- for any names at all ---------------------------------------------------------------------------------------------
+# --- any names --------------------------------------------------------------------------------------------------------
 
 LETTERS = st.text(st.sampled_from("abAB_-. "), min_size=1, max_size=6).filter(lambda text: bool(text.strip()))
 WORDS = st.sampled_from(["read", "write", "file", "files", "user", "get", "fs", "web", "functions", "mcp"])
@@ -337,24 +336,24 @@ NAMES = st.one_of(LETTERS, JOINED, JOINED.map(str.title), JOINED.map(lambda name
 @given(names=st.lists(LETTERS | JOINED, unique=True, max_size=6), sent=NAMES | st.text())
 @example(names=["get_user", "set_user"], sent="gset_user")
 def test_no_tool_runs_on_likeness_alone(names: list[str], sent: str) -> None:
-    """What runs has that very name, or that name without noise, or its one canonical form; it never raises."""
+    """A tool runs only by its exact name, that name without noise, or its only canonical form."""
     tools = holding(*names)
-    clean = without_noise(sent)
+    clean = strip_noise(sent)
     plainly = ran(tools, sent)
     assert plainly == (sent if sent in tools.tools else clean if clean in tools.tools else None)
     canonically = ran(tools, sent, canonical_names=True)
     if plainly is not None or canonically is None:
         assert canonically == plainly
     else:
-        assert canonical(clean, tools.spellings) == [canonically]
+        assert find_canonical(clean, tools.spellings) == [canonically]
         asked, known = Spelling.of(clean), Spelling.of(canonically)
-        assert asked.tail == known.tail or asked.squashed in (known.squashed, known.tail)
+        assert asked.tail == known.tail or asked.joined in (known.joined, known.tail)
 
 
 @settings(deadline=None, max_examples=200)
 @given(names=st.lists(LETTERS | JOINED, unique=True, max_size=25), closed=st.sets(st.integers(0, 24)), sent=NAMES)
 def test_suggestions_are_few_and_callable(names: list[str], closed: set[int], sent: str) -> None:
-    """At most three, all callable now, none twice; and the list is whole or empty."""
+    """At most three suggestions, all callable and different; the list of tools is complete or empty."""
     tools = holding(*names)
     for place in closed:
         if place < len(names):
@@ -377,32 +376,32 @@ ANYTHING: Any = (
 @settings(deadline=None, max_examples=100)
 @given(sent=ANYTHING, canonical_names=st.booleans())
 def test_no_name_makes_it_raise(sent: Any, canonical_names: bool) -> None:
-    """Whatever stands where a name should: a tool, or a failure."""
+    """Whatever a call has as its name, the answer is a tool or a failure."""
     found = Resolve(holding(*FILES), canonical_names=canonical_names)(Call(sent))
     assert isinstance(found, (ResolvedCall, Failure))
 
 
 @given(st.text(max_size=30))
-def test_noise_is_cut_once_and_for_all(name: str) -> None:
-    """Cutting noise from a clean name changes nothing, unless a prefix stood behind a prefix."""
-    clean = without_noise(name)
+def test_noise_is_removed_at_once(name: str) -> None:
+    """Removing noise twice is the same as removing it once, unless a prefix follows a prefix."""
+    clean = strip_noise(name)
     assert clean == clean.strip(" \t\r\n\"'`")
     if not clean.startswith("functions."):
-        assert without_noise(clean) == clean
+        assert strip_noise(clean) == clean
 
 
-def test_closest_knows_only_what_is_callable() -> None:
-    """Scores are for the names that are offered; a name without letters has none."""
+def test_only_names_of_the_index_are_suggested() -> None:
+    """Only names of the index are suggested, and a name without letters has no suggestions."""
     spellings = {name: Spelling.of(name) for name in FILES}
-    assert closest("raed_file", Index(spellings, [])) == ()
-    assert closest("raed_file", Index(spellings, ["send_email"])) == ()
-    assert closest("___", Index(spellings, FILES)) == ()
-    assert closest("read_file", Index({}, ["read_file"])) == ()
+    assert suggest_names("raed_file", SuggestionIndex(spellings, [])) == ()
+    assert suggest_names("raed_file", SuggestionIndex(spellings, ["send_email"])) == ()
+    assert suggest_names("___", SuggestionIndex(spellings, FILES)) == ()
+    assert suggest_names("read_file", SuggestionIndex({}, ["read_file"])) == ()
 
 
 @pytest.mark.parametrize("name", ["fs.read", "a tool", "x" * 100])
-def test_a_name_that_an_adapter_had_to_change_finds_its_tool(name: str) -> None:
-    """A name as it went over the wire is turned back, also where the adapter was not given the registry again."""
+def test_a_provider_name_finds_its_tool(name: str) -> None:
+    """A name that was made for a provider finds its tool, even if the adapter did not restore it."""
     tools = ToolRegistry()
     resolve = Resolve(tools)
     for each in (name, "other"):

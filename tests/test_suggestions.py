@@ -1,4 +1,4 @@
-"""benchmarks.suggestions: what came of names that no tool has, by rows written by hand."""
+"""benchmarks.corpus.suggestions: what came of unknown names, on hand-written rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suggestions import Answered, Suggestions, answer
+from benchmarks.corpus.suggestions import Suggestions, UnknownName, run_unknown_names
 
 FIRST, LEAKED = "run, or suggested first", "run, or suggested first, no control tokens"
 NONE, WRONG = "something suggested where nothing fits", "another tool run"
@@ -18,8 +18,8 @@ def row(called: str, gold: str | None, basis: str = "typo") -> dict[str, Any]:
     return {"id": called, "called": called, "gold": gold, "basis": basis, "offered": ["read_file", "grep"]}
 
 
-async def test_each_name_is_called_with_what_was_offered(tmp_path: Path) -> None:
-    """What ran, what was suggested, and what nobody can judge is left out."""
+async def test_each_name_is_called_with_the_offered_tools(tmp_path: Path) -> None:
+    """What ran and what was suggested is kept; rows that nobody can judge are left out."""
     rows = [
         row("grep<|channel|>x", "grep", "leaked_token_or_trailing_text"),
         row("read_files", "read_file"),
@@ -27,56 +27,56 @@ async def test_each_name_is_called_with_what_was_offered(tmp_path: Path) -> None
         row("mv", None, "undetermined"),
     ]
     (tmp_path / "resolve_gold.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
-    found = await answer(tmp_path)
-    assert [*found.answered] == [
-        Answered("grep<|channel|>x", "grep", leaked=True, run="grep"),
-        Answered("read_files", "read_file", leaked=False, run=None, suggested=("read_file",)),
-        Answered("bake", None, leaked=False, run=None),
+    found = await run_unknown_names(tmp_path)
+    assert [*found.names] == [
+        UnknownName("grep<|channel|>x", "grep", leaked=True, run="grep"),
+        UnknownName("read_files", "read_file", leaked=False, run=None, suggested=("read_file",)),
+        UnknownName("bake", None, leaked=False, run=None),
     ]
     assert (found.shares()[FIRST], found.shares()[LEAKED]) == ((2, 2), (1, 1))
     assert (found.shares()[NONE], found.shares()[WRONG]) == ((0, 1), (0, 3))
 
 
-async def test_without_such_rows_nothing_is_measured(tmp_path: Path) -> None:
-    """No file is no failure."""
-    found = await answer(tmp_path)
-    assert (list(found.answered), list(found.fallen())) == ([], [])
+async def test_without_rows_nothing_is_measured(tmp_path: Path) -> None:
+    """A missing file is not a failure."""
+    found = await run_unknown_names(tmp_path)
+    assert (list(found.names), list(found.regressions())) == ([], [])
 
 
-RIGHT = [Answered(f"r{number}", "a", leaked=False, run=None, suggested=("a", "b")) for number in range(99)]
-QUIET = [Answered(f"q{number}", None, leaked=False, run=None) for number in range(99)]
+RIGHT = [UnknownName(f"r{number}", "a", leaked=False, run=None, suggested=("a", "b")) for number in range(99)]
+QUIET = [UnknownName(f"q{number}", None, leaked=False, run=None) for number in range(99)]
 
 
 @pytest.mark.parametrize(
-    ("odd", "why", "fallen"),
+    ("odd", "why", "worse"),
     [
-        pytest.param(Answered("x", "a", leaked=False, run="a"), None, [], id="run"),
+        pytest.param(UnknownName("x", "a", leaked=False, run="a"), None, [], id="run"),
         pytest.param(
-            Answered("x", "a", leaked=True, run=None, suggested=("b", "a")),
+            UnknownName("x", "a", leaked=True, run=None, suggested=("b", "a")),
             "not suggested first",
             [FIRST],
             id="second",
         ),
         pytest.param(
-            Answered("x", "a", leaked=False, run=None),
+            UnknownName("x", "a", leaked=False, run=None),
             "not suggested first",
             [FIRST, "run, or among the first three", LEAKED, "run, or among the first three, no control tokens"],
             id="never",
         ),
-        pytest.param(Answered("x", None, leaked=False, run=None, suggested=("b",)), NONE, [], id="one too many"),
+        pytest.param(UnknownName("x", None, leaked=False, run=None, suggested=("b",)), NONE, [], id="one too many"),
         pytest.param(
-            Answered("x", "a", leaked=True, run="b"),
+            UnknownName("x", "a", leaked=True, run="b"),
             WRONG,
             [FIRST, "run, or among the first three", WRONG],
             id="another",
         ),
-        pytest.param(Answered("x", None, leaked=False, run="b"), WRONG, [WRONG], id="one where none fits"),
+        pytest.param(UnknownName("x", None, leaked=False, run="b"), WRONG, [WRONG], id="one where none fits"),
     ],
 )
-def test_less_than_was_reached_is_told(odd: Answered, why: str | None, fallen: list[str]) -> None:
-    """A right tool that is not first, a suggestion where nothing fits and a wrong tool run are told by id, and held."""
+def test_a_share_beyond_its_limit_is_a_regression(odd: UnknownName, why: str | None, worse: list[str]) -> None:
+    """Wrong answers are listed by id: the right tool not first, a suggestion where nothing fits, a wrong tool run."""
     found = Suggestions([*RIGHT, *QUIET, odd])
     assert ("x" in [each.id for each in found.wrong.get(why, ())]) if why else not found.wrong
-    assert [line.removeprefix("names, ").partition(":")[0] for line in found.fallen()] == fallen
+    assert [line.removeprefix("names, ").partition(":")[0] for line in found.regressions()] == worse
     assert why is None or any(line.startswith(f"  {why}: x") for line in found.lines())
     assert found.as_json()["wrong"].get(why, []) == ([] if why is None else ["x"])

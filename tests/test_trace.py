@@ -1,10 +1,11 @@
-"""The span tree: what a call leaves in a trace, for each way it can go."""
+"""The spans of a call, for each way in which a call can end."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from collections.abc import Callable
+from time import time_ns
 from typing import Any
 
 import anyio
@@ -13,18 +14,15 @@ from opentelemetry import trace
 from opentelemetry.context import attach, detach, set_value
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
+from opentelemetry.trace import NoOpTracer, NoOpTracerProvider
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, Trace, standard
 from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, Stack, ToolFailed, ToolRegistry, Transient
 from pipeline.semconv import SUPPRESS
-from pipeline.telemetry.deferred import Later
-from pipeline.testing import script
+from pipeline.telemetry.queues import flush_queues
+from pipeline.testing import FakeClock, script
 from support import Exported, a_tool, tree
-
-
-async def no_wait(_seconds: float) -> None:
-    """Nobody waits in a test."""
 
 
 def traced(exported: Exported, *tools: Any, **options: Any) -> Pipeline:
@@ -32,7 +30,7 @@ def traced(exported: Exported, *tools: Any, **options: Any) -> Pipeline:
     for each in tools or (a_tool(),):
         registry.register(each)
     observer = Trace(tracer_provider=exported.provider, **options)
-    return standard(registry).replace("trace", observer).replace("retry", Retry(first_delay=0, sleep=no_wait))
+    return standard(registry).replace("trace", observer).replace("retry", Retry(sleep=FakeClock().sleep))
 
 
 def failing(error: Exception) -> Callable[..., Any]:
@@ -79,7 +77,7 @@ execute_tool probe ERROR error.type=internal
     execute ERROR error.type=internal
     classify""",
     ),
-    "a failure that its author tells": (
+    "a failure that the author reveals": (
         a_tool(fn=failing(ToolFailed("no such row", kind="not_found"))),
         ("probe",),
         """\
@@ -110,11 +108,10 @@ execute_tool probe ERROR error.type=outcome_unknown
 @pytest.mark.parametrize("defer", [False, True])
 @pytest.mark.parametrize(("tool", "call", "expected"), CASES.values(), ids=CASES)
 async def test_the_tree_of_a_call(tool: Any, call: tuple[Any, ...], expected: str, defer: bool) -> None:
-    """Each stage that ran has one span in its place; red are the call, the attempt, and whoever made the verdict."""
+    """Each stage that ran has one span in its place; the call, the attempt and the stage that decided are red."""
     exported = Exported()
-    pipeline = traced(exported, tool, defer=defer)
-    await pipeline.call(*call)
-    pipeline.entries[0].obj.flush()
+    await traced(exported, tool, defer=defer).call(*call)
+    flush_queues()
     assert exported.tree == expected
 
 
@@ -145,23 +142,23 @@ def flaky() -> Callable[..., Any]:
 
 
 async def test_a_retried_success_is_not_red() -> None:
-    """Each failed attempt is red by itself, the call is not, and the wait between has its reason."""
+    """A failed attempt is red, the call that succeeded later is not, and the wait between them has a reason."""
     exported = Exported()
     assert await traced(exported, a_tool(fn=flaky())).call("probe") == Success("done")
     shown = ("toolcall.attempts", "toolcall.attempt", "toolcall.reason")
     assert tree(exported.spans, *shown) == RETRIED
 
 
-async def test_why_a_call_was_not_repeated() -> None:
-    """Where Retry gave a verdict of its own, its span has the reason."""
+async def test_the_retry_span_says_why_a_call_was_not_repeated() -> None:
+    """If Retry decides the outcome, its span has the reason."""
     exported = Exported()
     await traced(exported, a_tool(effect="mutating", fn=failing(ConnectionError()))).call("probe")
     last = tree(exported.spans, "toolcall.reason").splitlines()[-1]
     assert last.endswith("outcome_unknown toolcall.reason=not repeated: a mutating call that may have landed")
 
 
-async def test_what_a_time_limit_cut_off_stands_before_it() -> None:
-    """The stages that a time limit ended are cancelled, and the limit's own verdict comes after them."""
+async def test_a_timeout_follows_the_stages_that_it_cancelled() -> None:
+    """The stages that a time limit ended are recorded as cancelled, and the timeout's own span follows them."""
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.1))
     await pipeline.replace("retry", Retry(1)).call("probe")
@@ -174,7 +171,7 @@ async def test_what_a_time_limit_cut_off_stands_before_it() -> None:
 
 
 async def test_spans_nest_in_time() -> None:
-    """A child begins and ends within its parent, to the nanosecond."""
+    """A child starts and ends within its parent, to the nanosecond."""
     exported = Exported()
     await traced(exported, a_tool(fn=flaky())).call("probe")
     by_id = {span.context.span_id: span for span in exported.spans if span.context}
@@ -186,8 +183,8 @@ async def test_spans_nest_in_time() -> None:
             assert list(times) == sorted(time or 0 for time in times), span.name
 
 
-async def test_the_call_span_says_what_was_called() -> None:
-    """The call span, and it alone, carries the attributes of the GenAI conventions; neither arguments nor results."""
+async def test_only_the_call_span_has_genai_attributes() -> None:
+    """The call span, and no other, has the attributes of the GenAI conventions, without arguments and results."""
     exported = Exported()
     await traced(exported).call("functions.probe", {"secret": "canary"}, id="call_7")
     root = next(span for span in exported.spans if span.parent is None)
@@ -206,7 +203,7 @@ async def test_the_call_span_says_what_was_called() -> None:
 
 
 async def test_an_invented_name_is_no_span_name() -> None:
-    """A name that no tool has is `_OTHER`, since models invent names without bound; what was asked is cut."""
+    """A name that no tool has is recorded as `_OTHER`, and the requested name is cut: models invent any number."""
     exported = Exported()
     await traced(exported).call("x" * 10_000)
     root = exported.spans[-1]
@@ -216,9 +213,22 @@ async def test_an_invented_name_is_no_span_name() -> None:
     assert root.attributes["toolcall.tool.requested_name"] == "x" * 128
 
 
+async def test_any_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many tool names are remembered, and every call span is named after its own tool all the same."""
+    monkeypatch.setattr("pipeline.telemetry.call_spans._MAX_TOOLS", 2)
+    exported = Exported()
+    names = [f"tool_{number}" for number in range(5)]
+    pipeline = traced(exported, *map(a_tool, names))
+    for name in [*names, *names]:
+        await pipeline.call(name)
+    roots = [span for span in exported.spans if span.parent is None]
+    assert [span.name for span in roots] == [f"execute_tool {name}" for name in [*names, *names]]
+    assert [(span.attributes or {})["gen_ai.tool.name"] for span in roots] == [*names, *names]
+
+
 @pytest.mark.parametrize("error", [RuntimeError("canary"), ConnectionError("canary"), PermissionError("canary")])
 async def test_a_private_cause_is_in_no_span(error: Exception) -> None:
-    """Neither the text of an exception nor its stack gets into a trace."""
+    """Neither the text nor the stack of an exception is in a trace."""
     exported = Exported()
     await traced(exported, a_tool(fn=failing(error))).call("probe")
     assert "canary" not in "".join(span.to_json() for span in exported.spans)
@@ -226,7 +236,7 @@ async def test_a_private_cause_is_in_no_span(error: Exception) -> None:
 
 
 async def test_the_tools_own_spans_stand_under_its_attempt() -> None:
-    """While the tool runs its attempt is the current span, in the loop and in a worker thread."""
+    """While a tool runs, its attempt is the current span, in the event loop and in a worker thread."""
 
     def in_thread() -> None:
         exported.provider.get_tracer("tool").start_span("in the thread").end()
@@ -244,7 +254,7 @@ async def test_the_tools_own_spans_stand_under_its_attempt() -> None:
 
 
 async def test_parallel_calls_have_a_tree_each() -> None:
-    """Twenty calls at once are twenty traces, and none holds a span of another."""
+    """Twenty concurrent calls make twenty traces, and no trace has a span of another call."""
 
     async def work() -> None:
         await anyio.sleep(0.001)
@@ -265,7 +275,7 @@ async def test_parallel_calls_have_a_tree_each() -> None:
 
 
 async def test_a_call_stands_under_its_callers_span() -> None:
-    """The call span is a child of the span that is current where the call is made, which is current again after."""
+    """The call span is a child of the caller's current span, which is current again after the call."""
     exported = Exported()
     pipeline = traced(exported)
     with exported.provider.get_tracer("agent").start_as_current_span("turn") as turn:
@@ -275,7 +285,7 @@ async def test_a_call_stands_under_its_callers_span() -> None:
 
 
 async def test_a_cancelled_call_is_recorded_as_cancelled() -> None:
-    """Cancellation passes, and what it cut off is in the trace as cancelled, in its place."""
+    """Cancellation passes through, and every span that it ended is recorded as cancelled, in its place."""
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever))
     with anyio.move_on_after(0.1) as scope:
@@ -295,8 +305,8 @@ execute_tool probe ERROR error.type=cancelled
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-async def test_sampled_out_leaves_no_span_and_tells_the_inside() -> None:
-    """A call that was sampled out records nothing, and what runs inside inherits that decision."""
+async def test_a_call_that_is_sampled_out_leaves_no_span() -> None:
+    """A call that is sampled out records nothing, and spans started inside inherit the decision."""
 
     async def inner() -> bool:
         return trace.get_current_span().get_span_context().trace_flags.sampled
@@ -311,7 +321,7 @@ async def test_sampled_out_leaves_no_span_and_tells_the_inside() -> None:
 
 
 async def test_suppression_is_honoured() -> None:
-    """Where instrumentation is suppressed a call leaves no span."""
+    """While instrumentation is suppressed, a call leaves no span."""
     exported = Exported()
     token = attach(set_value(SUPPRESS, True))
     try:
@@ -321,43 +331,43 @@ async def test_suppression_is_honoured() -> None:
     assert exported.spans == ()
 
 
-class Asked(Sampler):
-    """Remembers what a sampler is told when the span begins."""
+class RecordingSampler(Sampler):
+    """Keeps the name and the attributes with which each span starts."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.starts: list[tuple[str, dict[str, Any]]] = []
 
     def should_sample(self, *args: Any, **kwargs: Any) -> SamplingResult:
-        self.asked.append((args[2], dict(kwargs.get("attributes") or args[4] or {})))
+        self.starts.append((args[2], dict(kwargs.get("attributes") or args[4] or {})))
         return SamplingResult(Decision.RECORD_AND_SAMPLE)
 
     def get_description(self) -> str:
-        return "asked"
+        return "recording"
 
 
 async def test_a_sampler_sees_the_resolved_name() -> None:
-    """The call span begins under its final name and with the attributes that a sampler decides by."""
-    sampler = Asked()
+    """The call span starts with its final name and with the attributes by which a sampler decides."""
+    sampler = RecordingSampler()
     await traced(Exported(sampler=sampler)).call("'probe'")
-    name, attributes = sampler.asked[0]
+    name, attributes = sampler.starts[0]
     assert name == "execute_tool probe"
     assert attributes["gen_ai.operation.name"] == "execute_tool"
     assert attributes["gen_ai.tool.name"] == "probe"
 
 
-async def test_a_stage_before_resolve_hides_the_name_only_at_first() -> None:
-    """Where a middleware stands before Resolve, the call span gets its name when the tool is found."""
+async def test_a_stage_before_resolve_delays_the_name() -> None:
+    """With a middleware before Resolve, the call span gets the tool's name and attribute at the end of the call."""
 
     async def early(call: Call, call_next: Handler[Call]) -> Outcome:
         return await call_next(call)
 
     exported = Exported()
     await traced(exported).before("resolve", early).call("probe")
-    assert exported.tree.startswith("execute_tool probe\n")
+    assert tree(exported.spans, "gen_ai.tool.name").startswith("execute_tool probe gen_ai.tool.name=probe\n")
 
 
-async def test_a_middlewares_span_is_its_own_time() -> None:
-    """A middleware is told by where it waited itself: before it called on, or after the inside answered."""
+async def test_the_span_of_a_middleware_is_its_own_time() -> None:
+    """The span of a middleware stands where it spent its time: before it called the next stage, or after that."""
 
     async def queue(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
         await anyio.sleep(0.005)
@@ -375,7 +385,7 @@ async def test_a_middlewares_span_is_its_own_time() -> None:
 
 
 async def test_a_stage_is_red_only_if_it_made_the_verdict() -> None:
-    """A middleware that passes a failure on is not red, one that turns a success into a failure is."""
+    """A middleware that passes a failure on is not red; one that turns a success into a failure is."""
 
     async def veto(call: ResolvedCall, call_next: Handler[ResolvedCall]) -> Outcome:
         await call_next(call)
@@ -387,15 +397,15 @@ async def test_a_stage_is_red_only_if_it_made_the_verdict() -> None:
     assert red == ["execute_tool probe ERROR error.type=permission", "veto ERROR error.type=permission"]
 
 
-async def test_without_a_repeating_stage_the_attempt_goes_around_the_end() -> None:
-    """A stack without Retry has one attempt, around its end."""
+async def test_without_a_repeating_stage_the_end_is_the_attempt() -> None:
+    """In a stack without Retry, the only attempt stands around the end of the stack."""
     exported = Exported()
     await traced(exported).without("retry").call("probe")
     lines = SUCCESS.splitlines()
     assert exported.tree.splitlines() == [*lines[:4], lines[4], lines[5], lines[6].replace("    ", "  ")]
 
 
-class Broken(SpanProcessor):
+class RaisesAlways(SpanProcessor):
     """A processor with a bug."""
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
@@ -405,34 +415,44 @@ class Broken(SpanProcessor):
         raise RuntimeError("on_end")
 
 
-class BrokenEnd(Broken):
-    """Another one."""
+class RaisesAtEnd(RaisesAlways):
+    """A processor with a bug in one method only."""
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         pass
 
 
-@pytest.mark.parametrize("processor", [Broken(), BrokenEnd()])
-async def test_broken_telemetry_breaks_no_call(processor: SpanProcessor) -> None:
-    """A span processor that raises turns no success into a failure."""
+@pytest.mark.parametrize("processor", [RaisesAlways(), RaisesAtEnd()], ids=lambda each: type(each).__name__)
+async def test_a_span_processor_that_raises_fails_no_call(processor: SpanProcessor) -> None:
+    """Whatever a span processor raises, the outcome of the call stands."""
     exported = Exported()
     exported.provider.add_span_processor(processor)
     assert await traced(exported).call("probe") == Success("done")
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-async def test_a_full_queue_drops_and_counts() -> None:
-    """Deferred stage spans are bounded: what is over is dropped and counted, the call and its attempts are not."""
+async def test_a_full_queue_drops_stage_spans() -> None:
+    """A call that finds the queue of deferred spans full loses its stage spans only, and is counted."""
     exported = Exported()
-    pipeline = traced(exported, defer=True)
-    later = pipeline.entries[0].obj.later = Later(size=0)
-    await pipeline.call("probe")
-    assert later.dropped == 1
+    observer = Trace(defer=True, tracer_provider=exported.provider)
+    assert observer.deferred is not None
+    observer.deferred.max_queue = 0
+    await traced(exported).replace("trace", observer).call("probe")
+    assert observer.deferred.dropped == 1
     assert [span.name for span in exported.spans] == ["attempt probe", "execute_tool probe"]
 
 
-LATER_NAMES = "attempt probe resolve available validate execute classify execute_tool probe"
-PROVIDER_LATER = """
+@pytest.mark.parametrize("defer", [False, True])
+async def test_flush_makes_what_waits(defer: bool) -> None:
+    """After Trace.flush() every span of the calls before it has ended, deferred or not."""
+    exported = Exported()
+    observer = Trace(defer=defer, tracer_provider=exported.provider)
+    await traced(exported).replace("trace", observer).call("probe")
+    observer.flush()
+    assert exported.tree == SUCCESS
+
+
+PROVIDER_SET_LATE = """
 import anyio
 from opentelemetry import trace
 from middlewares import standard
@@ -456,9 +476,30 @@ print(*(span.name for span in seen.get_finished_spans()))
 
 
 def test_a_provider_set_after_the_pipeline_was_built_is_used() -> None:
-    """Whether anybody records is asked anew for each call, so a provider may come late."""
-    done = subprocess.run([sys.executable, "-c", PROVIDER_LATER], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == LATER_NAMES.split()
+    """Each call asks whether somebody records it, so a provider may be set at any time."""
+    done = subprocess.run([sys.executable, "-c", PROVIDER_SET_LATE], capture_output=True, text=True, check=True)
+    names = "attempt probe resolve available validate execute classify execute_tool probe"
+    assert done.stdout.split() == names.split()
+
+
+def test_a_busy_process_without_a_provider_asks_again_after_a_moment() -> None:
+    """After 100 calls in a row that nobody recorded, a call within 0.1 ms of the last question does not ask again."""
+    asked: list[int] = []
+
+    class Provider(NoOpTracerProvider):
+        def get_tracer(self, *_args: Any, **_options: Any) -> Any:
+            return Tracer()
+
+    class Tracer(NoOpTracer):
+        def start_span(self, name: str, *args: Any, **options: Any) -> Any:
+            asked.append(args[-1])
+            return super().start_span(name)
+
+    trace = Trace(tracer_provider=Provider())
+    now = time_ns()
+    for after in (*range(103), 100_100, 100_101, -5, -4):
+        assert trace.begin(None, now + after) is None
+    assert [each - now for each in asked] == [*range(101), 100_100, -5, -4]  # the last two: the clock was set back
 
 
 AT_EXIT = """
@@ -480,7 +521,7 @@ anyio.run(standard(tools).replace("trace", Trace(defer=True)).call, "probe")
 
 
 def test_deferred_spans_are_made_before_the_provider_shuts_down() -> None:
-    """A process that ends at once loses no deferred span."""
+    """A process that ends right after its last call loses no deferred span."""
     done = subprocess.run([sys.executable, "-c", AT_EXIT], capture_output=True, text=True, check=True)
     assert sorted(done.stdout.split("\n")) == sorted(
         ["", "resolve", "available", "validate", "attempt probe", "execute", "classify", "execute_tool probe"]
@@ -496,7 +537,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import anyio
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
-warnings.simplefilter("ignore")  # of later Pythons, about any fork beside a thread
+warnings.simplefilter("ignore")  # newer Pythons warn of every fork in a process with threads
 seen = InMemorySpanExporter()
 provider = TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(seen))
@@ -519,22 +560,22 @@ print(os.waitstatus_to_exitcode(status), len(seen.get_finished_spans()))
 """
 
 
-def test_a_fork_makes_its_own_spans_and_no_others() -> None:
-    """After a fork the deferring thread begins anew, and what was waiting stays the parent's to tell."""
+def test_after_a_fork_each_process_makes_its_own_spans() -> None:
+    """After a fork the child makes deferred spans of its own calls only; the parent makes those that waited."""
     done = subprocess.run([sys.executable, "-c", IN_A_FORK], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["7", "7"]
 
 
-async def test_a_report_is_traced_as_well() -> None:
-    """pipeline.report leaves the same spans as a plain call."""
+async def test_a_report_leaves_the_same_spans() -> None:
+    """`pipeline.report` leaves the same spans as a plain call."""
     exported = Exported()
     report = await traced(exported).report(Call("probe"))
     assert exported.tree == SUCCESS
     assert [stage.name for stage in report.stages] == ["resolve", "available", "validate", "execute", "classify"]
 
 
-async def test_stages_seen_alone() -> None:
-    """A stack without Trace has reports all the same, and no spans."""
+async def test_a_report_needs_no_trace() -> None:
+    """A stack without Trace has reports too."""
     registry = ToolRegistry()
     registry.register(a_tool())
     report = await standard(registry).without("trace").report(Call("probe"))
@@ -542,7 +583,7 @@ async def test_stages_seen_alone() -> None:
 
 
 async def test_a_stack_may_be_a_single_end() -> None:
-    """The shortest pipeline is an end, and it is observed like any other."""
+    """The shortest pipeline, an end alone, is recorded like any other."""
     exported = Exported()
     inside = script(Failure(Transient()))
     outcome = await Stack().observe(Trace(tracer_provider=exported.provider)).end(inside).call("x")

@@ -1,4 +1,4 @@
-"""What a trace tells besides, where somebody asked for it; and the tree of every kind of error."""
+"""The options of Trace, the trace of every kind of error, and traces that continue from elsewhere."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from pipeline import (
 )
 from pipeline.semconv import CAPTURE
 from pipeline.telemetry import continued
+from pipeline.telemetry.queues import flush_queues
 from pipeline.testing import assert_trace
 from support import Exported
 
@@ -77,7 +78,7 @@ EACH: tuple[ToolError, ...] = (
 
 @pytest.mark.parametrize("error", EACH, ids=lambda each: each.kind)
 async def test_every_kind_of_error_is_red_from_the_tool_to_the_call(error: ToolError) -> None:
-    """Whatever a tool comes to, the stage that made the verdict, the attempt and the call bear its kind and no text."""
+    """Whatever a tool fails with, the end, the attempt and the call have its kind as error.type, and no text of it."""
     exported = Exported()
 
     async def fail(**_: object) -> object:
@@ -92,20 +93,20 @@ async def test_every_kind_of_error_is_red_from_the_tool_to_the_call(error: ToolE
 
 
 def test_each_kind_is_in_the_table() -> None:
-    """No kind is forgotten above."""
+    """The table above has every kind of error."""
     assert {type(error) for error in EACH} == set(get_args(ToolError))
 
 
-async def test_without_stages_their_times_are_attributes() -> None:
-    """stages=False leaves call and attempts, and says on the call how long each stage took, in seconds."""
+async def test_without_stage_spans_durations_are_attributes() -> None:
+    """stages=False makes spans for the call and its attempts only; the call span has each stage's duration."""
     exported = Exported()
     await traced(exported, stages=False).call("probe")
     assert sorted(span.name for span in exported.spans) == ["attempt probe", "execute_tool probe"]
-    taken = {key: value for key, value in root(exported).attributes.items() if key.endswith(".duration")}
-    assert list(taken) == [
+    durations = {key: value for key, value in root(exported).attributes.items() if key.endswith(".duration")}
+    assert list(durations) == [
         f"toolcall.stage.{stage}.duration" for stage in ("resolve", "available", "validate", "execute", "classify")
     ]
-    assert all(0 <= value < 1 for value in taken.values())
+    assert all(0 <= seconds < 1 for seconds in durations.values())
     assert_trace(exported.spans, stages=False)
 
 
@@ -126,38 +127,46 @@ async def test_without_stages_their_times_are_attributes() -> None:
 async def test_arguments_and_results_are_recorded_by_opt_in_only(
     option: bool | None, environment: str | None, recorded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the environment's word or the programmer's, whose is the last; else no span holds a value."""
+    """Spans hold arguments and results only if the option or, without it, the environment variable says so."""
     monkeypatch.delenv(CAPTURE, raising=False)
     if environment is not None:
         monkeypatch.setenv(CAPTURE, environment)
     exported = Exported()
     await traced(exported, content=option).call("probe", {"query": SECRET})
-    facts = root(exported).attributes
+    attributes = root(exported).attributes
     assert (SECRET in "".join(span.to_json() for span in exported.spans)) == recorded
     if recorded:
-        assert json.loads(facts["gen_ai.tool.call.arguments"]) == {"query": SECRET}
-        assert json.loads(facts["gen_ai.tool.call.result"]) == {"found": SECRET}
+        assert json.loads(attributes["gen_ai.tool.call.arguments"]) == {"query": SECRET}
+        assert json.loads(attributes["gen_ai.tool.call.result"]) == {"found": SECRET}
+
+
+@pytest.mark.parametrize("arguments", [None, {}])
+async def test_a_call_without_arguments(arguments: Any) -> None:
+    """With content recorded, the arguments of a call without any are an empty JSON object."""
+    exported = Exported()
+    await traced(exported, content=True).call("probe", arguments)
+    assert root(exported).attributes["gen_ai.tool.call.arguments"] == "{}"
 
 
 async def test_a_failed_call_has_no_result() -> None:
-    """With content recorded a failure has arguments and no result; JSON text stays as it was written."""
+    """With content recorded, a failed call has arguments and no result; JSON text stays as it was sent."""
     exported = Exported()
     await traced(exported, content=True).call("probe", '{"query":  1.5}', finish_reason="length")
-    facts = root(exported).attributes
-    assert facts["gen_ai.tool.call.arguments"] == '{"query":  1.5}'
-    assert "gen_ai.tool.call.result" not in facts
+    attributes = root(exported).attributes
+    assert attributes["gen_ai.tool.call.arguments"] == '{"query":  1.5}'
+    assert "gen_ai.tool.call.result" not in attributes
 
 
-async def test_openinference_names_the_tool() -> None:
-    """With openinference the call's span has what Phoenix reads, and every other span a kind of its own."""
+async def test_openinference_attributes() -> None:
+    """With openinference the call span has the attributes that Phoenix reads, and every other span has a kind."""
     exported = Exported()
     await traced(exported, openinference=True, content=True).call("probe", {"query": "x"}, id="c1")
-    facts = dict(root(exported).attributes)
-    assert facts["openinference.span.kind"] == "TOOL"
-    assert (facts["tool.name"], facts["tool.description"], facts["tool.id"]) == ("probe", "Look.", "c1")
-    assert "query" in facts["tool.parameters"]
-    assert (facts["input.value"], facts["input.mime_type"]) == ('{"query": "x"}', "application/json")
-    assert facts["output.value"] == '{"found": "x"}'
+    found = dict(root(exported).attributes)
+    assert found["openinference.span.kind"] == "TOOL"
+    assert (found["tool.name"], found["tool.description"], found["tool.id"]) == ("probe", "Look.", "c1")
+    assert "query" in found["tool.parameters"]
+    assert (found["input.value"], found["input.mime_type"]) == ('{"query": "x"}', "application/json")
+    assert found["output.value"] == '{"found": "x"}'
     others = [dict(span.attributes or {}) for span in exported.spans if span.parent is not None]
     assert [each.get("openinference.span.kind") for each in others] == ["CHAIN"] * 6
     plain = Exported()
@@ -167,18 +176,17 @@ async def test_openinference_names_the_tool() -> None:
 
 @pytest.mark.parametrize("defer", [False, True])
 async def test_openinference_kinds_reach_deferred_spans(defer: bool) -> None:
-    """Spans made later have their kind as well."""
+    """Deferred spans have an OpenInference kind too."""
     exported = Exported()
-    pipeline = traced(exported, openinference=True, defer=defer)
-    await pipeline.call("probe")
-    pipeline.entries[0].obj.flush()
+    await traced(exported, openinference=True, defer=defer).call("probe")
+    flush_queues()
     kinds = {span.name: dict(span.attributes or {})["openinference.span.kind"] for span in exported.spans}
     assert kinds.pop("execute_tool probe") == "TOOL"
     assert set(kinds.values()) == {"CHAIN"}
 
 
-async def test_a_call_goes_on_with_its_callers_trace() -> None:
-    """Within a W3C carrier a call's span is a child of the caller's, and outside of it no longer."""
+async def test_a_call_continues_the_trace_of_a_carrier() -> None:
+    """Inside `continued`, the call span is a child of the span that the W3C carrier names; afterwards it is not."""
     trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     exported = Exported()
     pipeline = traced(exported)
@@ -193,15 +201,15 @@ async def test_a_call_goes_on_with_its_callers_trace() -> None:
 
 @pytest.mark.parametrize("carrier", [{}, {"traceparent": "nonsense"}], ids=str)
 async def test_a_carrier_without_a_trace_changes_nothing(carrier: dict[str, str]) -> None:
-    """What names no trace starts none and breaks none."""
+    """A carrier that names no trace changes nothing."""
     exported = Exported()
     with continued(carrier):
         await traced(exported).call("probe")
     assert root(exported).status.status_code is StatusCode.UNSET
 
 
-async def test_two_providers_have_a_tree_each() -> None:
-    """Two pipelines with a provider each do not mix, one inside the other or side by side."""
+async def test_two_pipelines_with_two_providers() -> None:
+    """Two pipelines with a provider each, one inside a tool of the other, record one trace, each its own spans."""
     first, second = Exported(), Exported()
     inner = traced(second)
 

@@ -1,1 +1,1 @@
-"""The wire formats of model providers: definitions out, calls in, results out. One module of pure functions each."""
+"""Adapters between the wire formats of model providers and our calls and outcomes: pure functions, no SDK imported."""

@@ -1,8 +1,7 @@
-"""Anthropic's Messages API: a message -> calls, outcomes -> the user message that answers them.
+"""Anthropic's Messages API: a message becomes calls, outcomes become the user message that answers them.
 
-Plain dicts and the objects of the ``anthropic`` package are read alike, and nothing of it is imported; what is made
-are plain dicts. They are typed ``Any`` because the package's own types change with each of its releases: an ``Any``
-may be passed wherever they are asked for.
+Replies may be plain dicts or objects of the ``anthropic`` package, which is not imported. The functions return plain
+dicts. They are typed ``Any``, which fits every type that a release of the package may ask for.
 
 Sources: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use and
 /en/docs/build-with-claude/streaming.
@@ -16,67 +15,109 @@ from typing import Any, TypeAlias
 from returns.result import Failure
 
 from ..call import Call, Outcome
+from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
-from .common import CUT_OFF, Asked, Image, definitions, field, items, joined, named, number, parts, streamed, text
-from .provider_names import ANTHROPIC
+from .common import (
+    CUT_OFF,
+    Image,
+    PartialCall,
+    build_definitions,
+    get_field,
+    int_or_none,
+    join_parts,
+    list_items,
+    read_events,
+    restore_names,
+    text_or_empty,
+    to_parts,
+)
 
-Definition: TypeAlias = Any  # a dict, as told at `tools`
-Block: TypeAlias = Any  # a dict, as told at `result`
-Message: TypeAlias = Any  # a dict, as told at `message`
+Definition: TypeAlias = Any  # a dict, described at `tools`
+Block: TypeAlias = Any  # a dict, described at `result`
+Message: TypeAlias = Any  # a dict, described at `message`
 
-_FULL = ("max_tokens", "model_context_window_exceeded")  # stop reasons that cut a message off
+_CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stop_reason`
 
 
 def tools(registry: ToolRegistry) -> list[Definition]:
-    """Definitions of the tools that may be called now, for ``tools=``: ``{"name", "description", "input_schema"}``.
+    """Definitions of the tools that may be called now, for the provider's ``tools=``.
 
-    Names are as told at `names.sent_names`.
+    Args:
+        registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
+
+    Returns:
+        ``{"name", "description", "input_schema"}`` for each of them.
     """
-    return definitions(registry, ANTHROPIC, "input_schema")
+    return build_definitions(registry, ANTHROPIC, "input_schema")
 
 
 def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
-    """The calls of a reply, in its order; none for a reply without calls.
+    """The calls of a reply, in its order. Ids stay as they were sent.
 
-    ``reply`` is a message or the list or iterator of a stream's events (collect an async one first). Ids are kept;
-    arguments are the mapping of a message, the JSON text of a stream. ``finish_reason`` is the stop reason, and
-    ``length`` where the message was cut off. Tools that the provider runs itself are no calls. What is malformed never
-    raises: it comes as a call that a pipeline refuses. With ``registry``, names that `tools` changed are the tools' own
-    again. Raises SetupError for a coroutine or an async stream, and what the stream itself raises.
+    Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
+    pipeline refuses.
+
+    Args:
+        reply: A message, or the list or iterator of a stream's events. Collect an async stream first.
+        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
+            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+
+    Returns:
+        The calls; none for a reply without calls. Arguments are the mapping of a message, or the JSON text of a
+        stream. ``finish_reason`` is the stop reason, and ``length`` if the message was cut off.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
     """
-    content = field(reply, "content")
-    found = _of_events(streamed(reply)) if content is None else _of_content(content, _finish_reason(reply))
-    return named(found, registry, ANTHROPIC)
+    content = get_field(reply, "content")
+    if content is None:
+        return restore_names(_read_stream(read_events(reply)), registry)
+    return restore_names(_read_content(content, _finish_reason(reply)), registry)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
-    """The block that answers a call: ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``.
+    """The block that answers a call.
 
-    ``is_error`` is true for a failure of any kind, and for nothing else. ``content`` is a text, never empty; bytes of
-    an image make it a list of ``text`` and ``image`` blocks. What `wire.parts` says of values holds. ``text`` is said
-    instead, as one that `messages.tell` made in another profile.
+    Args:
+        call: The call, for its id.
+        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+
+    Returns:
+        ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure and
+        for nothing else. ``content`` is a text, or a list of ``text`` and ``image`` blocks if it contains an image.
     """
-    said: list[str | Image] = parts(outcome) if text is None else [text]
-    has_image = any(isinstance(part, Image) for part in said)
+    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    has_image = any(isinstance(part, Image) for part in parts)
     return {
         "type": "tool_result",
         "tool_use_id": call.id,
-        "content": [_part(part) for part in said] if has_image else joined(said),
+        "content": [_to_block(part) for part in parts] if has_image else join_parts(parts),
         "is_error": type(outcome) is Failure,
     }
 
 
 def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
-    """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``."""
+    """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``.
+
+    Args:
+        call: As with `result`.
+        outcome: As with `result`.
+        text: As with `result`.
+    """
     return {"role": "user", "content": [result(call, outcome, text=text)]}
 
 
 def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
-    """The one user message that answers all calls of a reply, as this API wants it: see `result`, `message`."""
+    """The one user message that answers all calls of a reply, which this API wants in one.
+
+    Args:
+        answered: Each call of the reply with its outcome.
+    """
     return {"role": "user", "content": [result(call, outcome) for call, outcome in answered]}
 
 
-def _part(part: str | Image) -> dict[str, Any]:
+def _to_block(part: str | Image) -> dict[str, Any]:
     if isinstance(part, Image):
         source = {"type": "base64", "media_type": part.media_type, "data": part.base64}
         return {"type": "image", "source": source}
@@ -84,44 +125,54 @@ def _part(part: str | Image) -> dict[str, Any]:
 
 
 def _finish_reason(reply: object) -> str | None:
-    reason = text(field(reply, "stop_reason"))
-    return CUT_OFF if reason in _FULL else reason or None
+    reason = text_or_empty(get_field(reply, "stop_reason"))
+    return CUT_OFF if reason in _CUT_OFF_REASONS else reason or None
 
 
-def _of_content(content: object, finish_reason: str | None) -> list[Call]:
+def _read_content(content: object, finish_reason: str | None) -> list[Call]:
     return [
-        Call(text(field(block, "name")), field(block, "input"), text(field(block, "id")), finish_reason=finish_reason)
-        for block in items(content)
-        if field(block, "type") == "tool_use"
+        Call(
+            text_or_empty(get_field(block, "name")),
+            get_field(block, "input"),
+            text_or_empty(get_field(block, "id")),
+            finish_reason=finish_reason,
+        )
+        for block in list_items(content)
+        if get_field(block, "type") == "tool_use"
     ]
 
 
-def _of_events(events: Iterable[object]) -> list[Call]:
-    calls: list[Asked] = []
-    at: dict[int | None, Asked | None] = {}  # by index; None is a block of another type
+def _read_stream(events: Iterable[object]) -> list[Call]:
+    calls: list[PartialCall] = []
+    blocks: dict[int | None, PartialCall | None] = {}  # by index; None for a block of another type
     reason: str | None = None
     for event in events:
-        kind, index = field(event, "type"), number(field(event, "index"))
+        kind, index = get_field(event, "type"), int_or_none(get_field(event, "index"))
         if kind == "content_block_start":
-            at[index] = _started(field(event, "content_block"))
-            calls += [call for call in (at[index],) if call is not None]
-        elif (call := at.get(index)) is not None and kind == "content_block_delta":
-            call.pieces.append(text(field(field(event, "delta"), "partial_json")))
+            call = blocks[index] = _begin_call(get_field(event, "content_block"))
+            if call is not None:
+                calls.append(call)
+        elif (call := blocks.get(index)) is not None and kind == "content_block_delta":
+            call.pieces.append(text_or_empty(get_field(get_field(event, "delta"), "partial_json")))
         elif call is not None and kind == "content_block_stop":
             call.done = True
         elif kind == "message_delta":
-            reason = _finish_reason(field(event, "delta")) or reason
-    return [_whole(call).call(reason, ended=reason is not None) for call in calls]
+            reason = _finish_reason(get_field(event, "delta")) or reason
+    return [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
 
 
-def _started(block: object) -> Asked | None:
-    if field(block, "type") != "tool_use":
+def _begin_call(block: object) -> PartialCall | None:
+    if get_field(block, "type") != "tool_use":
         return None
-    return Asked(id=text(field(block, "id")), name=text(field(block, "name")), whole=field(block, "input"))
+    return PartialCall(
+        id=text_or_empty(get_field(block, "id")),
+        name=text_or_empty(get_field(block, "name")),
+        whole=get_field(block, "input"),
+    )
 
 
-def _whole(call: Asked) -> Asked:
-    """A block starts with an empty input, which stands only until a piece comes."""
+def _settle_arguments(call: PartialCall) -> PartialCall:
+    """A block starts with an empty input, which counts only as long as no piece has come."""
     if any(call.pieces) or not call.whole:
         call.whole = None
     return call

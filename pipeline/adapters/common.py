@@ -1,4 +1,4 @@
-"""What all adapters share: reading dicts and SDK objects alike, definitions that providers take, values as parts."""
+"""What all adapters share: reading dicts and SDK objects alike, definitions that providers accept, values as parts."""
 
 from __future__ import annotations
 
@@ -13,111 +13,141 @@ from ..call import Call, Outcome
 from ..errors import SetupError
 from ..messages import render
 from ..tools.registry import ToolRegistry
-from .provider_names import own_names, sent_names
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
 
 
-def field(thing: object, name: str) -> Any:
-    """A key of a mapping or an attribute of an object; None where there is none."""
+def get_field(thing: object, name: str) -> Any:
+    """A key of a mapping or an attribute of an object; None if there is none."""
     if isinstance(thing, Mapping):
         return cast("Mapping[str, Any]", thing).get(name)
     return getattr(thing, name, None)
 
 
-def items(thing: object) -> Iterable[Any]:
-    """The items of a list; none of None; what stands where a list should is the only item."""
+def list_items(thing: object) -> Iterable[Any]:
+    """The items of a list; none for None; anything else, where a list should be, is the only item."""
     if isinstance(thing, (list, tuple)):
         return cast("Iterable[Any]", thing)
     return () if thing is None else (thing,)
 
 
-def text(value: object) -> str:
-    """A text as it is, and empty text for all else."""
+def text_or_empty(value: object) -> str:
+    """A text as it is, and "" for anything else."""
     return value if isinstance(value, str) else ""
 
 
-def streamed(reply: object) -> Iterable[Any]:
-    """The events of a stream; none of anything else. Raises SetupError for what has to be awaited first."""
+def int_or_none(value: object) -> int | None:
+    """An integer as it is, and None for anything else."""
+    return value if type(value) is int else None
+
+
+def read_events(reply: object) -> Iterable[Any]:
+    """The events of a stream; none for anything else.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first.
+    """
     if isinstance(reply, (Awaitable, AsyncIterable)):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
     return cast("Iterable[Any]", reply) if isinstance(reply, Iterable) else ()
 
 
-def number(value: object) -> int | None:
-    """An integer as it is, None for all else."""
-    return value if type(value) is int else None
-
-
 @attrs.define
-class Asked:
-    """A call on its way in, put together of what a stream brings."""
+class PartialCall:
+    """A call that is being put together from the pieces of a stream."""
 
     index: int | None = None
     id: str = ""
     name: str = ""
-    pieces: list[str] = attrs.field(factory=list[str])
-    whole: object = None  # the arguments, where they came at once
+    pieces: list[str] = attrs.field(factory=list[str])  # of the arguments as text
+    whole: object = None  # the arguments, if they came at once
     done: bool = False
 
     @property
+    def has_arguments(self) -> bool:
+        """Whether any part of the arguments has come."""
+        return bool(self.pieces) or self.whole is not None
+
+    @property
     def arguments(self) -> object:
-        """As they came; the pieces as one text, byte for byte."""
+        """The arguments as they came; pieces are joined byte for byte."""
         return "".join(self.pieces) if self.whole is None else self.whole
 
-    def call(self, finish_reason: str | None, *, ended: bool) -> Call:
-        """The call. If the stream broke off before it was done, nothing is no arguments: it was cut off.
+    def to_call(self, finish_reason: str | None, *, ended: bool) -> Call:
+        """The call as far as it came.
 
-        A text that was begun needs no such care: a JSON object says itself where it ends.
+        A stream that broke off before the first piece of the arguments did not mean a call without arguments: such a
+        call is marked as cut off. Text that was begun needs no mark, since a JSON object shows where it ends.
+
+        Args:
+            finish_reason: The provider's reason.
+            ended: Whether the stream came to its regular end.
         """
         arguments = self.arguments
         lost = not (ended or self.done) and isinstance(arguments, str) and not arguments.strip()
         return Call(self.name, arguments, self.id, finish_reason=CUT_OFF if lost else finish_reason)
 
 
-def named(calls: list[Call], registry: ToolRegistry | None, longest: int) -> list[Call]:
-    """The calls, with the tools' own names in place of those that were made for the provider."""
-    own = {} if registry is None or not calls else own_names(registry, longest)
-    return [attrs.evolve(call, name=own[call.name]) if call.name in own else call for call in calls]
+def restore_names(calls: list[Call], registry: ToolRegistry | None) -> list[Call]:
+    """The calls with the tools' own names in place of those that were made for a provider.
 
-
-def definitions(registry: ToolRegistry, longest: int, schema: str) -> list[dict[str, Any]]:
-    """Name, description and, under the key ``schema``, the parameters of each tool that is open, as providers take it.
-
-    They refuse a schema without ``"type": "object"`` or without ``properties``, both of which say nothing new of
-    arguments, and an empty description is left out.
+    Args:
+        calls: Calls as a provider sent them.
+        registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
     """
-    sent = sent_names(registry, longest)
-    offered: list[dict[str, Any]] = []
+    if registry is None:
+        return calls
+    found = ((call, registry.find_by_provider_name(call.name)) for call in calls)
+    return [call if tool is None else attrs.evolve(call, name=tool.name) for call, tool in found]
+
+
+def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:
+    """Name, description and parameters of each tool that is open now, as providers accept them.
+
+    Providers refuse a schema without ``"type": "object"`` or without ``properties``; both are added, and neither
+    changes which arguments are valid. An empty description is left out.
+
+    Args:
+        registry: The tools.
+        longest: Characters that the provider accepts in a name; see `ToolRegistry.provider_names`.
+        parameters_key: The provider's key for the JSON Schema, such as ``input_schema``.
+    """
+    names = registry.provider_names(longest)
+    definitions: list[dict[str, Any]] = []
     for each in registry.definitions():
-        about = {"description": each["description"]} if (each["description"] or "").strip() else {}
+        description = {"description": each["description"]} if (each["description"] or "").strip() else {}
         parameters = {**each["parameters"], "type": "object"}
         parameters.setdefault("properties", {})
-        offered.append({"name": sent[each["name"]], **about, schema: parameters})
-    return offered
+        definitions.append({"name": names[each["name"]], **description, parameters_key: parameters})
+    return definitions
 
 
 @attrs.frozen
 class Image:
-    """An image among what a tool returned."""
+    """An image in what a tool returned.
+
+    Args:
+        media_type: Such as ``image/png``.
+        data: The bytes of the file.
+    """
 
     media_type: str
     data: bytes = attrs.field(repr=False)
 
     @property
     def base64(self) -> str:
-        """As all providers want it."""
+        """The bytes in the encoding that all providers take."""
         return b64encode(self.data).decode()
 
     def __str__(self) -> str:
         return f"(an image, {self.media_type}, {len(self.data)} bytes)"
 
 
-def parts(outcome: Outcome[Any]) -> list[str | Image]:
-    """What a model is told, in order: texts, none of them blank, and images; at least one.
+def to_parts(outcome: Outcome[Any]) -> list[str | Image]:
+    """What a model is told: at least one part, in order, each an image or a text that is not blank.
 
-    Bytes are an image by their first bytes; those that are neither that nor text are counted. A list or tuple that
-    holds bytes is a part for each item, any other value is one text, as `tell` has it.
+    Bytes are an image by their first bytes, else text if they are UTF-8, else only counted. A list or tuple that
+    contains bytes makes a part for each item. Any other value is one text, made by `pipeline.render`.
     """
     if type(outcome) is Failure:
         return [render(outcome)]
@@ -125,28 +155,28 @@ def parts(outcome: Outcome[Any]) -> list[str | Image]:
     if type(value) in (list, tuple):
         each = cast("list[object]", value)
         if any(isinstance(item, (bytes, bytearray)) for item in each):
-            return [_part(item) for item in each]
-    return [_part(value)]
+            return [_to_part(item) for item in each]
+    return [_to_part(value)]
 
 
-def joined(said: list[str | Image]) -> str:
-    """The parts as one text, for where only text goes: an image is mentioned."""
-    return "\n".join(map(str, said))
+def join_parts(parts: list[str | Image]) -> str:
+    """The parts as one text, for an API that takes text alone: an image is mentioned."""
+    return "\n".join(map(str, parts))
 
 
-def _part(value: object) -> str | Image:
+def _to_part(value: object) -> str | Image:
     if isinstance(value, (bytes, bytearray)):
         data = bytes(value)
-        if media_type := _media_type(data):
+        if media_type := _detect_media_type(data):
             return Image(media_type, data)
         if not _is_text(data):
             return f"({len(data)} bytes of binary data)"
         value = data.decode()
-    said = render(Success(value))
-    return said if said.strip() else render(Success(None))  # providers refuse blank texts too
+    text = render(Success(value))
+    return text if text.strip() else render(Success(None))  # providers refuse a blank text
 
 
-def _media_type(data: bytes) -> str | None:
+def _detect_media_type(data: bytes) -> str | None:
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -157,7 +187,10 @@ def _media_type(data: bytes) -> str | None:
 
 
 def _is_text(data: bytes) -> bool:
+    if b"\0" in data:
+        return False
     try:
-        return b"\0" not in data and bool(data.decode() or True)
+        data.decode()
     except UnicodeDecodeError:
         return False
+    return True

@@ -1,8 +1,8 @@
-"""OpenAI, chat completions and the Responses API: a reply -> calls, an outcome -> the message that answers one.
+"""OpenAI, chat completions and the Responses API: a reply becomes calls, an outcome becomes the message that answers.
 
-Plain dicts and the objects of the ``openai`` package are read alike, and nothing of it is imported; what is made are
-plain dicts. They are typed ``Any`` because the package's own types change with each of its releases: an ``Any`` may
-be passed wherever they are asked for. Servers that only speak this format are as welcome.
+Replies may be plain dicts or objects of the ``openai`` package, which is not imported; other servers that speak the
+same format are read as well. The functions return plain dicts. They are typed ``Any``, which fits every type that a
+release of the package may ask for.
 
 Sources: https://platform.openai.com/docs/guides/function-calling and /docs/api-reference (chat, responses, streaming).
 """
@@ -12,123 +12,158 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome
+from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
-from .common import CUT_OFF, Image, definitions, field, items, joined, named, parts, streamed, text
-from .openai_streams import chat_calls, responses_calls
-from .provider_names import OPENAI
+from .common import (
+    CUT_OFF,
+    Image,
+    build_definitions,
+    get_field,
+    join_parts,
+    list_items,
+    read_events,
+    restore_names,
+    text_or_empty,
+    to_parts,
+)
+from .openai_streams import read_chat_chunks, read_response_events
 
 Api: TypeAlias = Literal["chat", "responses"]
-Definition: TypeAlias = Any  # a dict, as told at `tools`
-Message: TypeAlias = Any  # a dict, as told at `message`
+Definition: TypeAlias = Any  # a dict, described at `tools`
+Message: TypeAlias = Any  # a dict, described at `message`
 
 
 def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
-    """Definitions of the tools that may be called now, for ``tools=``.
+    """Definitions of the tools that may be called now, for the provider's ``tools=``.
 
-    ``chat``: ``{"type": "function", "function": {"name", "description", "parameters"}}``; ``responses``: ``{"type":
-    "function", "name", "description", "parameters", "strict": False}``, since that API takes a missing ``strict`` for
-    true and then makes every parameter a required one. Names are as told at `names.sent_names`.
+    Args:
+        registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
+        api: ``chat`` for chat completions (the default), ``responses`` for the Responses API.
+
+    Returns:
+        For ``chat``: ``{"type": "function", "function": {"name", "description", "parameters"}}``. For ``responses``:
+        ``{"type": "function", "name", "description", "parameters", "strict": False}``; without ``strict`` that API
+        would make every parameter required.
     """
-    offered = definitions(registry, OPENAI, "parameters")
+    definitions = build_definitions(registry, OPENAI, "parameters")
     if api == "responses":
-        return [{"type": "function", **each, "strict": False} for each in offered]
-    return [{"type": "function", "function": each} for each in offered]
+        return [{"type": "function", **each, "strict": False} for each in definitions]
+    return [{"type": "function", "function": each} for each in definitions]
 
 
 def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
-    """The calls of a reply, in its order; none for a reply without calls.
+    """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
-    ``reply`` is a chat completion or its message, a response, or the list or iterator of a stream's chunks or events
-    (collect an async one first). Ids are kept and arguments left as they are. ``finish_reason`` is the choice's, or
-    the response's status; whatever stopped at its length limit has ``length``. Of several choices the first counts.
-    What is malformed never raises: it comes as a call that a pipeline refuses. A call to a custom tool comes with its
-    input for arguments. With ``registry``, names that `tools` changed are the tools' own again. Raises SetupError for
-    a coroutine or an async stream, and what the stream itself raises.
+    A malformed call does not raise; it becomes a call that a pipeline refuses. A call of a custom tool has its input
+    as arguments.
+
+    Args:
+        reply: A chat completion or its message, a response, or the list or iterator of a stream's chunks or events.
+            Collect an async stream first. Of several choices the first is read.
+        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
+            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+
+    Returns:
+        The calls; none for a reply without calls. ``finish_reason`` is that of the choice or the status of the
+        response, and ``length`` for whatever stopped at its length limit.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
     """
-    return named(_found(reply), registry, OPENAI)
+    return restore_names(_read(reply), registry)
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
-    """What answers this one call: the value as text, or what the model is told of the failure; never empty.
+    """The message that answers one call: the value as text, or what the model is told about the failure.
 
-    ``chat``: ``{"role": "tool", "tool_call_id", "content"}``, text only, so an image is just mentioned.
-    ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where bytes of an image are an
-    ``input_image`` part. What `wire.parts` says of values holds. ``text`` is said instead, as one that
-    `messages.tell` made in another profile.
+    Args:
+        call: The call, for its id.
+        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        api: As with `tools`.
+        text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+
+    Returns:
+        For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so an image is only
+        mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where the bytes of an
+        image are an ``input_image`` part.
     """
-    said: list[str | Image] = parts(outcome) if text is None else [text]
+    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
     if api == "responses":
-        has_image = any(isinstance(part, Image) for part in said)
-        output = [_part(part) for part in said] if has_image else joined(said)
+        has_image = any(isinstance(part, Image) for part in parts)
+        output = [_to_item(part) for part in parts] if has_image else join_parts(parts)
         return {"type": "function_call_output", "call_id": call.id, "output": output}
-    return {"role": "tool", "tool_call_id": call.id, "content": joined(said)}
+    return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _part(part: str | Image) -> dict[str, str]:
+def _to_item(part: str | Image) -> dict[str, str]:
     if isinstance(part, Image):
         return {"type": "input_image", "image_url": f"data:{part.media_type};base64,{part.base64}"}
     return {"type": "input_text", "text": part}
 
 
-def _found(reply: object) -> list[Call]:
-    if (choices := field(reply, "choices")) is not None:
-        first = next(iter(items(choices)), None)
-        if field(first, "message") is None and field(first, "delta") is not None:
-            return _of_events([reply])
-        return _of_message(field(first, "message"), text(field(first, "finish_reason")) or None)
-    if field(reply, "output") is not None:
-        return _of_response(reply)
-    if field(reply, "tool_calls") is not None or field(reply, "function_call") is not None:
-        return _of_message(reply, None)
-    return _of_events(list(streamed(reply)))
+def _read(reply: object) -> list[Call]:
+    if (choices := get_field(reply, "choices")) is not None:
+        first = next(iter(list_items(choices)), None)
+        if get_field(first, "message") is None and get_field(first, "delta") is not None:
+            return _read_stream([reply])
+        return _read_message(get_field(first, "message"), text_or_empty(get_field(first, "finish_reason")) or None)
+    if get_field(reply, "output") is not None:
+        return _read_response(reply)
+    if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
+        return _read_message(reply, None)
+    return _read_stream(list(read_events(reply)))
 
 
-def _of_message(said: object, finish_reason: str | None) -> list[Call]:
-    found = [_of_tool_call(each, finish_reason) for each in items(field(said, "tool_calls"))]
-    legacy = field(said, "function_call")
+def _read_message(message: object, finish_reason: str | None) -> list[Call]:
+    found = [_read_tool_call(each, finish_reason) for each in list_items(get_field(message, "tool_calls"))]
+    legacy = get_field(message, "function_call")
     if found or legacy is None:
         return found
-    return [Call(text(field(legacy, "name")), field(legacy, "arguments"), finish_reason=finish_reason)]
+    name = text_or_empty(get_field(legacy, "name"))
+    return [Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)]
 
 
-def _of_tool_call(each: object, finish_reason: str | None) -> Call:
-    function, arguments = field(each, "function"), "arguments"
+def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
+    function, arguments = get_field(tool_call, "function"), "arguments"
     if function is None:
-        function, arguments = field(each, "custom"), "input"
-    name = text(field(function, "name"))
-    return Call(name, field(function, arguments), text(field(each, "id")), finish_reason=finish_reason)
+        function, arguments = get_field(tool_call, "custom"), "input"
+    name, id_ = text_or_empty(get_field(function, "name")), text_or_empty(get_field(tool_call, "id"))
+    return Call(name, get_field(function, arguments), id_, finish_reason=finish_reason)
 
 
-def _of_response(reply: object) -> list[Call]:
-    finish_reason = _finish_reason(reply)
+def _read_response(response: object) -> list[Call]:
+    finish_reason = _finish_reason(response)
     return [
-        _of_item(each, finish_reason)
-        for each in items(field(reply, "output"))
-        if field(each, "type") in ("function_call", "custom_tool_call")
+        _read_item(item, finish_reason)
+        for item in list_items(get_field(response, "output"))
+        if get_field(item, "type") in ("function_call", "custom_tool_call")
     ]
 
 
-def _of_item(item: object, finish_reason: str | None) -> Call:
-    arguments = field(item, "input" if field(item, "type") == "custom_tool_call" else "arguments")
-    status = field(item, "status")
+def _read_item(item: object, finish_reason: str | None) -> Call:
+    arguments = get_field(item, "input" if get_field(item, "type") == "custom_tool_call" else "arguments")
+    status = get_field(item, "status")
     if status == "incomplete" or (status == "in_progress" and finish_reason != "completed"):
         finish_reason = CUT_OFF
-    return Call(text(field(item, "name")), arguments, text(field(item, "call_id")), finish_reason=finish_reason)
+    name, id_ = text_or_empty(get_field(item, "name")), text_or_empty(get_field(item, "call_id"))
+    return Call(name, arguments, id_, finish_reason=finish_reason)
 
 
-def _finish_reason(reply: object) -> str | None:
-    status = text(field(reply, "status"))
-    why = text(field(field(reply, "incomplete_details"), "reason")) if status == "incomplete" else ""
-    return CUT_OFF if why == "max_output_tokens" else why or status or None
+def _finish_reason(response: object) -> str | None:
+    status = text_or_empty(get_field(response, "status"))
+    details = get_field(response, "incomplete_details") if status == "incomplete" else None
+    reason = text_or_empty(get_field(details, "reason"))
+    return CUT_OFF if reason == "max_output_tokens" else reason or status or None
 
 
-def _of_events(events: list[object]) -> list[Call]:
-    if any(text(field(event, "type")).startswith("response.") for event in events):
-        last = next((found for event in reversed(events) if (found := _last(event)) is not None), None)
-        return _of_response(last) or responses_calls(events, None if last is None else _finish_reason(last))
-    return chat_calls(events)
+def _read_stream(events: list[object]) -> list[Call]:
+    if not any(text_or_empty(get_field(event, "type")).startswith("response.") for event in events):
+        return read_chat_chunks(events)
+    last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
+    return _read_response(last) or read_response_events(events, None if last is None else _finish_reason(last))
 
 
-def _last(event: object) -> object:
+def _last_response(event: object) -> object:
+    """The whole response, if this is the event that ends a stream."""
     ends = ("response.completed", "response.incomplete", "response.failed")
-    return field(event, "response") if field(event, "type") in ends else None
+    return get_field(event, "response") if get_field(event, "type") in ends else None

@@ -1,7 +1,7 @@
-"""OpenAI's streams: the pieces of parallel calls, interleaved, to whole calls.
+"""OpenAI's streams: the pieces of parallel calls, interleaved, become whole calls.
 
-Many servers that speak the chat format bend it (as their issue trackers tell): ``index`` is missing, or 0 for all
-calls; the id comes again with each piece, or a new one with each; a call comes whole, or its name in pieces.
+Many servers that speak the chat format deviate from it, as their issue trackers show: ``index`` is missing, or 0 for
+all calls; the id is repeated with each piece, or is a new one with each; a call comes whole, or its name in pieces.
 """
 
 from __future__ import annotations
@@ -10,96 +10,110 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..call import Call
-from .common import Asked, field, items, number, text
+from .common import PartialCall, get_field, int_or_none, list_items, text_or_empty
 
 
-def chat_calls(chunks: Iterable[object]) -> list[Call]:
-    """The calls of chat completion chunks, of the first choice, in the order of their indices."""
-    calls: list[Asked] = []
+def read_chat_chunks(chunks: Iterable[object]) -> list[Call]:
+    """The calls of the first choice of chat completion chunks, in the order of their indices."""
+    calls: list[PartialCall] = []
     reason: str | None = None
     for event in chunks:
-        for choice in items(field(_chunk(event), "choices")):
-            if field(choice, "index"):
+        for choice in list_items(get_field(_unwrap_chunk(event), "choices")):
+            if get_field(choice, "index"):
                 continue
-            reason = text(field(choice, "finish_reason")) or reason
-            delta = field(choice, "delta")
-            here: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
-            for each in items(field(delta, "tool_calls")):
-                index = number(field(each, "index"))
-                _add(calls, each, field(each, "function") or field(each, "custom"), another=index in here)
-                here.append(index)
-            if (legacy := field(delta, "function_call")) is not None:
-                _add(calls, None, legacy)
+            reason = text_or_empty(get_field(choice, "finish_reason")) or reason
+            delta = get_field(choice, "delta")
+            seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
+            for piece in list_items(get_field(delta, "tool_calls")):
+                index = int_or_none(get_field(piece, "index"))
+                function = get_field(piece, "function") or get_field(piece, "custom")
+                _add_piece(calls, piece, function, is_other=index in seen)
+                seen.append(index)
+            if (legacy := get_field(delta, "function_call")) is not None:
+                _add_piece(calls, None, legacy)
     in_order = sorted(calls, key=lambda call: -1 if call.index is None else call.index)
-    return [call.call(reason, ended=reason is not None) for call in in_order]
+    return [call.to_call(reason, ended=reason is not None) for call in in_order]
 
 
-def _chunk(event: object) -> object:
-    return event if (chunk := field(event, "chunk")) is None else chunk  # an event of client.chat.completions.stream()
+def _unwrap_chunk(event: object) -> object:
+    """The chunk in an event of ``client.chat.completions.stream()``; a bare chunk as it is."""
+    return event if (chunk := get_field(event, "chunk")) is None else chunk
 
 
-def _add(calls: list[Asked], each: object, function: object, *, another: bool = False) -> None:
-    index, its_id = number(field(each, "index")), text(field(each, "id"))
-    name, piece = text(field(function, "name")), _piece(function)
-    call = _place(calls, index, its_id)
-    if call is None or another or _starts_another(call, index, its_id, name):
+def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_other: bool = False) -> None:
+    """Add a piece to the call that it belongs to, or to a new one at the end of ``calls``.
+
+    Args:
+        calls: The calls so far.
+        piece: The entry of ``tool_calls``; None for the legacy function call, which has neither index nor id.
+        function: The function, or custom tool, in the piece.
+        is_other: The piece cannot belong to the call that its index says.
+    """
+    index, id_ = int_or_none(get_field(piece, "index")), text_or_empty(get_field(piece, "id"))
+    name, arguments = text_or_empty(get_field(function, "name")), _arguments(function)
+    call = _find_call(calls, index, id_)
+    if call is None or is_other or _starts_other_call(call, index, id_, name):
         if index is None and calls:  # behind the others
             index = calls[-1].index
-        call = Asked(index)
+        call = PartialCall(index)
         calls.append(call)
-    begun = bool(call.pieces) or call.whole is not None
-    again = bool(its_id) and its_id == call.id
-    if not begun and not (again and name == call.name):
+    same_id = bool(id_) and id_ == call.id
+    had_arguments = call.has_arguments
+    if not had_arguments and not (same_id and name == call.name):
         call.name += name
-    if not call.id or not (begun or piece or again):
-        call.id += its_id
-    if isinstance(piece, str):
-        if piece:
-            call.pieces.append(piece)
-    elif piece is not None:
-        call.whole = piece
+    if not call.id or not (had_arguments or arguments or same_id):
+        call.id += id_
+    if not isinstance(arguments, str):
+        call.whole = call.whole if arguments is None else arguments
+    elif arguments:
+        call.pieces.append(arguments)
 
 
-def _piece(function: object) -> Any:
-    piece = field(function, "arguments")
-    return field(function, "input") if piece is None else piece
+def _arguments(function: object) -> Any:
+    arguments = get_field(function, "arguments")
+    return get_field(function, "input") if arguments is None else arguments
 
 
-def _place(calls: list[Asked], index: int | None, its_id: str) -> Asked | None:
-    """The call that a piece belongs to: of those at its index the one with its id, or else the last."""
+def _find_call(calls: list[PartialCall], index: int | None, id_: str) -> PartialCall | None:
+    """Of the calls at the index of a piece the one with its id, or else the last one."""
     there = calls if index is None else [call for call in calls if call.index == index]
-    same = [call for call in there if its_id and call.id == its_id]
-    return next(reversed(same or there), None)
+    same_id = [call for call in there if id_ and call.id == id_]
+    return next(reversed(same_id or there), None)
 
 
-def _starts_another(call: Asked, index: int | None, its_id: str, name: str) -> bool:
-    """Whether a piece with a name starts another call, though it has the place of this one."""
-    begun = bool(call.pieces) or call.whole is not None
-    repeats = its_id == call.id if its_id else name == call.name
-    return bool(name) and not repeats and (begun or (index is None and bool(its_id) and bool(call.id)))
+def _starts_other_call(call: PartialCall, index: int | None, id_: str, name: str) -> bool:
+    """Whether a piece with a name begins another call, though it has the index of this one."""
+    is_repeated = id_ == call.id if id_ else name == call.name
+    both_have_ids = index is None and bool(id_) and bool(call.id)
+    return bool(name) and not is_repeated and (call.has_arguments or both_have_ids)
 
 
-def responses_calls(events: Iterable[object], finish_reason: str | None) -> list[Call]:
-    """The calls of Responses stream events, for a stream whose last event did not come or did not list them."""
-    calls: dict[int | str, Asked] = {}  # by output_index, or by the item's id
+def read_response_events(events: Iterable[object], finish_reason: str | None) -> list[Call]:
+    """The calls of Responses events, for a stream whose last event is missing or does not list them.
+
+    Args:
+        events: All events of the stream.
+        finish_reason: From the last event; None if it did not come.
+    """
+    calls: dict[int | str, PartialCall] = {}  # by output_index, or by the item's id
     for event in events:
-        kind, item = text(field(event, "type")), field(event, "item")
-        index = number(field(event, "output_index"))
-        place = text(field(event, "item_id") or field(item, "id")) if index is None else index
+        kind, item = text_or_empty(get_field(event, "type")), get_field(event, "item")
+        index = int_or_none(get_field(event, "output_index"))
+        key = text_or_empty(get_field(event, "item_id") or get_field(item, "id")) if index is None else index
         if kind in ("response.output_item.added", "response.output_item.done"):
-            if field(item, "type") in ("function_call", "custom_tool_call"):
-                _set(calls.setdefault(place, Asked()), item, done=kind.endswith("done"))
+            if get_field(item, "type") in ("function_call", "custom_tool_call"):
+                _update_call(calls.setdefault(key, PartialCall()), item, done=kind.endswith("done"))
         elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-            calls.setdefault(place, Asked()).pieces.append(text(field(event, "delta")))
+            calls.setdefault(key, PartialCall()).pieces.append(text_or_empty(get_field(event, "delta")))
         elif kind in ("response.function_call_arguments.done", "response.custom_tool_call_input.done"):
-            _set(calls.setdefault(place, Asked()), event, done=True)
-    return [call.call(finish_reason, ended=finish_reason == "completed") for call in calls.values()]
+            _update_call(calls.setdefault(key, PartialCall()), event, done=True)
+    return [call.to_call(finish_reason, ended=finish_reason == "completed") for call in calls.values()]
 
 
-def _set(call: Asked, item: object, *, done: bool) -> None:
-    call.id = text(field(item, "call_id")) or call.id
-    call.name = text(field(item, "name")) or call.name
-    if done:  # what is done is told whole once more
+def _update_call(call: PartialCall, item: object, *, done: bool) -> None:
+    call.id = text_or_empty(get_field(item, "call_id")) or call.id
+    call.name = text_or_empty(get_field(item, "name")) or call.name
+    if done:  # an item that is done repeats its arguments as a whole
         call.done = True
-        arguments = _piece(item)
+        arguments = _arguments(item)
         call.whole = call.whole if arguments is None else arguments

@@ -25,16 +25,25 @@ def install(
     when: Callable[[], bool] | None = None,
     environment: str | None = None,
 ) -> tuple[str, ...]:
-    """Register the two with the pipeline's registry, or one of them; the names of what was installed.
+    """Register our tools. Call it last, with the pipeline that is used and that somebody else holds.
 
-    Last of all, and the pipeline is the one that is used: calls in a batch go through it, and it must be held by
-    somebody. ``batch=Batch(most=10)`` is one with other limits. Nothing is installed where ``when()`` is false, nor
-    where the environment variable ``environment`` is unset, empty, ``0``, ``false``, ``no`` or ``off``; both are
-    asked once, now. Raises SetupError where a name is taken, with both origins, so the second time as well; and for a
-    pipeline of another registry.
+    Args:
+        tools: The registry of that pipeline, or the one behind its view.
+        pipeline: Calls in a batch go through it.
+        batch: Whether to install `Batch`, or one with other options: ``Batch(most=10)``. Default True.
+        invalid: Whether to install `Invalid`, or one with other options. Default True.
+        when: Asked once, now; False: nothing is installed. Default None: not asked.
+        environment: A variable, read once, now. If it is unset, empty, ``0``, ``false``, ``no`` or ``off``, nothing is
+            installed. Default None: not read.
+
+    Returns:
+        The names of the tools that were installed.
+
+    Raises:
+        SetupError: The pipeline has another registry, or a name is taken, as it is when this is called twice.
     """
     if pipeline.registries and not any(each.tools is tools.tools for each in pipeline.registries):
-        raise SetupError(f"{pipeline!r} has another registry than the one to install with")
+        raise SetupError(f"install: {pipeline!r} has another registry; give install() the registry of that pipeline")
     if when is not None and not when():
         return ()
     if environment is not None and os.environ.get(environment, "").strip().lower() in _OFF:

@@ -1,12 +1,11 @@
-"""Batch: a tool with which a model makes several calls in one; all of them go through the pipeline."""
+"""Batch: a tool by which a model makes several calls in one; each of them goes through the pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from math import inf
-from typing import Any, ClassVar, TypeAlias, cast
-from weakref import ref
+from typing import Any, ClassVar, cast
 
 import anyio
 import attrs
@@ -15,48 +14,61 @@ from returns.result import Failure, Success
 from ..batch import gather
 from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
-from ..errors import InvalidParams, NeedsSetup, NotExecuted, Problem, SetupError, UnknownTool
+from ..errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
 from ..messages import Profile, render
-from ..privacy import Public
+from ..privacy import PublicText
 from ..report import error_of
 from ..tools.context import ToolContext
 from ..tools.definition import Tool
+from .pipeline_reference import PipelineReference
 
-# As document 004 has them, then as models write them.
-_TOOL = ("tool", "tool_name", "name")
-_ARGUMENTS = ("args", "arguments", "parameters")
-_ROOM = 80_000  # characters for all the results: what is longer in all would be cut in the middle, calls and all
-_SHARE = 0.95  # of the time that is left to us: telling takes some as well, and what comes too late is lost as a whole
-
-
-class _Run:
-    """A batch, seen by all that it calls."""
-
-    __slots__ = ("over",)
-
-    def __init__(self) -> None:
-        self.over = False
+# Keys of an entry: first those of document 004, then those that models write instead.
+_TOOL_KEYS = ("tool", "tool_name", "name")
+_ARGUMENT_KEYS = ("args", "arguments", "parameters")
+_LONGEST_RESULT = 80_000  # characters of all outputs; `render` would cut a longer text in the middle, between calls
+_TIME_SHARE = 0.95  # of the time that is left: the rest is for the texts, for a result that comes too late is lost
 
 
-# Never put back: it ends by saying so itself, which what a call left running sees too, in a context of its own.
-_INSIDE: ContextVar[_Run | None] = ContextVar("toolcall_batch", default=None)
-_Entry: TypeAlias = "tuple[str, str, Call | Failure[InvalidParams]]"  # id and tool as the model wrote them
+@attrs.define(eq=False)
+class _BatchScope:
+    """A batch under way, as seen by everything that it calls."""
+
+    ended: bool = False
 
 
-def reached(pipeline: ref[Pipeline] | None, service: Public) -> Pipeline | Failure[NeedsSetup]:
-    """The pipeline, while somebody else holds it; else what document 004 says, section 4.1."""
-    if pipeline is None:
-        return Failure(NeedsSetup(service, "Registry not initialized"))
-    return pipeline() or Failure(NeedsSetup(service, "Registry no longer available"))
+# Never reset: tasks left running copied this context, so the scope marks itself as ended.
+_SCOPE: ContextVar[_BatchScope | None] = ContextVar("toolcall_batch", default=None)
+
+
+@attrs.frozen
+class _Entry:
+    """One entry of ``calls``: the call that it means, or what is wrong with it."""
+
+    id: str
+    tool: str  # as the model wrote it; "" if it wrote none
+    call: Call | Failure[InvalidParams]
 
 
 class Batch:
-    """The calls run at once, at most ``limit`` of them at a time, as `gather` has it; ``each`` and ``timeout`` too.
+    """A tool that runs several calls at once, as `gather` does. Document 004, with its section 5.1.
 
-    It calls the pipeline that it was attached to, and holds it weakly: the registry that has the tool would otherwise
-    keep the pipeline alive that keeps the registry alive. A stage that is added to the pipeline makes another one of
-    it, which this one knows nothing of; and a view that holds this tool reaches with it whatever that pipeline does.
-    So a narrower pipeline wants a batch of its own, under another name. Document 004, with its section 5.1.
+    The calls go through the pipeline that the tool is attached to; `install` attaches it. The tool holds that
+    pipeline weakly. It does not follow changes: adding a stage makes another pipeline, and a view that shows this
+    tool reaches everything that the attached pipeline reaches. Give a narrower pipeline a batch of its own, under
+    another name.
+
+    Args:
+        pipeline: The pipeline to attach. Default None: `attach` follows later.
+        name: The name of the tool.
+        most: Calls in one batch; with more, none of them runs. Default 25.
+        limit: Calls that run at a time. Default 10.
+        each: Seconds for one call. Default None: no limit.
+        timeout: Seconds for all calls; they never get more than 95 % of the time that the batch itself has left.
+            Default None: that share alone.
+        profile: How failures in the batch are worded; a name or a `Profile`.
+
+    Raises:
+        SetupError: ``most`` or ``limit`` is below 1, or a time limit is not above 0.
     """
 
     description: ClassVar[str] = (
@@ -70,29 +82,35 @@ class Batch:
         pipeline: Pipeline | None = None,
         *,
         name: str = "batch",
-        most: int = 25,  # calls; with more of them nothing runs
-        limit: int = 10,  # at a time
-        each: float | None = None,  # seconds for one call
-        timeout: float | None = None,  # seconds for all of them; never more than the call of the batch itself has
-        profile: str | Profile = "default",  # how the failures among them are told
+        most: int = 25,
+        limit: int = 10,
+        each: float | None = None,
+        timeout: float | None = None,
+        profile: str | Profile = "default",
     ) -> None:
-        if most < 1 or limit < 1:
-            raise SetupError(f"{name}: most and limit are at least 1, not {most} and {limit}")
-        if not all(seconds is None or seconds > 0 for seconds in (each, timeout)):
-            raise SetupError(f"{name}: a time limit is more than zero seconds, or None")
+        for option, count in (("most", most), ("limit", limit)):
+            if count < 1:
+                raise SetupError(f"{name}: `{option}` must be ≥ 1, not {count}")
+        for option, seconds in (("each", each), ("timeout", timeout)):
+            if seconds is not None and not seconds > 0:
+                raise SetupError(f"{name}: `{option}` must be > 0 seconds or None, not {seconds}")
         self.name = name
         self._most, self._limit, self._each, self._timeout = most, limit, each, timeout
         self._profile = profile
-        self._pipeline: ref[Pipeline] | None = None
+        self._pipeline = PipelineReference()
         if pipeline is not None:
             self.attach(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """From now on this is the pipeline that the calls go through."""
-        self._pipeline = ref(pipeline)
+        """Send the calls through this pipeline from now on.
+
+        Args:
+            pipeline: Held weakly, so somebody else has to keep it.
+        """
+        self._pipeline.set(pipeline)
 
     def tool(self) -> Tool[..., Any]:
-        """The tool to register. It may change anything, so the runtime repeats it never, only the calls in it."""
+        """The tool to register. It is mutating, so it is never repeated as a whole; the calls in it are retried."""
         from ..parameters.parsing import of_schema
 
         call = {
@@ -113,71 +131,88 @@ class Batch:
         }
         made = Tool.from_schema(
             name=self.name,
-            parameters=_object_with(calls),
+            parameters=_wrap_schema(calls),
             handler=self.run,
             description=self.description.format(most=self._most, name=self.name),
-            run_in="loop",  # here, where the pipeline is
+            run_in="loop",  # where the pipeline is
             context=True,
         )
-        # What a model is shown says how an entry looks; one that looks otherwise is that call's failure, not all's.
-        made.parse = of_schema(_object_with({**calls, "items": True}), self.name)
+        # The definition says what an entry looks like. Checking accepts any: a wrong entry fails alone, not the batch.
+        made.parse = of_schema(_wrap_schema({**calls, "items": True}), self.name)
         return made
 
     async def run(self, context: ToolContext, /, calls: Sequence[object], **_undeclared: object) -> object:
-        """``{"succeeded", "failed", "results"}``, with ``{"id", "tool", "success", "output"}`` for each of the calls.
+        """The handler of the tool.
 
-        A failure as a whole only where nothing ran: in a batch, or without a pipeline.
+        Args:
+            context: Of the batch; its principal and deps are those of the calls.
+            calls: The entries, as the model wrote them.
+
+        Returns:
+            ``{"succeeded", "failed", "results"}`` with ``{"id", "tool", "success", "output"}`` for each call. A
+            Failure only if no call could run: inside another batch, or without a pipeline.
         """
-        outer = _INSIDE.get()
-        if outer is not None and not outer.over:
+        outer = _SCOPE.get()
+        if outer is not None and not outer.ended:
             return Failure(NotExecuted("cannot call batch from within batch"))
-        pipeline = reached(self._pipeline, "batch")
+        pipeline = self._pipeline.get("batch")
         if isinstance(pipeline, Failure):
             return pipeline
-        entries = [_entry(place, given, context) for place, given in enumerate(calls)]
-        sent = [call for _, _, call in entries if isinstance(call, Call)]
-        here = _Run()
-        _INSIDE.set(here)
-        try:
-            answers = iter(await gather(pipeline, sent, self._limit, timeout=self._time(), each=self._each))
-        finally:
-            here.over = True
-        outcomes = [next(answers) if isinstance(call, Call) else cast("Outcome", call) for _, _, call in entries]
+        entries = [_parse_entry(index, each, context) for index, each in enumerate(calls)]
+        outcomes = await self._run_entries(pipeline, entries)
         succeeded = sum(type(outcome) is Success for outcome in outcomes)
-        room = _ROOM // max(1, len(entries))
+        room = _LONGEST_RESULT // max(1, len(entries))
         results = [
-            {"id": id_, "tool": tool, "success": type(outcome) is Success, "output": self._told(outcome, tool, room)}
-            for (id_, tool, _), outcome in zip(entries, outcomes, strict=True)
+            {
+                "id": entry.id,
+                "tool": entry.tool,
+                "success": type(outcome) is Success,
+                "output": self._render(outcome, entry.tool, room),
+            }
+            for entry, outcome in zip(entries, outcomes, strict=True)
         ]
         return {"succeeded": succeeded, "failed": len(results) - succeeded, "results": results}
 
-    def _time(self) -> float | None:
-        left = (anyio.current_effective_deadline() - anyio.current_time()) * _SHARE
-        whole = min(left, inf if self._timeout is None else self._timeout)
-        return None if whole == inf else whole
+    async def _run_entries(self, pipeline: Pipeline, entries: Sequence[_Entry]) -> list[Outcome]:
+        calls = [entry.call for entry in entries if isinstance(entry.call, Call)]
+        scope = _BatchScope()
+        _SCOPE.set(scope)
+        try:
+            outcomes = iter(await gather(pipeline, calls, self._limit, timeout=self._time_left(), each=self._each))
+        finally:
+            scope.ended = True
+        return [next(outcomes) if isinstance(entry.call, Call) else entry.call for entry in entries]
 
-    def _told(self, outcome: Outcome, tool: str, room: int) -> str:
-        """The text that the call alone would have had; this tool is no choice here."""
+    def _time_left(self) -> float | None:
+        """Seconds for all calls together; None without a limit."""
+        share = (anyio.current_effective_deadline() - anyio.current_time()) * _TIME_SHARE
+        seconds = min(share, inf if self._timeout is None else self._timeout)
+        return None if seconds == inf else seconds
+
+    def _render(self, outcome: Outcome, tool: str, room: int) -> PublicText:
+        """The text that the call would have had by itself, without this tool among the suggestions."""
         error = error_of(outcome)
         if type(error) is UnknownTool:
-            near, there = (tuple(x for x in names if x != self.name) for names in (error.suggestions, error.available))
-            outcome = Failure(attrs.evolve(error, suggestions=near, available=there))
+            suggestions = tuple(name for name in error.suggestions if name != self.name)
+            available = tuple(name for name in error.available if name != self.name)
+            outcome = Failure(attrs.evolve(error, suggestions=suggestions, available=available))
         return render(outcome, profile=self._profile, tool=tool or None, limit=room)
 
 
-def _object_with(calls: Mapping[str, Any]) -> dict[str, Any]:
+def _wrap_schema(calls: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"calls": calls}, "required": ["calls"]}
 
 
-def _entry(place: int, given: object, context: ToolContext) -> _Entry:
-    number, path = str(place + 1), f"calls[{place}]"
+def _parse_entry(index: int, given: object, context: ToolContext) -> _Entry:
+    number, path = str(index + 1), f"calls[{index}]"
     if not isinstance(given, Mapping):
-        return number, "", Failure(InvalidParams((Problem(path, "type", "an object with tool and args"),)))
+        return _Entry(number, "", Failure(InvalidParams((Problem(path, "type", "an object with tool and args"),))))
     entry = cast("Mapping[str, object]", given)
     id_ = str(entry.get("id") or number)
-    name = next((entry[key] for key in _TOOL if key in entry), None)
+    name = next((entry[key] for key in _TOOL_KEYS if key in entry), None)
     if not isinstance(name, str):
-        return id_, "", Failure(InvalidParams((Problem(f"{path}.tool", "required", "the name of a tool"),)))
-    arguments = next((entry[key] for key in _ARGUMENTS if key in entry), None)
-    whose = f"{context.call_id}:{id_}" if context.call_id else id_
-    return id_, name, Call(name, arguments, whose, context.principal, context.deps)
+        problem = Problem(f"{path}.tool", "required", "the name of a tool")
+        return _Entry(id_, "", Failure(InvalidParams((problem,))))
+    arguments = next((entry[key] for key in _ARGUMENT_KEYS if key in entry), None)
+    call_id = f"{context.call_id}:{id_}" if context.call_id else id_  # two batches may both have a call "1"
+    return _Entry(id_, name, Call(name, arguments, call_id, context.principal, context.deps))

@@ -1,9 +1,8 @@
-"""Invalid: what the pipeline says of a tool that there is not, as a tool that something else may send such calls to."""
+"""Invalid: the pipeline's answer to an unknown tool name, as a tool that a runtime may send such calls to."""
 
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 from returns.result import Failure
 
@@ -11,24 +10,33 @@ from ..call import Call, ResolvedCall
 from ..compose.pipeline import Pipeline
 from ..errors import ExecutionFailed, UnknownTool
 from ..tools.definition import Tool
-from .batch_tool import reached
+from .pipeline_reference import PipelineReference
 
 
 class Invalid:
-    """Resolve answers unknown names itself: this is for runtimes that want a tool for them. Document 004, section 2.3.
+    """A hidden tool for runtimes that need one for unknown names. Document 004, section 2.3.
 
-    Hidden, so no model is offered it, nor told its name by an error. Its pipeline is held as `Batch` holds its own.
+    A pipeline answers unknown names itself and does not need it. No model is offered this tool, and no error suggests
+    it. Like `Batch` it holds its pipeline weakly.
+
+    Args:
+        pipeline: The pipeline whose tools are suggested. Default None: `attach` follows later.
+        name: The name of the tool.
     """
 
     def __init__(self, pipeline: Pipeline | None = None, *, name: str = "invalid") -> None:
         self.name = name
-        self._pipeline: ref[Pipeline] | None = None
+        self._pipeline = PipelineReference()
         if pipeline is not None:
             self.attach(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """From now on this is the pipeline whose tools are suggested."""
-        self._pipeline = ref(pipeline)
+        """Suggest the tools of this pipeline from now on.
+
+        Args:
+            pipeline: Held weakly, so somebody else has to keep it.
+        """
+        self._pipeline.set(pipeline)
 
     def tool(self) -> Tool[..., Any]:
         """The tool to register."""
@@ -45,18 +53,26 @@ class Invalid:
             handler=self.run,
             description="Answers a call of a tool that does not exist, with the names of similar ones.",
             effect="read",
-            run_in="loop",  # here, where the pipeline is
+            run_in="loop",  # where the pipeline is
             hidden=True,
         )
 
     async def run(self, /, requested_tool: str, **_arguments: object) -> object:
-        """Always a failure: UnknownTool, as the pipeline itself words it. The arguments are never repeated."""
-        pipeline = reached(self._pipeline, "invalid")
+        """The handler of the tool. The other arguments are never repeated.
+
+        Args:
+            requested_tool: The name that a model called.
+
+        Returns:
+            Always a failure: the UnknownTool that the pipeline itself would answer, or a refusal if there is such a
+            tool.
+        """
+        pipeline = self._pipeline.get("invalid")
         if isinstance(pipeline, Failure):
             return pipeline
-        found = pipeline.resolve(Call(requested_tool)) or Failure(UnknownTool(requested_tool))
-        if isinstance(found, ResolvedCall):
+        answer = pipeline.resolve(Call(requested_tool)) or Failure(UnknownTool(requested_tool))
+        if isinstance(answer, ResolvedCall):
             return Failure(
                 ExecutionFailed("There is a tool of that name. Call it by its name, and not through this one.")
             )
-        return found
+        return answer

@@ -59,10 +59,12 @@ class Runner:
         recorder: Recorder | None = None
         effect: OneEffect | None = None
         try:
-            verdict = self._find(call)
+            verdict: Any = self._find(call)
             if began:
                 found = time_ns()
-                recorder = self._begin_recording(verdict, began)
+                if self._observe is not None:
+                    resolved = self._finder is not None and type(verdict) is not Failure
+                    recorder = self._observe(verdict.tool if resolved else None, began)
                 if reports is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
                     report = self._begin_report(call, verdict, (began, found), live)
@@ -94,14 +96,6 @@ class Runner:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
         return outcome if type(outcome) is Success else self._settle(call, current, outcome, effect)
-
-    def _begin_recording(self, verdict: Any, began: int) -> Recorder | None:
-        if self._observe is None:
-            return None
-        tool: Tool[..., Any] | None = None
-        if self._finder is not None and type(verdict) is not Failure:
-            tool = cast("ResolvedCall", verdict).tool
-        return self._observe(tool, began)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""

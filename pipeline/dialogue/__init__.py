@@ -1,4 +1,4 @@
-"""Asks the model again for the calls that it can correct: `run_turn`."""
+"""Asks the model again for the calls that it can fix: `run_turn`."""
 
 from .records import Answered, Rate, Rates, Record, Turn, success_rates
 from .turn import Hints, Model, run_turn

@@ -1,4 +1,4 @@
-"""What came of a turn: its answers, a record for each attempt at a call, and how often attempts succeeded."""
+"""The result of a turn: its answers, a record of each attempt at a call, and how often attempts succeeded."""
 
 from __future__ import annotations
 
@@ -13,43 +13,70 @@ from ..privacy import PublicText
 
 @attrs.frozen
 class Answered:
-    """A call and what came of it."""
+    """A call and its answer.
+
+    Args:
+        call: The call, with its id.
+        outcome: What came of it.
+        text: What the model is told. From a value with images the adapters make more than this text.
+    """
 
     call: Call
     outcome: Outcome[Any]
-    text: PublicText  # for the model; of a value with images the adapters make more
+    text: PublicText
 
 
 @attrs.frozen
 class Record:
-    """One attempt at one call; the first six are document 003's."""
+    """One attempt at one call. The first six fields are those of document 003.
 
-    name: str  # as the model spelt it
-    execution_time_ms: float  # 0: it was held back
+    Args:
+        name: The tool's name as the model wrote it.
+        execution_time_ms: Milliseconds; 0 if the call was held back.
+        success: Whether the attempt succeeded.
+        input_params: The arguments as the model wrote them.
+        error: What the model is told; None for a success.
+        requires_retry: Whether the model can fix it, however many attempts are left.
+        attempt: The number of the attempt at this call, from 1.
+        kind: The kind of the error; None for a success.
+        after: The kind of error that the attempt before ended in; None for the first attempt.
+    """
+
+    name: str
+    execution_time_ms: float
     success: bool
-    input_params: object  # as the model wrote them
-    error: PublicText | None  # what the model is told; None: it succeeded
-    requires_retry: bool  # whether the model can mend it, whatever attempts are left
-    attempt: int  # at this call, from 1
-    kind: str | None = None  # of its error; None: it succeeded
-    after: str | None = None  # the kind of error that the attempt before ended in; None: there was none
+    input_params: object
+    error: PublicText | None
+    requires_retry: bool
+    attempt: int
+    kind: str | None = None
+    after: str | None = None
 
 
 @attrs.frozen
 class Turn:
     """What came of the calls of one reply.
 
-    The retries may stay out of the conversation: then ``answered`` holds the answers to the calls that it knows. Or
-    they stay in it: then ``untold`` holds the answers that are still missing there.
+    If the retries stay out of the conversation, send ``answered``: it has the calls that the conversation knows. If
+    they are part of it, send ``untold``: it has the answers that the conversation still lacks.
+
+    Args:
+        answered: The calls that were given, in their order, each with its last outcome.
+        added: Further calls that the model made when it was asked again.
+        untold: The answers of the last attempt, if the model has not been told them; else empty.
+        records: A record of each attempt at each call.
+        attempts: How many times calls ran; at most the number that was allowed.
+        question: A question that only the user can answer, and that ended the turn. None: there was none.
+        error: What the model's client raised, which ended the turn. None: nothing.
     """
 
-    answered: tuple[Answered, ...]  # the calls that were given, in their order, each with its last outcome
-    added: tuple[Answered, ...]  # calls that the model made besides, while it was asked again
-    untold: tuple[Answered, ...]  # of the last attempt, which the model has not been told
+    answered: tuple[Answered, ...]
+    added: tuple[Answered, ...]
+    untold: tuple[Answered, ...]
     records: tuple[Record, ...]
-    attempts: int  # how often calls ran, at most those that were allowed
-    question: str | None = None  # for the user, who alone knows the answer: it ended the turn
-    error: Exception | None = None  # of the model's client: it ended the turn
+    attempts: int
+    question: str | None = None
+    error: Exception | None = None
 
     @property
     def outcomes(self) -> tuple[Outcome[Any], ...]:
@@ -58,29 +85,37 @@ class Turn:
 
 
 class Rate(NamedTuple):
-    """How many of how many succeeded."""
+    """How many of how many attempts succeeded."""
 
     succeeded: int
     tried: int
 
     @property
     def share(self) -> float:
-        """From 0 to 1; 0 of none."""
+        """From 0 to 1; 0 without attempts."""
         return self.succeeded / self.tried if self.tried else 0.0
 
 
 @attrs.frozen
 class Rates:
-    """How often attempts succeeded. What the model did not send again was no attempt, and is not in it."""
+    """How often attempts succeeded. A call that the model did not send again is not an attempt.
+
+    Args:
+        by_attempt: By the number of the attempt.
+        by_kind: By the kind of error that the attempt before ended in.
+    """
 
     by_attempt: Mapping[int, Rate]
-    by_kind: Mapping[str, Rate]  # of the attempts that followed an error of that kind
+    by_kind: Mapping[str, Rate]
 
 
 def success_rates(turns: Iterable[Turn]) -> Rates:
-    """The share of attempts that succeeded, by their number and by the error before (document 003, "Success Metrics").
+    """The share of attempts that succeeded (document 003, "Success Metrics").
 
-    003 aims at more than 60 % of the second attempts: ``success_rates(turns).by_attempt[2].share``.
+    Document 003 aims at more than 60 % of the second attempts: ``success_rates(turns).by_attempt[2].share``.
+
+    Args:
+        turns: Results of `run_turn`.
     """
     by_attempt: dict[int, list[bool]] = {}
     by_kind: dict[str, list[bool]] = {}

@@ -1,8 +1,9 @@
-"""run_turn: the calls of one reply, where the model is asked again for those that it can mend (document 003).
+"""run_turn: runs the calls of one reply, and asks the model again for those that it can fix (document 003).
 
-What differs from the document, and why: three attempts in all, where its text says three and its loop does four; an
-error's kind decides who is asked again, where it looks for ``what`` or ``missing`` in the text; a question that only
-the user can answer ends the turn, where it makes the model more creative until it invents the answer.
+It differs from the document in three points. It makes three attempts in all, where the document's text says three and
+its loop makes four. The kind of an error decides whether the model is asked again, where the document looks for
+``what`` or ``missing`` in the text. A question that only the user can answer ends the turn, where the document raises
+the temperature until the model invents an answer.
 """
 
 from __future__ import annotations
@@ -13,16 +14,14 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import attrs
 from returns.result import Success
 
-from ..batch import gather
+from ..batch import run_batch
 from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput, OutcomeUnknown, SetupError, ToolError
 from ..messages import render
-from ..report import CallReport, error_of
-from .records import Answered, Rates, Record, Turn, success_rates
-from .requests import Asked, carried, matched, repeated
-
-__all__ = ["Answered", "Hints", "Model", "Rates", "Record", "Turn", "run_turn", "success_rates"]
+from ..report import CallReport
+from .records import Answered, Record, Turn
+from .requests import Request, find_repeat, inherit_context, match_requests
 
 if TYPE_CHECKING:
     from ..messages.profiles.profile import Profile
@@ -32,16 +31,20 @@ GUIDANCE = (
     "The previous tool call(s) need additional information. Please retry with the missing parameters based on the "
     "error messages."
 )
-# Only where such a parameter is missing: any other tool would be asked for what it does not have.
-FOR_DOCUMENTS = " For document creation, include a 'text' or 'content' parameter with the document body."
-_BODIES = frozenset(("text", "content"))
+# Added only if such a parameter is missing: any other tool would be asked for something that it does not take.
+DOCUMENT_GUIDANCE = " For document creation, include a 'text' or 'content' parameter with the document body."
+_BODY_PARAMETERS = frozenset(("text", "content"))
+_RAISED_TEMPERATURE = 0.7
 
 
 @attrs.frozen
 class Hints:
-    """How the model might be asked, by document 003; passed, never imposed. As they are, they are for a first request.
+    """How the model might be asked; passed to it and never imposed. The defaults of document 003 suit a first request.
 
-    ``None`` is no advice.
+    Args:
+        temperature: Default 0.5. None: no advice.
+        max_tokens: Default 1200. None: no advice.
+        tool_choice: Default ``auto``. None: no advice.
     """
 
     temperature: float | None = 0.5
@@ -49,16 +52,19 @@ class Hints:
     tool_choice: str | None = "auto"
 
 
-_RAISED = 0.7
-
-
 class Model(Protocol):
-    """Whoever asks the model again; it keeps the conversation."""
+    """Asks the model again, and keeps the conversation. An async function with these parameters will do."""
 
     async def __call__(self, answered: Sequence[Answered], guidance: str, hints: Hints, /) -> Sequence[Call]:
-        """The model's next calls, once it has been told those answers, then the guidance; none: it gave up.
+        """Tell the model the answers, then the guidance, and return its next calls. An exception ends the turn.
 
-        ``answered`` are all calls of its last reply, as providers want them. What this raises ends the turn.
+        Args:
+            answered: All calls of the model's last reply with their answers, as providers want them.
+            guidance: A text that asks for the calls to be corrected.
+            hints: How the model might be asked.
+
+        Returns:
+            The calls of the model's reply. None of them: the model gave up, which ends the turn.
         """
         ...
 
@@ -68,57 +74,69 @@ async def run_turn(
     calls: Sequence[Call],
     pipeline: Pipeline,
     *,
-    attempts: int = 3,  # in all, the first one included
+    attempts: int = 3,
     profile: str | Profile = "default",
     verbosity: str = "normal",
     templates: Mapping[str, Words] | None = None,
 ) -> Turn:
-    """Run the calls of a reply, and ask the model again for those whose error it can mend.
+    """Run the calls of a reply, and ask the model again for those whose error it can fix.
 
-    Calls of one attempt run together. What ended well is not repeated, and neither is what may have taken effect: of
-    an ``outcome_unknown`` the model is told, and asked nothing. A `NeedsUserInput` ends the turn with its question; an
-    error that is the runtime's, an operator's or nobody's ends its call. A call that the model sends once more though
-    it came to its end is answered with what it had, unless it is a read that went well. Each text says what changed
-    since the last attempt at that call; ``profile``, ``verbosity`` and ``templates`` are as with `tell`.
+    The calls of one attempt run together, as with `gather`. A call that succeeded is not repeated, nor is one that
+    may have taken effect: the model is told an ``outcome_unknown``, and not asked for it. A `NeedsUserInput` ends the
+    turn with its question. An error that only the runtime, an operator or nobody can fix ends its call. If the model
+    sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded.
 
-    Never raises for what a model did; an exception of its client is `Turn.error`. Raises SetupError for ``attempts``
-    below 1 and for a profile that does not exist. Cancellation passes.
+    Args:
+        model: Asks the model again.
+        calls: The calls of the model's reply.
+        pipeline: Runs the calls.
+        attempts: How many times calls run at most, the first time included; at least 1. Default 3.
+        profile: As with `pipeline.render`.
+        verbosity: As with `pipeline.render`.
+        templates: As with `pipeline.render`.
+
+    Returns:
+        The outcomes, and what to tell the model. Each text says what changed since the attempt before. Whatever a
+        model does, this does not raise; an exception of its client is `Turn.error`. Cancellation passes.
+
+    Raises:
+        SetupError: ``attempts`` is below 1, or a profile, verbosity or template does not exist.
     """
     if attempts < 1:
-        raise SetupError(f"attempts is at least 1, not {attempts}")
-    options: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
-    render(Success(None), **options)  # what makes no sense is told of now
-    talk = _Talk(_Reporting(pipeline), options)
-    untold = await talk.attempt([(Asked(call), call) for call in calls])
-    done, failed = 1, cast("Exception | None", None)
-    while done < attempts and talk.question is None and talk.open:
+        raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
+    wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
+    render(Success(None), **wording)  # raises for a wrong option before anything runs
+    state = _TurnState(pipeline, wording)
+    untold = await state.run_attempt([(Request(call), call) for call in calls])
+    done = 1
+    client_error: Exception | None = None
+    while done < attempts and state.question is None and state.open:
         try:
-            again = _as_calls(await model(untold, talk.guidance, talk.hints))
-        except Exception as exc:  # noqa: BLE001  # a client may raise anything, and what has run is not lost for that
-            failed = exc
+            reply = _require_calls(await model(untold, state.guidance, state.hints))
+        except Exception as exc:  # noqa: BLE001  # a user's client may raise anything; what has run must not be lost
+            client_error = exc
             break
         untold = ()
-        if not again:
+        if not reply:
             break
-        untold = await talk.attempt(talk.placed(again))
+        untold = await state.run_attempt(state.assign(reply))
         done += 1
-    first, added = talk.asked[: len(calls)], talk.asked[len(calls) :]
+    given, added = state.requests[: len(calls)], state.requests[len(calls) :]
     return Turn(
-        tuple(Answered(each.first, each.outcome, each.text) for each in first),
+        tuple(Answered(each.first, each.outcome, each.text) for each in given),
         tuple(Answered(each.call, each.outcome, each.text) for each in added),
         untold,
-        tuple(talk.records),
+        tuple(state.records),
         done,
-        talk.question,
-        failed,
+        state.question,
+        client_error,
     )
 
 
-def _as_calls(again: Iterable[object] | None) -> list[Call]:
-    """Raises SetupError for anything but calls."""
-    found = list(again or ())
+def _require_calls(reply: Iterable[object] | None) -> list[Call]:
+    found = list(reply or ())
     if not all(isinstance(call, Call) for call in found):
-        raise SetupError(f"a Model gives back calls, not {', '.join(type(each).__name__ for each in found)}")
+        raise SetupError(f"a Model returns calls, not {', '.join(type(each).__name__ for each in found)}")
     return cast("list[Call]", found)
 
 
@@ -127,65 +145,75 @@ def _requires_retry(error: ToolError | None) -> bool:
 
 
 @attrs.define(eq=False)
-class _Talk:
+class _TurnState:
     """One turn under way."""
 
-    pipeline: _Reporting
-    options: dict[str, Any]  # of `tell`
-    asked: list[Asked] = attrs.field(factory=list[Asked])
-    latest: list[Asked] = attrs.field(factory=list[Asked])  # what ran last
+    pipeline: Pipeline
+    wording: dict[str, Any]  # options of `render`
+    requests: list[Request] = attrs.field(factory=list[Request])
+    latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
 
     @property
-    def open(self) -> list[Asked]:
-        """What the model is asked for again."""
-        return [each for each in self.asked if _requires_retry(each.error)]
+    def open(self) -> list[Request]:
+        """The requests that the model is asked for again."""
+        return [each for each in self.requests if _requires_retry(each.error)]
 
     @property
     def guidance(self) -> str:
+        """What the model is told beside the answers."""
         wrong = (each.error.problems for each in self.open if isinstance(each.error, InvalidParams))
         missing = {problem.path for problems in wrong for problem in problems if problem.rule == "required"}
-        return GUIDANCE + (FOR_DOCUMENTS if missing & _BODIES else "")
+        return GUIDANCE + (DOCUMENT_GUIDANCE if missing & _BODY_PARAMETERS else "")
 
     @property
     def hints(self) -> Hints:
-        """Hotter only for what just reads: more fancy is no way to come by a recipient.
-
-        After a call that was cut off there is no advice on its length.
-        """
+        """How the model might be asked for the open requests."""
         failed = [each for each in (*self.open, *self.latest) if each.error is not None]
-        reads = all(each.tool is not None and each.tool.effect == "read" for each in failed)
-        cut = any(isinstance(each.error, MalformedCall) and each.error.truncated for each in failed)
-        return Hints(_RAISED if reads else Hints().temperature, None if cut else Hints().max_tokens)
+        # Raise the temperature only if every failed tool is read-only; the model must not invent a recipient.
+        only_reads = all(each.tool is not None and each.tool.effect == "read" for each in failed)
+        was_cut_off = any(isinstance(each.error, MalformedCall) and each.error.truncated for each in failed)
+        temperature = _RAISED_TEMPERATURE if only_reads else Hints().temperature
+        return Hints(temperature, None if was_cut_off else Hints().max_tokens)
 
-    def placed(self, again: list[Call]) -> list[tuple[Asked, Call]]:
-        """Each call with what it is another attempt at; what is none of them is new."""
-        over = [each for each in self.asked if not _requires_retry(each.error)]
-        ended = [repeated(call, over) for call in again]
-        left = [call for call, old in zip(again, ended, strict=True) if old is None]
-        found = iter(matched(left, self.open))
-        meant = [old or next(found) for old in ended]
-        whole = [carried(call, (old or self.asked[0]).first) for call, old in zip(again, meant, strict=True)]
-        return [(old or Asked(call), call) for call, old in zip(whole, meant, strict=True)]
+    def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
+        """Each call of a reply with its request: one that is over, one that is open, or a new one."""
+        ended = [each for each in self.requests if not _requires_retry(each.error)]
+        repeats = [find_repeat(call, ended) for call in reply]
+        others = [call for call, repeat in zip(reply, repeats, strict=True) if repeat is None]
+        matches = iter(match_requests(others, self.open))
+        assigned: list[tuple[Request, Call]] = []
+        for call, repeat in zip(reply, repeats, strict=True):
+            request = repeat or next(matches)
+            whole = inherit_context(call, (request or self.requests[0]).first)
+            assigned.append((request or Request(whole), whole))
+        return assigned
 
-    async def attempt(self, placed: Sequence[tuple[Asked, Call]]) -> tuple[Answered, ...]:
-        """Run what has not come to its end, all of it together; an answer for each call."""
-        running = [(asked, call) for asked, call in placed if asked.attempt == 0 or _requires_retry(asked.error)]
-        outcomes = await gather(self.pipeline, [call for _, call in running])
-        for (asked, call), outcome in zip(running, outcomes, strict=True):
-            self._ended(asked, call, outcome)
-        self.latest = [asked for asked, _ in running]
-        return tuple(Answered(call, asked.outcome, asked.text) for asked, call in placed)
+    async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
+        """Run the calls whose requests are not over, all together; returns an answer for each call."""
+        running = [(each, call) for each, call in assigned if each.attempt == 0 or _requires_retry(each.error)]
+        reports: dict[int, CallReport] = {}  # by the id() of the call
 
-    def _ended(self, asked: Asked, call: Call, outcome: Outcome) -> None:
-        report = self.pipeline.reports.get(id(call))
-        before, error = asked.error, cast("ToolError | None", error_of(outcome))
-        if asked.attempt == 0:
-            self.asked.append(asked)
-        asked.call, asked.outcome, asked.attempt = call, outcome, asked.attempt + 1
-        asked.tool = report.tool if report is not None else self.pipeline.tool_of(call.name)
-        asked.text = render(outcome, previous=before, tool=asked.name, **self.options)
+        async def run(call: Call) -> Outcome:
+            report = reports[id(call)] = await self.pipeline.report(call)
+            return cast("Outcome", report.outcome)
+
+        outcomes = await run_batch(self.pipeline, [call for _, call in running], run)
+        for (request, call), outcome in zip(running, outcomes, strict=True):
+            self._settle(request, call, outcome, reports.get(id(call)))
+        self.latest = [request for request, _ in running]
+        return tuple(Answered(call, request.outcome, request.text) for request, call in assigned)
+
+    def _settle(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
+        """Take down what came of a call; without a report it was held back."""
+        before = request.error
+        if request.attempt == 0:
+            self.requests.append(request)
+        request.call, request.outcome, request.attempt = call, outcome, request.attempt + 1
+        request.tool = self.pipeline.tool_of(call.name) if report is None else report.tool
+        request.text = render(outcome, previous=before, tool=request.name, **self.wording)
+        error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:
             self.question = error.question
         record = Record(
@@ -193,23 +221,10 @@ class _Talk:
             0.0 if report is None else report.seconds * 1000,
             error is None,
             call.arguments,
-            None if error is None else asked.text,
+            None if error is None else request.text,
             _requires_retry(error),
-            asked.attempt,
+            request.attempt,
             None if error is None else error.kind,
             None if before is None else before.kind,
         )
         self.records.append(record)
-
-
-class _Reporting(Pipeline):
-    """The same pipeline, which keeps the report of each call."""
-
-    def __init__(self, inner: Pipeline) -> None:
-        super().__init__(inner.entries)
-        self._inner = inner
-        self.reports: dict[int, CallReport] = {}  # by the call's id()
-
-    async def __call__(self, call: Call, /) -> Outcome:
-        report = self.reports[id(call)] = await self._inner.report(call)
-        return cast("Outcome", report.outcome)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..call import Call
 from ..report import CallReport, Progress
-from ..telemetry.spans import continued
+from ..telemetry import continued
 from ..tools.context import ToolContext
 from .function_address import Function
 from .remote_call import ContextFields, Job, Reply

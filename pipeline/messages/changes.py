@@ -12,7 +12,6 @@ from .text import short
 _MOST = 3  # names of one sort
 _LONGEST = 50  # characters of such a name
 _READABLE = 1_000_000  # characters of JSON text that is read once more only to be compared
-_NOT_READ: Any = object()
 
 
 def changes(error: ToolError, previous: ToolError) -> str:
@@ -28,6 +27,22 @@ def changes(error: ToolError, previous: ToolError) -> str:
             return "This is the same error as before." if error == previous else ""
         case _:
             return ""
+
+
+def canonical_arguments(arguments: object) -> str | None:
+    """Arguments in one form: JSON text, a mapping and None are equal here if they have the same content.
+
+    None if they are not JSON.
+    """
+    try:
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments or "{}")
+        elif isinstance(arguments, Mapping):
+            arguments = dict(cast("Mapping[Any, Any]", arguments))
+        # As text, because 1, 1.0 and True are equal as values.
+        return json.dumps({} if arguments is None else arguments, sort_keys=True)
+    except Exception:  # noqa: BLE001  # a foreign value may raise anything
+        return None
 
 
 def _again(error: MalformedCall, previous: MalformedCall) -> str:
@@ -74,23 +89,14 @@ def _same(error: InvalidParams, previous: InvalidParams) -> bool:
         return bool(error.problems) and error.problems == previous.problems
     if sent is before:
         return True
+    now, then = _read(sent), _read(before)
+    if now is not None or then is not None:
+        return now == then
     try:
-        return bool(_content(sent) == _content(before))
-    except Exception:  # noqa: BLE001  # a value of somebody's own may raise anything on being compared
+        return bool(sent == before)
+    except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is compared
         return False
 
 
-def _content(sent: object) -> object:
-    """Arguments in one form: JSON text and a mapping of the same content are the same."""
-    value = sent
-    if isinstance(sent, str) and len(sent) <= _READABLE:
-        try:
-            value = json.loads(sent)
-        except (ValueError, RecursionError):
-            return sent
-    elif isinstance(sent, Mapping):
-        value = dict(cast("Mapping[Any, Any]", sent))
-    try:  # and not ==, to which 1, 1.0 and True are the same
-        return json.dumps(value, sort_keys=True)
-    except Exception:  # noqa: BLE001  # as above
-        return value
+def _read(sent: object) -> str | None:
+    return None if isinstance(sent, str) and len(sent) > _READABLE else canonical_arguments(sent)

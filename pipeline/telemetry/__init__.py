@@ -1,17 +1,47 @@
-"""What others see of calls: spans, metrics, log records and events, all computed from the report of a call."""
+"""What others see of a call: spans, metrics, log records and events, all computed from its report.
+
+README.md in this folder is the guide. The SDK is loaded by `configure` only, and `Events` when it is first named.
+"""
 
 import importlib
 import typing
 
-from .spans import continued
+from ..report import Recorder
+from ..semconv import SUPPRESS
+from .call_spans import CallSpans
+from .deferred import DeferredSpans
+from .fan_out import Sink
+from .listeners import Listeners
+from .propagation import continued
 
 if typing.TYPE_CHECKING:
+    from .events import Event, Events, events_of
     from .setup import Telemetry, configure
 
-__all__ = ["Telemetry", "configure", "continued"]
+__all__ = [
+    "SUPPRESS",
+    "CallSpans",
+    "DeferredSpans",
+    "Event",
+    "Events",
+    "Listeners",
+    "Recorder",
+    "Sink",
+    "Telemetry",
+    "configure",
+    "continued",
+    "events_of",
+]
+_LAZY = {  # name -> module: only applications set telemetry up, and few read events
+    "Event": "events",
+    "Events": "events",
+    "Telemetry": "setup",
+    "configure": "setup",
+    "events_of": "events",
+}
 
 
 def __getattr__(name: str) -> typing.Any:
-    if name not in ("Telemetry", "configure"):  # only applications set telemetry up
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(".setup", __name__), name)
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)

@@ -1,94 +1,104 @@
-"""What of a trace need not be live, made off the caller's thread: bounded, counted, flushed before the process ends."""
+"""Spans that need not be live, made on a thread of their own: bounded, counted, and flushed before the process ends."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
-from time import sleep
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from opentelemetry.trace import Tracer
 
 from ..report import StageRow
-from .queues import drain_at_exit, enlist
-from .spans import Anchors, Ended, end_attempts, stage_spans
+from .queues import flush_queues_at_exit, register_queue
+from .spans import Anchors, EndedAttempt, end_attempts, make_stage_spans
 
-_PAUSE = 0.05  # seconds between two looks; waking the thread for each call costs 9 us
-_IDLE = 100  # looks that found nothing: then the thread ends, and a process at rest is not woken by it
-_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[Ended]]
+_INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
+_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt]]
 
 
-class Later:
-    """A queue of calls whose attempts are to be ended and whose stage spans are to be made, and the thread for it.
+class DeferredSpans:
+    """A queue of ended calls, and the thread that ends their attempts' spans and makes their stage spans.
 
-    Children may be made after their parent has ended; sampler, limits and processors apply to them as to any span.
+    A span may be made after its parent has ended; samplers, limits and processors treat it like any other.
+
+    Args:
+        max_queue: Calls that may wait. A call beyond it loses its stage spans and counts in ``dropped``; its own span
+            and those of its attempts are recorded all the same.
+        max_idle: Looks in a row that find the queue empty, one every 0.05 seconds, after which the thread ends. It is
+            started again by the next call, so an idle process is not woken.
+        sleep: Waits between two looks, for so many seconds.
     """
 
-    def __init__(self, size: int = 10_000) -> None:
-        self.size = size  # calls; of one beyond it the stage spans are dropped
-        self.dropped = 0  # calls whose stage spans were dropped; what else is known of them was recorded
-        self._waiting: deque[_Job] = deque()
-        self._making = threading.Lock()
-        self._changing = threading.Lock()
-        self._working = False  # a thread is there, and will look again after now
-        enlist(self)
+    def __init__(
+        self, max_queue: int = 10_000, *, max_idle: int = 100, sleep: Callable[[float], object] = time.sleep
+    ) -> None:
+        self.max_queue = max_queue
+        self.dropped = 0
+        self._max_idle, self._sleep = max_idle, sleep
+        self._queue: deque[_Job] = deque()
+        self._reset()
+        register_queue(self)
 
-    def __call__(self, tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, ended: Sequence[Ended]) -> None:
-        """Take over what is left of a call; the caller must not touch it again."""
-        if len(self._waiting) >= self.size:
+    def _reset(self) -> None:
+        self._flush_lock = threading.Lock()
+        self._state_lock = threading.Lock()
+        self._running = False  # the thread exists, and will look into the queue at least once more
+
+    def add(self, tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, ended: Sequence[EndedAttempt]) -> None:
+        """Take over the rest of a call. The caller must not change any of it afterwards."""
+        if len(self._queue) >= self.max_queue:
             self._drop(ended)
             return
-        self._waiting.append((tracer, rows, anchors, ended))
-        if not self._working:
-            self._begin()
+        self._queue.append((tracer, rows, anchors, ended))
+        if not self._running:
+            self._start()
 
     def flush(self) -> int:
-        """Make all that is waiting, on the caller's thread; how many calls that were.
+        """Make the spans of all calls that wait now, on the caller's thread, and return how many calls that were.
 
-        Before a provider shuts down, or it is lost. What comes in meanwhile may stay, or a busy process would never
-        come back from here.
+        Call it before a provider shuts down, or those spans are lost. Calls that end meanwhile may stay in the queue:
+        in a busy process a flush that took them too might never return.
         """
-        with self._making:
-            waiting = self._waiting
-            number = len(waiting)
-            for _ in range(number):
-                tracer, rows, anchors, ended = waiting.popleft()
+        with self._flush_lock:
+            queue = self._queue
+            calls = len(queue)
+            for _ in range(calls):
+                tracer, rows, anchors, ended = queue.popleft()
                 end_attempts(ended)
-                stage_spans(tracer, rows, anchors)
-        return number
+                make_stage_spans(tracer, rows, anchors)
+        return calls
 
-    def forked(self) -> None:
-        """In the child of a fork: what waits is the parent's to tell, and its thread stayed behind."""
-        self._waiting = deque()
-        self._making = threading.Lock()
-        self._changing = threading.Lock()
-        self._working = False
+    def reset_after_fork(self) -> None:
+        """In the child of a fork: drop the queue, which the parent makes; the thread exists in the parent only."""
+        self._queue = deque()
         self.dropped = 0
+        self._reset()
 
-    def _drop(self, ended: Sequence[Ended]) -> None:
-        with self._changing:  # two threads that add at once may else count one
+    def _drop(self, ended: Sequence[EndedAttempt]) -> None:
+        with self._state_lock:  # += is not atomic between threads
             self.dropped += 1
         end_attempts(ended)
 
-    def _begin(self) -> None:
-        with self._changing:
-            if self._working:
+    def _start(self) -> None:
+        with self._state_lock:
+            if self._running:
                 return
-            self._working = True
+            self._running = True
         try:
             threading.Thread(target=self._work, daemon=True, name="toolcall-spans").start()
-        except RuntimeError:  # there is no thread to be had, as at the end of the process
-            self._working = False
+        except RuntimeError:  # no thread can be started, for instance at the end of the process
+            self._running = False
             self.flush()
         else:
-            drain_at_exit()  # anew each time: before the hook of a provider that was made since
+            flush_queues_at_exit()  # again for each thread: it must run before the exit hook of a newer provider
 
     def _work(self) -> None:
         idle = 0
-        while idle < _IDLE:
-            sleep(_PAUSE)
+        while idle < self._max_idle:
+            self._sleep(_INTERVAL)
             idle = 0 if self.flush() else idle + 1
-        self._working = False
-        if self._waiting:  # it came in between the last look and the line above
-            self._begin()
+        self._running = False
+        if self._queue:  # a call was added between the last look and the line above
+            self._start()

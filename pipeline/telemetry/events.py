@@ -1,4 +1,4 @@
-"""Reports as events: for a console, a server-sent stream, a store; as a callback's sink or to iterate over."""
+"""Reports as events, for a console, a server-sent stream or a store: as a function, or as a sink to iterate over."""
 
 from __future__ import annotations
 
@@ -12,40 +12,62 @@ from ..report import CallReport, kind_of
 
 
 class Event(NamedTuple):
-    """One thing that happened to a call. ``data`` is made of JSON's types."""
+    """One thing that happened during a call."""
 
     name: str  # tool.call, tool.stage, tool.attempt, tool.retry, tool.progress or tool.result
     at: int  # ns since the epoch
     call_id: str
-    tool: str | None  # None: the name was no tool's
-    data: Mapping[str, Any]
+    tool: str | None  # None: no tool has the requested name
+    data: Mapping[str, Any]  # only types that JSON has
 
 
 def events_of(report: CallReport) -> Iterator[Event]:
-    """What happened, in its order; the last one is always the result, whose text is the one for the model.
+    """The events of one call, in order. The last one is always ``tool.result``.
 
-    ``tool.call``: the name as it was asked for and what was repaired. ``tool.stage``: name, seconds, verdict,
-    attempt. ``tool.attempt``: number, seconds, wait before it, verdict, landed. ``tool.retry``: wait and reason.
-    ``tool.progress``: done, total, message. ``tool.result``: ok, kind, error_type, seconds, text.
+    The data of each event:
+
+    - ``tool.call``: ``requested`` (the name as it was sent) and ``repairs``
+    - ``tool.stage``: ``stage``, ``seconds``, ``verdict``, ``attempt``
+    - ``tool.attempt``: ``number``, ``seconds``, ``wait`` (seconds before it), ``verdict``, ``landed``
+    - ``tool.retry``: ``after`` (the attempt that failed), ``wait``, ``reason``
+    - ``tool.progress``: ``done``, ``total``, ``message``
+    - ``tool.result``: ``ok``, ``kind``, ``error_type``, ``seconds``, ``text`` (the text for the model)
     """
     tool, call = report.tool.name if report.tool is not None else None, report.call
 
     def event(name: str, at: int, **data: object) -> Event:
         return Event(name, at - report.started + report.started_at, call.id, tool, data)
 
-    repairs = [{"path": each.path, "rule": each.rule} for each in report.repairs]
-    asked: Any = call.name
-    yield event("tool.call", report.started, requested=asked if isinstance(asked, str) else None, repairs=repairs)
+    repairs = [{"path": repair.path, "rule": repair.rule} for repair in report.repairs]
+    requested: Any = call.name
+    yield event(
+        "tool.call", report.started, requested=requested if isinstance(requested, str) else None, repairs=repairs
+    )
     happened = [
-        event("tool.stage", row.end, stage=row.name, seconds=row.seconds, verdict=row.verdict, attempt=row.attempt)
-        for row in report.stages
+        event(
+            "tool.stage",
+            stage.end,
+            stage=stage.name,
+            seconds=stage.seconds,
+            verdict=stage.verdict,
+            attempt=stage.attempt,
+        )
+        for stage in report.stages
     ]
     ends: dict[int, int] = {}
-    for each in report.attempts:
-        ends[each.number] = each.end
-        seconds = (each.end - each.start) / 1e9
-        told = {"number": each.number, "seconds": seconds, "wait": each.wait, "verdict": each.verdict}
-        happened.append(event("tool.attempt", each.end, **told, landed=each.landed))
+    for attempt in report.attempts:
+        ends[attempt.number] = attempt.end
+        happened.append(
+            event(
+                "tool.attempt",
+                attempt.end,
+                number=attempt.number,
+                seconds=(attempt.end - attempt.start) / 1e9,
+                wait=attempt.wait,
+                verdict=attempt.verdict,
+                landed=attempt.landed,
+            )
+        )
     for decision in report.decisions:
         at = ends.get(decision.attempt, report.ended)
         happened.append(event("tool.retry", at, after=decision.attempt, wait=decision.wait, reason=decision.reason))
@@ -65,18 +87,21 @@ def events_of(report: CallReport) -> Iterator[Event]:
 
 
 class Events:
-    """A sink for ``Trace(sinks=[…])`` that is iterated over, in the event loop that runs the calls.
+    """A sink for ``Trace(sinks=[…])`` to iterate over, in the event loop that runs the calls.
 
-    It holds ``size`` events and drops what comes beyond, counted in ``dropped``: a slow reader must not hold up the
-    calls. As a context manager it ends the iteration at the end of the block.
+    As a context manager it closes itself at the end of the block.
+
+    Args:
+        max_queue: Events that may wait for the reader. An event beyond it is dropped and counts in ``dropped``: a slow
+            reader must not delay the calls.
     """
 
-    def __init__(self, size: int = 10_000) -> None:
+    def __init__(self, max_queue: int = 10_000) -> None:
         self.dropped = 0
-        self._send, self._receive = anyio.create_memory_object_stream[Event](size)
+        self._send, self._receive = anyio.create_memory_object_stream[Event](max_queue)
 
     def __call__(self, report: CallReport) -> None:
-        """Take a call's events."""
+        """Queue the events of a call."""
         for event in events_of(report):
             try:
                 self._send.send_nowait(event)
@@ -84,11 +109,11 @@ class Events:
                 self.dropped += 1
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """The events, as they come; ends when it is closed and empty."""
+        """The events as they come. It ends when the sink is closed and all of them are read."""
         return aiter(self._receive)
 
     def close(self) -> None:
-        """No more will come; what is waiting can still be read."""
+        """Take no more events. Those that wait can still be read."""
         self._send.close()
 
     def __enter__(self) -> Self:

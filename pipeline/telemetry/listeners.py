@@ -1,72 +1,70 @@
-"""Everybody else who listens to a call: metrics, the debug log, sinks. Each is handed the finished report."""
+"""Who listens to calls besides their spans: metrics, the sinks of Trace, and the debug log."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from time import perf_counter_ns, time_ns
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from ..report import LiveReport, Recorder
-from ..semconv import OTHER, SCOPE
+from opentelemetry.metrics import MeterProvider
+
+from ..report import Recorder
+from ..semconv import SCOPE
 from ..tools.definition import Tool
+from .fan_out import FanOutRecorder, Sink
 from .logs import flow, log_flow
-from .metrics import Instruments
+from .metrics import Instruments, make_instruments
 
-Sink: TypeAlias = Callable[[LiveReport], object]  # called in the caller's own thread: it must not block
-_logger = logging.getLogger(SCOPE)
+_SECOND = 1_000_000_000  # ns
 
 
-class Listening:
-    """The recorder of a call that has other listeners than a span, and perhaps a span as well."""
+class Listeners:
+    """Knows who listens. To find out costs more than a call, so it looks at most once a second.
 
-    recording = True
+    Args:
+        sinks: Functions that get the report of every call.
+        meter_provider: Where metrics go. None: the global provider; one that is set later is found within a second.
+        stage_durations: Record the duration of each stage as a metric too.
+    """
 
     def __init__(
-        self,
-        span: Recorder | None,
-        tool: Tool[..., Any] | None,
-        metrics: Instruments | None,
-        sinks: Sequence[Sink],
+        self, sinks: Iterable[Sink] = (), meter_provider: MeterProvider | None = None, *, stage_durations: bool = False
     ) -> None:
-        self._span, self._metrics, self._sinks = span, metrics, sinks
-        self._live = span if span is not None and span.recording else None
-        self.offset = self._live.offset if self._live is not None else time_ns() - perf_counter_ns()
-        self._name = tool.name if tool is not None else OTHER
-        if metrics is not None:
-            _told(metrics.began, self._name)
+        # A call that starts between these (wall clock, ns) has no listeners, and skips `join`. The wall clock may be set
+        # back, so the span has a beginning, too.
+        self.idle_from = self.idle_until = 0
+        self._sinks = tuple(sinks)
+        self._meter_provider, self._stage_durations = meter_provider, stage_durations
+        self._metrics: Instruments | None = None
+        self._listening: Sequence[Sink] = ()  # the sinks, and the debug log while it is on
+        self._looked = 0  # wall clock, ns
 
-    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Open the attempt's span, where there is one."""
-        return self._live.attempt_begins(number, tool) if self._live is not None else None
+    def join(self, span: Recorder | None, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
+        """The recorder of a call's span, or one for that span and all who listen.
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
-        """Close it."""
-        if self._live is not None:
-            self._live.attempt_ends(opened, verdict)
+        Args:
+            span: The recorder of the call's span. None: there is no span.
+            tool: The tool that was found. None: no tool has that name, or it is not known yet.
+            started: When the call started (wall clock, ns).
+        """
+        if abs(started - self._looked) >= _SECOND:  # abs: the wall clock may be set back
+            self._look(started)
+        if self._metrics is None and not self._listening:
+            return span
+        return FanOutRecorder(span, tool, self._metrics, self._listening)
 
-    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
-        """Tell all of them, under the call's own span, and end that."""
+    def _look(self, now: int) -> None:
+        self._looked = now
+        if self._metrics is None:
+            self._metrics = self._find_metrics()
+        logs_flow = flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers()
+        self._listening = (*self._sinks, log_flow) if logs_flow else self._sinks
+        heard = self._metrics is not None or bool(self._listening)
+        self.idle_from, self.idle_until = (0, 0) if heard else (now, now + _SECOND)
+
+    def _find_metrics(self) -> Instruments | None:
         try:
-            if report is not None:
-                if self._metrics is not None:
-                    _told(self._metrics.ended, self._name, report, verdict)
-                finished = report.copy() if self._sinks else report  # what a tool left behind does is told nobody
-                for sink in self._sinks:
-                    _told(sink, finished)
-        finally:
-            if self._span is not None:
-                self._span.call_ends(report if self._live is not None else None, verdict)
-
-
-def _told(listener: Callable[..., object], *facts: object) -> None:
-    """A listener with a bug is no reason to lose an outcome, nor what the others are told."""
-    try:
-        listener(*facts)
-    except Exception:
-        _logger.exception("A listener failed")
-
-
-def debugging() -> Sequence[Sink]:
-    """The debug log, as a sink, where somebody reads it."""
-    return (log_flow,) if flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers() else ()
+            return make_instruments(self._meter_provider, stages=self._stage_durations)
+        except Exception:  # a meter provider may raise anything, and must not fail the call
+            logging.getLogger(SCOPE).exception("Metrics could not be set up")
+            return None

@@ -1,4 +1,7 @@
-"""A failure in the developer's log: the only home of a private cause."""
+"""The developer's log: a record for each failed call, and at debug level one for every call.
+
+The record of a failure is the only place where a private cause (the text or stack of an exception) may appear.
+"""
 
 from __future__ import annotations
 
@@ -15,91 +18,104 @@ if TYPE_CHECKING:
     from ..call import Call
 
 logger = logging.getLogger(SCOPE)
-flow = logging.getLogger(f"{SCOPE}.flow")  # of its own: one record a call, at debug, beside those of failures
+flow = logging.getLogger(f"{SCOPE}.flow")  # a logger of its own, so that it can be switched on by itself
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_LONGEST = 200  # characters of a name or a cause: what a model or a backend sent may be of any size
-_KINDS_OF_CRASH = 1000  # and then no more are told: they may be made without end
-_MOST = 20  # problems of one call
-_told: set[tuple[str, str]] = set()
+_MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
+_MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
+_MAX_PROBLEMS = 20  # of one call
+_reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
 def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
-    """Log one failed call at the level of its kind; a crash with its stack.
+    """Log a failed call at the level of its kind of error, a crash with its stack.
 
-    Where logging is not configured at all nothing is logged, as with a NullHandler, but for crashes: the first of
-    each kind of each tool goes the way of Python's last resort, to stderr, or a developer would never hear of it.
+    If the application has not configured logging, nothing is logged, with one exception: the first crash of each
+    exception class in each tool goes to stderr (Python's handler of last resort), or nobody would ever see it.
+
+    Args:
+        call: The call as it was sent.
+        tool: The name of the tool that was found. None: no tool was.
+        error: What it failed with.
     """
     level = _LEVELS[error.log]
     if not logger.isEnabledFor(level):
         return
-    if not logger.hasHandlers():
-        if not isinstance(error, Crashed) or len(_told) > _KINDS_OF_CRASH:
-            return
-        crash = (tool or "", type(error.cause).__name__)
-        if crash in _told:
-            return
-        _told.add(crash)
+    if not logger.hasHandlers() and not _is_new_crash(tool, error):
+        return
     stack = error.cause if isinstance(error, Crashed) else None
     logger.log(
         level,
         "Tool %s%s: %s%s (call %s)",
-        _safe(call.name),
-        f" (resolved to {_safe(tool)})" if tool is not None and tool != call.name else "",
+        _quote(call.name),
+        f" (resolved to {_quote(tool)})" if tool is not None and tool != call.name else "",
         error.kind,
-        _what(error),
-        _safe(call.id),
+        _describe(error),
+        _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={"tool": tool, "error_type": error.kind, "call_id": call.id, **_where()},
+        extra={"tool": tool, "error_type": error.kind, "call_id": call.id, **_trace_ids()},
     )
 
 
 def log_flow(report: CallReport) -> None:
-    """Log one call in detail, at debug: its stages with their times and verdicts, and what was decided between."""
+    """Log a call at debug level: its stages with durations and verdicts, retry decisions, and repairs."""
     stages = ", ".join(
-        f"{row.name} {row.seconds * 1000:.3f} ms{f' {row.verdict}' if row.verdict else ''}" for row in report.stages
+        f"{stage.name} {stage.seconds * 1000:.3f} ms{f' {stage.verdict}' if stage.verdict else ''}"
+        for stage in report.stages
     )
-    decisions = "".join(f"; attempt {each.attempt}: {each.reason}" for each in report.decisions)
-    repairs = "".join(f"; {_safe(each.path)} repaired ({each.rule})" for each in report.repairs)
+    decisions = "".join(f"; attempt {decision.attempt}: {decision.reason}" for decision in report.decisions)
+    repairs = "".join(f"; {_quote(repair.path)} repaired ({repair.rule})" for repair in report.repairs)
     tool = report.tool.name if report.tool is not None else None
     flow.debug(
         "Tool %s: %s in %.3f ms (%s)%s%s (call %s)",
-        _safe(report.call.name),
+        _quote(report.call.name),
         "cancelled" if report.outcome is None else kind_of(report.outcome) or "success",
         report.seconds * 1000,
         stages,
         decisions,
         repairs,
-        _safe(report.call.id),
-        extra={"tool": tool, "call_id": report.call.id, **_where()},
+        _quote(report.call.id),
+        extra={"tool": tool, "call_id": report.call.id, **_trace_ids()},
     )
 
 
-def _where() -> dict[str, str]:
-    """The trace that a record belongs to, as W3C Trace Context writes it; empty where there is none."""
+def _is_new_crash(tool: str | None, error: ToolError) -> bool:
+    """Whether this is the first crash of its exception class in its tool. It counts as seen from now on."""
+    if not isinstance(error, Crashed) or len(_reported_crashes) > _MAX_CRASHES:
+        return False
+    crash = (tool or "", type(error.cause).__name__)
+    if crash in _reported_crashes:
+        return False
+    _reported_crashes.add(crash)
+    return True
+
+
+def _trace_ids() -> dict[str, str]:
+    """The ids of the current span, as W3C Trace Context writes them. Empty without a span."""
     context = get_current_span().get_span_context()
     if not context.is_valid:
         return {}
     return {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
 
 
-def _what(error: ToolError) -> str:
-    if isinstance(error, InvalidParams):  # where and which rule, never the values
-        told = [
-            f"{_safe(problem.path) if problem.path else 'arguments'} ({problem.rule})" for problem in error.problems
+def _describe(error: ToolError) -> str:
+    """What is known about an error beyond its kind, with a colon before it; mostly empty."""
+    if isinstance(error, InvalidParams):  # paths and rules, never values
+        problems = [
+            f"{_quote(problem.path) if problem.path else 'arguments'} ({problem.rule})" for problem in error.problems
         ]
-        more = f" and {len(told) - _MOST} more" if len(told) > _MOST else ""
-        return f": {', '.join(told[:_MOST])}{more}"
+        more = f" and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
+        return f": {', '.join(problems[:_MAX_PROBLEMS])}{more}"
     cause: object = getattr(error, "cause", None)
-    cause = getattr(cause, "cause", None) or cause  # of an OutcomeUnknown, that of the error behind it
+    cause = getattr(cause, "cause", None) or cause  # the cause of an OutcomeUnknown is an error with a cause
     if isinstance(error, Crashed) or not isinstance(cause, BaseException):
         return f": {error.reason}" if error.kind == "unavailable" else ""
-    return f": {type(cause).__name__}: {_safe(cause)}"
+    return f": {type(cause).__name__}: {_quote(cause)}"
 
 
-def _safe(value: object) -> str:
-    """One line, quoted, of bounded length: nothing that came in can forge a line of the log."""
+def _quote(value: object) -> str:
+    """The value as one quoted line of limited length, so that no input can forge a line of the log."""
     try:
         text = str(value)
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         text = f"<{type(value).__name__}>"
-    return repr(text if len(text) <= _LONGEST else text[:_LONGEST] + "…")
+    return repr(text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")

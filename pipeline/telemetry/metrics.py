@@ -1,4 +1,4 @@
-"""Reports as OpenTelemetry metrics: how long calls take, what is retried and repaired, how many run now. API only."""
+"""Reports as OpenTelemetry metrics: durations, retries, repairs, and the calls that run now. API only, no SDK."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from ..report import LiveReport
 
 
 class Instruments:
-    """What one meter records; the duration once per call, whatever its attempts (GenAI metrics, execute_tool)."""
+    """The instruments of one meter. The duration is recorded once per call, however many attempts it took.
+
+    Args:
+        meter: Makes the instruments.
+        stages: Record the duration of each stage as well.
+    """
 
     def __init__(self, meter: Meter, *, stages: bool) -> None:
         self._duration = meter.create_histogram(
             semconv.DURATION_METRIC, "s", "Duration of a tool call", explicit_bucket_boundaries_advisory=semconv.BUCKETS
         )
         self._retries = meter.create_counter(semconv.RETRIES_METRIC, "{retry}", "Attempts beyond the first")
-        self._repairs = meter.create_counter(semconv.REPAIRS_METRIC, "{repair}", "What was put right in calls")
+        self._repairs = meter.create_counter(semconv.REPAIRS_METRIC, "{repair}", "Repairs of calls")
         self._active = meter.create_up_down_counter(semconv.ACTIVE_METRIC, "{call}", "Calls that run now")
         self._stage = (
             meter.create_histogram(
@@ -27,31 +32,34 @@ class Instruments:
             else None
         )
 
-    def began(self, name: str) -> None:
-        """A call of that tool began."""
+    def begin_call(self, name: str) -> None:
+        """Count a call that begins; ``name`` is that of its tool, or ``_OTHER``."""
         self._active.add(1, {semconv.TOOL_NAME: name})
 
-    def ended(self, name: str, report: LiveReport, verdict: str | None) -> None:
-        """It ended; under the call's own span, so that an exemplar leads to its trace."""
+    def end_call(self, name: str, report: LiveReport, verdict: str | None) -> None:
+        """Record a call that ended. While its span is current, so that an exemplar leads to its trace."""
         self._active.add(-1, {semconv.TOOL_NAME: name})
         tool = report.tool.name if report.tool is not None else semconv.OTHER
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION}
-        told = labels if verdict is None else labels | {semconv.ERROR_TYPE: verdict}
-        self._duration.record(report.seconds, told)
+        self._duration.record(report.seconds, _with_error(labels, verdict))
         if (retries := len(report.attempt_rows) - 1) > 0:
             self._retries.add(retries, labels)
         for repair in report.repairs:
             self._repairs.add(1, labels | {semconv.RULE: repair.rule})
         if self._stage is not None:
-            for stage, start, end, kind, _, _ in report.rows:
-                of = {semconv.STAGE: stage, semconv.TOOL_NAME: tool}
-                self._stage.record((end - start) / 1e9, of if kind is None else of | {semconv.ERROR_TYPE: kind})
+            for stage in report.stages:
+                labels = {semconv.STAGE: stage.name, semconv.TOOL_NAME: tool}
+                self._stage.record(stage.seconds, _with_error(labels, stage.verdict))
 
 
-def instruments(provider: MeterProvider | None, *, stages: bool) -> Instruments | None:
-    """Those of a provider, or of the global one; None where it is none that records, as before one was set."""
+def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:
+    return labels if verdict is None else labels | {semconv.ERROR_TYPE: verdict}
+
+
+def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instruments | None:
+    """The instruments of a provider, or of the global one. None while that records nothing, as before one is set."""
     source = provider if provider is not None else metrics.get_meter_provider()
-    # The API's own providers record nothing, and hand out instruments that cost a little each.
+    # The API's own providers record nothing, but their instruments would still cost each call a little.
     if isinstance(source, NoOpMeterProvider) or type(source).__module__.startswith("opentelemetry.metrics"):
         return None
     return Instruments(source.get_meter(semconv.SCOPE, None, semconv.SCHEMA_URL), stages=stages)

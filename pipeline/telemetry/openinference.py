@@ -1,4 +1,4 @@
-"""The attributes of OpenInference, by which Phoenix and its kin know a tool's span. Only where they are asked for."""
+"""The attributes of OpenInference, by which Phoenix and similar backends recognise a tool call. Off by default."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from .. import semconv
 from ..report import CallReport
 
 
-def of_call(report: CallReport, call_id: str, content: Mapping[str, str]) -> dict[str, str]:
-    """The facts of a call's span; with its arguments and result also the columns input and output."""
+def openinference_attributes(report: CallReport, call_id: str, content: Mapping[str, str]) -> dict[str, str]:
+    """The attributes of a call span. ``content`` holds arguments and result if they are recorded, else nothing."""
     tool = report.tool
-    facts = {semconv.SPAN_KIND: "TOOL", semconv.OI_NAME: tool.name if tool is not None else semconv.OTHER}
+    attributes = {semconv.SPAN_KIND: "TOOL", semconv.OI_NAME: tool.name if tool is not None else semconv.OTHER}
     if call_id:
-        facts[semconv.OI_ID] = call_id
+        attributes[semconv.OI_ID] = call_id
     if tool is not None:
-        facts[semconv.OI_DESCRIPTION] = tool.description
-        facts[semconv.OI_PARAMETERS] = json.dumps(tool.schema or {}, default=str)
+        attributes[semconv.OI_DESCRIPTION] = tool.description
+        attributes[semconv.OI_PARAMETERS] = json.dumps(tool.schema or {}, default=str)
     if semconv.CALL_ARGUMENTS in content:
         text = content[semconv.CALL_ARGUMENTS]
-        facts |= {semconv.INPUT: text, semconv.INPUT_TYPE: _type_of(text)}
+        attributes |= {semconv.INPUT: text, semconv.INPUT_TYPE: _guess_mime_type(text)}
     if semconv.CALL_RESULT in content:
         text = content[semconv.CALL_RESULT]
-        facts |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _type_of(text)}
-    return facts
+        attributes |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _guess_mime_type(text)}
+    return attributes
 
 
-def _type_of(text: str) -> str:
-    """As Phoenix tells them apart."""
+def _guess_mime_type(text: str) -> str:
+    """One of the two types that Phoenix distinguishes."""
     return "application/json" if text.lstrip().startswith(("{", "[")) else "text/plain"
 
 
-class Chained:
-    """A tracer whose spans are links of a chain: attempts and stages, which else were of no kind that Phoenix knows."""
+class ChainTracer:
+    """A tracer that gives attempts and stages the span kind CHAIN; without a kind Phoenix shows them as unknown."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -51,6 +51,6 @@ class Chained:
         links: Sequence[Link] | None = None,
         start_time: int | None = None,
     ) -> Span:
-        """As the tracer does, with the kind."""
-        told = {semconv.SPAN_KIND: "CHAIN", **(attributes or {})}
-        return self._tracer.start_span(name, context, kind, told, links, start_time)
+        """Start a span as the tracer does, with the kind added."""
+        with_kind = {semconv.SPAN_KIND: "CHAIN", **(attributes or {})}
+        return self._tracer.start_span(name, context, kind, with_kind, links, start_time)

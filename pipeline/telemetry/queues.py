@@ -1,4 +1,4 @@
-"""The queues of what is made later: emptied before a provider shuts down, and begun anew after a fork."""
+"""Every queue of deferred spans in the process: flushed before a provider shuts down, and reset after a fork."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Protocol
 from weakref import WeakSet
 
 
-class Queue(Protocol):
-    """Something that makes later what it was handed."""
+class SpanQueue(Protocol):
+    """A queue of spans that are still to be made."""
 
     def flush(self) -> object:
-        """Make all that is waiting, on the caller's thread."""
+        """Make all spans that wait, on the caller's thread."""
         ...
 
-    def forked(self) -> None:
-        """In the child of a fork: what waits is the parent's to make, and no other thread came along."""
+    def reset_after_fork(self) -> None:
+        """In the child of a fork: drop the queue (the parent makes those spans); the parent's thread is not here."""
         ...
 
 
 class _Queues:
-    """All that there are; a pipeline that nobody keeps takes its queue with it."""
+    """The queues that exist. They are held weakly: a queue goes with the pipeline that uses it."""
 
     def __init__(self) -> None:
-        self._all: WeakSet[Queue] = WeakSet()
+        self._all: WeakSet[SpanQueue] = WeakSet()
         self._lock = Lock()
 
-    def add(self, queue: Queue) -> None:
+    def add(self, queue: SpanQueue) -> None:
         with self._lock:
             self._all.add(queue)
 
@@ -38,28 +38,28 @@ class _Queues:
         for queue in queues:
             queue.flush()
 
-    def forked(self) -> None:
-        self._lock = Lock()  # another thread may have held it
+    def reset_after_fork(self) -> None:
+        self._lock = Lock()  # another thread of the parent may have held it
         for queue in list(self._all):
-            queue.forked()
+            queue.reset_after_fork()
 
 
 _queues = _Queues()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_queues.forked)
+    os.register_at_fork(after_in_child=_queues.reset_after_fork)
 
 
-def enlist(queue: Queue) -> None:
-    """Have it emptied by `drain_all`, for as long as somebody keeps it."""
+def register_queue(queue: SpanQueue) -> None:
+    """Include a queue in `flush_queues`, for as long as somebody else holds it."""
     _queues.add(queue)
 
 
-def drain_all() -> None:
-    """Empty every queue, on the caller's thread. Before a provider shuts down, or what waits is lost."""
+def flush_queues() -> None:
+    """Flush every queue, on the caller's thread. Do it before a provider shuts down, or their spans are lost."""
     _queues.flush()
 
 
-def drain_at_exit() -> None:
-    """Have it done when the process ends, before what has registered itself up to now: the last one in is first out."""
-    atexit.unregister(drain_all)
-    atexit.register(drain_all)
+def flush_queues_at_exit() -> None:
+    """Flush every queue at the end of the process, before the exit hooks that exist now: the last one in runs first."""
+    atexit.unregister(flush_queues)
+    atexit.register(flush_queues)

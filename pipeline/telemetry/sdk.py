@@ -1,4 +1,4 @@
-"""The OpenTelemetry SDK's part of `configure`: providers, exporters, traces as text. No other module imports it."""
+"""The part of `configure` that needs the OpenTelemetry SDK. No other module of this package imports the SDK."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tracer_provider
 
 from ..errors import SetupError
-from .queues import drain_all
-from .span_tree import ASCII, DRAWN, Guides, id_of, tree
+from .queues import flush_queues
+from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 
-__all__ = [  # the SDK's names that others put into their signatures; the rest they call through the module
+__all__ = [  # what other modules name in signatures; the rest they call as sdk.…
+    "CountingExporter",
     "InMemorySpanExporter",
     "ReadableSpan",
     "Sampler",
     "Signal",
     "SpanExporter",
-    "Tally",
     "TracerProvider",
-    "keeping",
+    "make_recording_provider",
 ]
 
 Signal: TypeAlias = Literal["traces", "metrics"]
-_MOST_TRACES = 1_000  # kept for the console; one whose top never ends here must not fill the memory
+_MAX_TRACES = 1_000  # incomplete traces kept for the console; the top span of a trace may never end here
 
 
-class Tally(SpanExporter):
-    """An exporter that remembers how many spans the one behind it got rid of, and how many not."""
+class CountingExporter(SpanExporter):
+    """Passes spans on to another exporter and counts those that it delivered (``sent``) and did not (``lost``)."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -47,7 +47,7 @@ class Tally(SpanExporter):
         self.lost = 0
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Hand them on, and count them."""
+        """Pass the spans on, and count them."""
         result = SpanExportResult.FAILURE
         try:
             result = self._exporter.export(spans)
@@ -59,133 +59,133 @@ class Tally(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Shut down the one behind it."""
+        """Shut the other exporter down."""
         self._exporter.shutdown()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Flush the one behind it."""
+        """Flush the other exporter."""
         return self._exporter.force_flush(timeout_millis)
 
 
-class Trees(SpanProcessor):
-    """Writes each trace to stderr as a tree, when the topmost of its spans that was made here ends."""
+class TreePrinter(SpanProcessor):
+    """Writes each trace to stderr as a tree, when the topmost of its spans that was made in this process ends."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._ended: dict[int, list[ReadableSpan]] = {}  # by trace
+        self._incomplete: dict[int, list[ReadableSpan]] = {}  # by trace id: ended spans whose top has not ended
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Keep it, or write the tree that it is the top of."""
+        """Write the tree if the span is the top of one, else keep the span."""
         context, parent = span.context, span.parent
         if context is None or not context.trace_flags.sampled:
             return
         if parent is None or parent.is_remote:
-            drain_all()  # its stages may be made later; not under the lock, for they come in here too
-            _write(tree(self._take(span, context.trace_id), _guides()))
+            flush_queues()  # stage spans may be deferred; not under the lock, because they come in here too
+            _write(draw_tree(self._take(span, context.trace_id), _choose_guides()))
             return
         with self._lock:
-            self._ended.setdefault(context.trace_id, []).append(span)
-            if len(self._ended) > _MOST_TRACES:
-                del self._ended[next(iter(self._ended))]
+            self._incomplete.setdefault(context.trace_id, []).append(span)
+            if len(self._incomplete) > _MAX_TRACES:
+                del self._incomplete[next(iter(self._incomplete))]
 
     def shutdown(self) -> None:
-        """Forget what was not written: the top of it never ended."""
-        self._ended.clear()
+        """Forget the spans that were not written: their top never ended."""
+        self._incomplete.clear()
 
     def _take(self, top: ReadableSpan, trace_id: int) -> list[ReadableSpan]:
-        """That span and those below it; others of its trace, as of a second call for one remote parent, stay."""
+        """Remove and return a span and all below it. The rest of the trace stays, as for a second remote child."""
         with self._lock:
-            rest = self._ended.pop(trace_id, [])
-            taken = found = [top]
-            while found:
-                inside = {id_of(span.context) for span in found}
-                found = [span for span in rest if id_of(span.parent) in inside]
-                rest = [span for span in rest if id_of(span.parent) not in inside]
-                taken = taken + found
+            rest = self._incomplete.pop(trace_id, [])
+            taken = level = [top]
+            while level:
+                ids = {id_of(span.context) for span in level}
+                level = [span for span in rest if id_of(span.parent) in ids]
+                rest = [span for span in rest if id_of(span.parent) not in ids]
+                taken = taken + level
             if rest:
-                self._ended[trace_id] = rest
+                self._incomplete[trace_id] = rest
         return taken
 
 
 def _write(text: str) -> None:
-    with suppress(OSError, ValueError):  # closed, or nobody reads it: no reason to fail whoever ends a span
+    with suppress(OSError, ValueError):  # stderr may be closed, which must not fail whoever ends a span
         sys.stderr.write(f"{text}\n")
 
 
-def _guides() -> Guides:
-    return DRAWN if (sys.stderr.encoding or "").lower().startswith("utf") else ASCII
+def _choose_guides() -> Guides:
+    return UNICODE if (sys.stderr.encoding or "").lower().startswith("utf") else ASCII
 
 
-def described(attributes: Mapping[str, Any]) -> Resource:
-    """Who sends: these attributes over those of ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES``."""
+def make_resource(attributes: Mapping[str, Any]) -> Resource:
+    """The resource that describes this process: ``OTEL_RESOURCE_ATTRIBUTES`` with these attributes over them."""
     return Resource.create(dict(attributes))
 
 
-def exporter(signal: Signal, name: str, options: Mapping[str, Any]) -> Any:
-    """The exporter that goes by that name. Raises SetupError where none does that is installed."""
-    group = f"opentelemetry_{signal}_exporter"  # where a package tells of its exporters
+def make_exporter(signal: Signal, name: str, options: Mapping[str, Any]) -> Any:
+    """The exporter with that entry point. Raises SetupError if none of that name is installed."""
+    group = f"opentelemetry_{signal}_exporter"  # the entry point group in which packages register exporters
     found = next(iter(entry_points(group=group, name=name)), None)
     if found is None:
-        there = ", ".join(sorted({each.name for each in entry_points(group=group)})) or "none"
+        installed = ", ".join(sorted({each.name for each in entry_points(group=group)})) or "none"
         raise SetupError(
-            f"no exporter for {signal} is called {name!r}; installed are {there} "
-            '(those for OTLP by: pip install "toolcall-pipeline[otel]")'
+            f"unknown exporter {name!r} for {signal}; installed: {installed} "
+            '(for OTLP: pip install "toolcall-pipeline[otel]")'
         )
     return found.load()(**options)
 
 
-def tracing(
+def make_tracer_provider(
     resource: Resource, sampler: Sampler | None, exporters: Iterable[SpanExporter], *, console: bool
-) -> tuple[TracerProvider, list[Tally]]:
-    """A provider that sends spans in batches (``OTEL_BSP_*``), and who counts them.
+) -> tuple[TracerProvider, list[CountingExporter]]:
+    """A provider that sends spans in batches (``OTEL_BSP_*``), and the exporters that count them.
 
-    Without a sampler it is that of ``OTEL_TRACES_SAMPLER``.
+    Without a sampler the provider uses that of ``OTEL_TRACES_SAMPLER``.
     """
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
-    tallies = [Tally(each) for each in exporters]
-    for tally in tallies:
-        provider.add_span_processor(BatchSpanProcessor(tally))
+    counting = [CountingExporter(exporter) for exporter in exporters]
+    for exporter in counting:
+        provider.add_span_processor(BatchSpanProcessor(exporter))
     if console:
-        provider.add_span_processor(Trees())
-    return provider, tallies
+        provider.add_span_processor(TreePrinter())
+    return provider, counting
 
 
-def metering(resource: Resource, exporters: Iterable[Any]) -> MeterProvider:
-    """A provider that sends metrics every ``OTEL_METRIC_EXPORT_INTERVAL``, or has them fetched, as for Prometheus."""
+def make_meter_provider(resource: Resource, exporters: Iterable[Any]) -> MeterProvider:
+    """A provider that sends metrics every ``OTEL_METRIC_EXPORT_INTERVAL``; a Prometheus reader is scraped instead."""
     readers = [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in exporters]
     return MeterProvider(readers, resource, shutdown_on_exit=False)
 
 
-def refuse_a_second(*, meter: bool) -> None:
-    """Raises SetupError where a provider is already the global one: OpenTelemetry does not let it be replaced."""
+def make_recording_provider() -> tuple[TracerProvider, InMemorySpanExporter]:
+    """A provider that sends nothing and keeps every span, whatever the environment says about sampling."""
+    kept = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    return provider, kept
+
+
+def refuse_second_provider(*, meter: bool) -> None:
+    """Raise SetupError if a global provider is set already: OpenTelemetry does not let it be replaced."""
     current: object = get_tracer_provider()
     if not isinstance(current, ProxyTracerProvider):
         raise SetupError(
-            f"a tracer provider is already set ({_named(current)}), and OpenTelemetry does not let it be replaced: "
-            "Trace() uses that one, so leave configure() out, or give it globally=False"
+            f"a tracer provider is already set ({_class_path(current)}), and OpenTelemetry does not let it be "
+            "replaced: Trace() uses it, so leave configure() out, or call configure(globally=False)"
         )
     current = get_meter_provider()
-    if meter and not type(current).__module__.startswith("opentelemetry.metrics"):  # not the stand-in of the API
+    if meter and not type(current).__module__.startswith("opentelemetry.metrics"):  # the API's own is a placeholder
         raise SetupError(
-            f"a meter provider is already set ({_named(current)}), and OpenTelemetry does not let it be replaced: "
-            'give configure() metrics="none" to keep it'
+            f"a meter provider is already set ({_class_path(current)}), and OpenTelemetry does not let it be "
+            'replaced: to keep it, call configure(metrics="none")'
         )
 
 
-def install(tracer: TracerProvider, meter: MeterProvider | None = None) -> None:
+def set_global_providers(tracer: TracerProvider, meter: MeterProvider | None = None) -> None:
     """Make them the global ones."""
     set_tracer_provider(tracer)
     if meter is not None:
         set_meter_provider(meter)
 
 
-def _named(provider: object) -> str:
+def _class_path(provider: object) -> str:
     return f"{type(provider).__module__}.{type(provider).__qualname__}"
-
-
-def keeping() -> tuple[TracerProvider, InMemorySpanExporter]:
-    """A provider that sends nothing and keeps every span, whatever the environment says of sampling."""
-    kept = InMemorySpanExporter()
-    provider = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(kept))
-    return provider, kept

@@ -1,4 +1,4 @@
-"""configure: what an application does once, so that its spans and metrics get somewhere. The library never does it."""
+"""configure: sends spans and metrics to a backend. An application calls it once; the library never does."""
 
 from __future__ import annotations
 
@@ -13,53 +13,59 @@ from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from ..errors import SetupError
-from .queues import drain_all
+from .queues import flush_queues
 
 if TYPE_CHECKING:
-    from .sdk import Sampler, Signal, SpanExporter, Tally
+    from .sdk import CountingExporter, Sampler, Signal, SpanExporter
 
-Protocol: TypeAlias = Literal["http/protobuf", "grpc"]
-_OTLP: dict[str, str] = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}  # what its exporters go by
+OtlpProtocol: TypeAlias = Literal["http/protobuf", "grpc"]
+_OTLP: dict[str, str] = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}  # their exporters' entry points
 
 
 @attrs.define(eq=False)
 class Telemetry:
-    """What `configure` set up. As a context manager it is shut down at the end of the block, else with the process."""
+    """What `configure` set up. It shuts down at the end of the process or, as a context manager, of the block."""
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
-    _parts: tuple[Any, ...] = attrs.field(default=(), repr=False)  # those of the two that hold something back
-    _tallies: Sequence[Tally] = attrs.field(default=(), repr=False)
+    _providers: tuple[Any, ...] = attrs.field(default=(), repr=False)  # those of the two to flush and shut down
+    _exporters: Sequence[CountingExporter] = attrs.field(default=(), repr=False)
 
     @property
     def sent(self) -> int:
-        """Spans that an exporter got rid of; with two exporters each span counts twice."""
-        return sum(tally.sent for tally in self._tallies)
+        """Spans that an exporter delivered. With two exporters each span counts twice."""
+        return sum(exporter.sent for exporter in self._exporters)
 
     @property
     def lost(self) -> int:
-        """Spans that an exporter did not get rid of, for whatever reason it logged."""
-        return sum(tally.lost for tally in self._tallies)
+        """Spans that an exporter could not deliver; it logs the reason. With two exporters a span may count twice."""
+        return sum(exporter.lost for exporter in self._exporters)
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Send what is waiting, at most for so many seconds; False where it took longer or some of it was lost."""
-        drain_all()
+        """Send everything that waits.
+
+        Args:
+            timeout: Seconds, for each of the two providers. Default 30.
+
+        Returns False if it took longer, or if spans were lost.
+        """
+        flush_queues()
         lost, done = self.lost, True
-        for part in self._parts:
+        for provider in self._providers:
             try:
-                done &= part.force_flush(int(timeout * 1000)) is not False
-            except Exception:  # noqa: BLE001  # a meter provider raises for a reader that failed
+                done &= provider.force_flush(int(timeout * 1000)) is not False
+            except Exception:  # noqa: BLE001  # a meter provider raises what its readers raised, of any type
                 done = False
         return done and self.lost == lost
 
     def shutdown(self) -> None:
-        """Send what is waiting and end it: what is recorded from now on goes nowhere. A second time it does nothing."""
+        """Send everything that waits and stop: what is recorded afterwards goes nowhere. A second call does nothing."""
         atexit.unregister(self.shutdown)
-        parts, self._parts = self._parts, ()
-        if parts:
-            drain_all()
-        for part in parts:
-            part.shutdown()
+        providers, self._providers = self._providers, ()
+        if providers:
+            flush_queues()
+        for provider in providers:
+            provider.shutdown()
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +78,7 @@ def configure(
     *,
     service_name: str | None = None,
     endpoint: str | None = None,
-    protocol: Protocol | None = None,
+    protocol: OtlpProtocol | None = None,
     traces: str | None = None,
     metrics: str | None = None,
     console: bool = False,
@@ -81,108 +87,124 @@ def configure(
     exporters: Sequence[SpanExporter] = (),
     globally: bool = True,
 ) -> Telemetry:
-    """Set up the OpenTelemetry SDK by the standard variables; what is said here wins over them.
+    """Set up the OpenTelemetry SDK from the standard environment variables; an argument wins over its variable.
 
-    For applications, once, before the first call. Needs ``pip install "toolcall-pipeline[otel]"``.
+    Call it once, before the first call. It needs ``pip install "toolcall-pipeline[otel]"``.
 
     Args:
-        service_name: Over ``OTEL_SERVICE_NAME``.
-        endpoint: The collector, as ``http://localhost:4318``; over ``OTEL_EXPORTER_OTLP_ENDPOINT``.
-        protocol: Over ``OTEL_EXPORTER_OTLP_PROTOCOL`` and those of one signal. Default: ``http/protobuf``.
-        traces: Over ``OTEL_TRACES_EXPORTER``: ``otlp`` (the default), ``console`` (JSON on stdout), ``none``, or any
-            that is installed; several with commas between them.
-        metrics: The same, over ``OTEL_METRICS_EXPORTER``. A backend for traces alone wants ``none``.
-        console: Write each trace to stderr as a tree, too. Then OTLP is the default only where an endpoint is named.
-        resource: What else is to be known of this process, over ``OTEL_RESOURCE_ATTRIBUTES``.
-        sampler: Over ``OTEL_TRACES_SAMPLER``.
-        exporters: Span exporters of your own. They take the place of that default, as the console does.
-        globally: Make the providers the global ones. False: hand them to ``Trace(tracer_provider=…)`` yourself.
+        service_name: The name of your application. None: ``OTEL_SERVICE_NAME``.
+        endpoint: The URL of the collector, for instance ``http://localhost:4318``. None:
+            ``OTEL_EXPORTER_OTLP_ENDPOINT``, or the exporter's own default.
+        protocol: ``http/protobuf`` or ``grpc``. None: ``OTEL_EXPORTER_OTLP_PROTOCOL`` and its variants for one signal,
+            or ``http/protobuf``.
+        traces: The span exporter: ``otlp``, ``console`` (JSON on stdout), ``none``, or the name of any that is
+            installed; several are separated by commas. None: ``OTEL_TRACES_EXPORTER``, or ``otlp``.
+        metrics: The same for metrics; use ``none`` with a backend that takes traces only. None:
+            ``OTEL_METRICS_EXPORTER``, or ``otlp``.
+        console: Also write each trace to stderr, as a tree. The default exporter is then ``none`` instead of ``otlp``,
+            unless an endpoint is given.
+        resource: Attributes of this process. They win over ``OTEL_RESOURCE_ATTRIBUTES``.
+        sampler: None: ``OTEL_TRACES_SAMPLER``.
+        exporters: Span exporters of your own. As with ``console``, the default is then ``none``.
+        globally: Make the two providers the global ones. False: pass them on, ``Trace(tracer_provider=…)``.
 
-    Returns the `Telemetry`; with ``OTEL_SDK_DISABLED=true`` one that does nothing, whatever is said here. Raises
-    SetupError where the SDK or an exporter is missing, for a protocol or an endpoint that is none, and where a provider
-    is already the global one, as after a first ``configure()``.
+    Returns a `Telemetry`. Under ``OTEL_SDK_DISABLED=true`` it does nothing, whatever the arguments.
+
+    Raises:
+        SetupError: The SDK or an exporter is not installed; the protocol or the endpoint is not valid; or a global
+            provider is already set, for instance by an earlier ``configure()``.
     """
-    if disabled():
+    if is_disabled():
         return Telemetry(NoOpTracerProvider(), NoOpMeterProvider())
     try:
         from . import sdk
     except ModuleNotFoundError as exc:
-        raise not_installed("configure()", exc) from exc
-    elsewhere = (console or bool(exporters)) and not endpoint
+        raise explain_missing_sdk("configure()", exc) from exc
+    goes_elsewhere = (console or bool(exporters)) and not endpoint
 
-    def wanted(signal: Signal, given: str | None) -> list[tuple[str, dict[str, str]]]:
-        names = _names(signal, given, default="none" if elsewhere and not _endpoint_said(signal) else "otlp")
-        return [_exporter(signal, name, endpoint, protocol) for name in names]
+    def choose(signal: Signal, given: str | None) -> list[tuple[str, dict[str, str]]]:
+        default = "none" if goes_elsewhere and not _has_endpoint(signal) else "otlp"
+        names = _choose_names(signal, given, default)
+        return [_choose_exporter(signal, name, endpoint, protocol) for name in names]
 
-    spans, measures = wanted("traces", traces), wanted("metrics", metrics)
+    for_traces, for_metrics = choose("traces", traces), choose("metrics", metrics)
     if globally:
-        sdk.refuse_a_second(meter=bool(measures))
-    described = sdk.described({**(resource or {}), **({"service.name": service_name} if service_name else {})})
-    senders = [*(sdk.exporter("traces", *each) for each in spans), *exporters]
-    tracer, tallies = sdk.tracing(described, sampler, senders, console=console)
-    parts: tuple[Any, ...] = (tracer,)
-    if measures:
-        meter = sdk.metering(described, [sdk.exporter("metrics", *each) for each in measures])
-        parts = (tracer, meter)
-    telemetry = Telemetry(tracer, parts[-1] if measures else NoOpMeterProvider(), parts, tallies)
+        sdk.refuse_second_provider(meter=bool(for_metrics))
+    about = sdk.make_resource({**(resource or {}), **({"service.name": service_name} if service_name else {})})
+    span_exporters = [*(sdk.make_exporter("traces", *chosen) for chosen in for_traces), *exporters]
+    tracer, counting = sdk.make_tracer_provider(about, sampler, span_exporters, console=console)
+    providers: tuple[Any, ...] = (tracer,)
+    if for_metrics:
+        metric_exporters = [sdk.make_exporter("metrics", *chosen) for chosen in for_metrics]
+        providers = (tracer, sdk.make_meter_provider(about, metric_exporters))
+    telemetry = Telemetry(tracer, providers[-1] if for_metrics else NoOpMeterProvider(), providers, counting)
     atexit.register(telemetry.shutdown)
     if globally:
-        sdk.install(*parts)
+        sdk.set_global_providers(*providers)
     return telemetry
 
 
-def disabled() -> bool:
-    """Whether the operator wants no telemetry at all."""
-    return _said("OTEL_SDK_DISABLED").lower() == "true"
+def is_disabled() -> bool:
+    """Whether ``OTEL_SDK_DISABLED`` switches telemetry off."""
+    return _read_variable("OTEL_SDK_DISABLED").lower() == "true"
 
 
-def not_installed(what: str, exc: ModuleNotFoundError) -> Exception:
-    """A SetupError that says how to get the SDK; any other module that is missing is raised as what it is."""
+def explain_missing_sdk(what: str, exc: ModuleNotFoundError) -> Exception:
+    """A SetupError that says how to install the SDK. If another module is missing: the exception itself."""
     if not str(exc.name).startswith("opentelemetry"):
         return exc
     return SetupError(f'{what} needs the OpenTelemetry SDK: pip install "toolcall-pipeline[otel]"')
 
 
-def _said(variable: str) -> str:
-    """The specification has an empty variable mean the same as none."""
-    return os.environ.get(variable, "").strip()
+def _read_variable(name: str) -> str:
+    """An environment variable; empty and unset mean the same, as the specification says."""
+    return os.environ.get(name, "").strip()
 
 
-def _endpoint_said(signal: Signal) -> bool:
-    return any(map(_said, ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")))
+def _has_endpoint(signal: Signal) -> bool:
+    variables = ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT")
+    return any(map(_read_variable, variables))
 
 
-def _names(signal: Signal, given: str | None, default: str) -> list[str]:
-    """The exporters wanted for a signal; none where ``none`` is among them."""
-    said = given or _said(f"OTEL_{signal.upper()}_EXPORTER") or default
-    names = [name.strip() for name in said.split(",") if name.strip()]
+def _choose_names(signal: Signal, given: str | None, default: str) -> list[str]:
+    """The names of the exporters for a signal. Empty if one of them is ``none``."""
+    written = given or _read_variable(f"OTEL_{signal.upper()}_EXPORTER") or default
+    names = [name.strip() for name in written.split(",") if name.strip()]
     return [] if "none" in names else names
 
 
-def _exporter(signal: Signal, name: str, endpoint: str | None, protocol: Protocol | None) -> tuple[str, dict[str, str]]:
-    """The name that an exporter is registered by, and what it is made with; all else it reads from the environment."""
+def _choose_exporter(
+    signal: Signal, name: str, endpoint: str | None, protocol: OtlpProtocol | None
+) -> tuple[str, dict[str, str]]:
+    """The entry point of an exporter, and its arguments. It reads everything else from the environment itself."""
     if name == "otlp":
-        # The specification's default for new SDKs; Python's own is grpc, which is the heavier one of the two.
-        of_signal, of_all = _said(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"), _said("OTEL_EXPORTER_OTLP_PROTOCOL")
-        said = protocol or of_signal or of_all or "http/protobuf"
-        if said not in _OTLP:
-            raise SetupError(f"the protocol of OTLP is {' or '.join(_OTLP)} here, not {said!r}")
-        name = _OTLP[said]
+        name = _OTLP[_choose_protocol(signal, protocol)]
     if endpoint is None or name not in _OTLP.values():
         return name, {}
-    return name, {"endpoint": _address(endpoint, signal, name)}
+    return name, {"endpoint": _build_endpoint(endpoint, signal, name)}
 
 
-def _address(endpoint: str, signal: Signal, name: str) -> str:
-    """Where a signal goes: with the path that OTLP over HTTP has for it, of which gRPC has none."""
+def _choose_protocol(signal: Signal, given: str | None) -> str:
+    """The protocol for a signal; http/protobuf by default, as the specification advises (Python's SDK uses grpc)."""
+    of_signal = _read_variable(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
+    chosen = given or of_signal or _read_variable("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+    if chosen not in _OTLP:
+        raise SetupError(f"the OTLP protocol must be {' or '.join(_OTLP)}, not {chosen!r}")
+    return chosen
+
+
+def _build_endpoint(endpoint: str, signal: Signal, name: str) -> str:
+    """The URL for one signal: OTLP over HTTP appends a path, gRPC has none."""
     try:
         parts = urlsplit(endpoint)
-        _ = parts.port  # raises for what is no port
+        _ = parts.port  # raises if it is not a port
     except ValueError as exc:
-        raise SetupError(f"endpoint={endpoint!r}: {exc}") from exc
+        raise SetupError(f"`endpoint` must be a URL, not {endpoint!r}: {exc}") from exc
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SetupError(f"endpoint={endpoint!r}: an http:// or https:// URL is needed, such as http://localhost:4318")
+        raise SetupError(
+            f"`endpoint` must be an http:// or https:// URL, such as http://localhost:4318, not {endpoint!r}"
+        )
     if name == _OTLP["grpc"]:
         return f"{parts.scheme}://{parts.netloc}"
-    base = parts.path.rstrip("/").removesuffix("/v1/traces")  # written by those who know what it will become
+    base = parts.path.rstrip("/").removesuffix("/v1/traces")  # some write the whole URL for traces
     return parts._replace(path=f"{base}/v1/{signal}").geturl()

@@ -1,4 +1,4 @@
-"""Finished spans as text: each trace as an indented tree, with the time that each took and why it failed."""
+"""Ended spans as text: each trace as an indented tree, with the duration of each span and why it failed."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from opentelemetry.trace import SpanContext, Status
 
 from ..semconv import ERROR_TYPE, REASON, REPAIRS
 
-TOLD = (ERROR_TYPE, REASON, REPAIRS)  # the attributes that tell why
-DRAWN = ("├ ", "│ ", "└ ", "  ")
+REASON_KEYS = (ERROR_TYPE, REASON, REPAIRS)  # the attributes that say why
+UNICODE = ("├ ", "│ ", "└ ", "  ")
 ASCII = ("|-", "| ", "`-", "  ")
-Guides: TypeAlias = tuple[str, str, str, str]
+Guides: TypeAlias = tuple[str, str, str, str]  # before a span, before those below it, and both for the last span
 
 
-class Finished(Protocol):
-    """What is asked of a span: a ``ReadableSpan`` of the SDK, or what looks like one."""
+class FinishedSpan(Protocol):
+    """What is read of a span: the SDK's ``ReadableSpan``, or an object with the same properties."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         ...
 
     @property
     def context(self) -> SpanContext | None:
-        """The ids of its trace and of itself."""
+        """The ids of its trace and its own."""
         ...
 
     @property
     def parent(self) -> SpanContext | None:
-        """Those of the span above it; None: there is none."""
+        """The ids of the span above it. None: it is the top of its trace."""
         ...
 
     @property
@@ -40,82 +40,81 @@ class Finished(Protocol):
 
     @property
     def end_time(self) -> int | None:
-        """The same; None: it has not ended."""
+        """Nanoseconds since the epoch. None: it has not ended."""
         ...
 
     @property
     def status(self) -> Status:
-        """Red or not."""
+        """Unset, OK or ERROR."""
         ...
 
     @property
     def attributes(self) -> Mapping[str, Any] | None:
-        """What it says."""
+        """Its attributes."""
         ...
 
     @property
     def instrumentation_scope(self) -> Any:
-        """Who made it; ``name`` tells."""
+        """The library that made it; its ``name`` is read."""
         ...
 
 
-S = TypeVar("S", bound=Finished)
-Id: TypeAlias = tuple[int, int]  # of the trace, of the span
+S = TypeVar("S", bound=FinishedSpan)
+SpanId: TypeAlias = tuple[int, int]  # of the trace, of the span
 
 
-def id_of(context: SpanContext | None) -> Id | None:
-    """What a span is found by, among those of other traces too; None for none."""
+def id_of(context: SpanContext | None) -> SpanId | None:
+    """The id of a span, unique among all traces. None for None."""
     return (context.trace_id, context.span_id) if context is not None else None
 
 
-def milliseconds(span: Finished) -> float:
-    """How long it took."""
+def duration_ms(span: FinishedSpan) -> float:
+    """Milliseconds from its start to its end."""
     return ((span.end_time or 0) - (span.start_time or 0)) / 1e6
 
 
-def why(span: Finished, keys: Sequence[str] = TOLD) -> str:
-    """The attributes that tell why it came out as it did, as ``key=value``; mostly empty."""
-    told: list[str] = []
+def format_reasons(span: FinishedSpan, keys: Sequence[str] = REASON_KEYS) -> str:
+    """The attributes that say why a span ended as it did, as ``key=value``. Mostly empty."""
+    reasons: list[str] = []
     for key in keys:
         value = (span.attributes or {}).get(key)
         if value is not None:
-            words = (value,) if isinstance(value, (str, int, float)) else cast("Sequence[object]", value)
-            told.append(f"{key}={', '.join(map(str, words))}")
-    return "  ".join(told)
+            values = (value,) if isinstance(value, (str, int, float)) else cast("Sequence[object]", value)
+            reasons.append(f"{key}={', '.join(map(str, values))}")
+    return "  ".join(reasons)
 
 
-def lines(spans: Collection[S], guides: Guides = DRAWN) -> Iterator[tuple[str, S]]:
-    """Each span and then those below it, in the order in which they began, with the guides that stand before it.
+def walk_tree(spans: Collection[S], guides: Guides = UNICODE) -> Iterator[tuple[str, S]]:
+    """Each span with the guides to draw before it: first the span, then those below it, by start time.
 
-    One whose parent is not among them stands at the top, so all are there whatever is missing.
+    Every span is yielded. One whose parent is not among ``spans`` stands at the top.
     """
     known = {id_of(span.context) for span in spans}
-    below: dict[Id | None, list[S]] = {}
+    children: dict[SpanId | None, list[S]] = {}
     for span in sorted(spans, key=lambda each: each.start_time or 0):
-        above = id_of(span.parent)
-        below.setdefault(above if above in known else None, []).append(span)
-    branch, line, last_branch, nothing = guides
+        parent = id_of(span.parent)
+        children.setdefault(parent if parent in known else None, []).append(span)
+    branch, line, last_branch, blank = guides
 
-    def walk(parent: Id | None, before: str) -> Iterator[tuple[str, S]]:
-        inside = below.pop(parent, [])  # taken out: what stands under itself is not walked for ever
-        for place, span in enumerate(inside, 1):
-            last = place == len(inside)
-            top = parent is None
-            yield "" if top else before + (last_branch if last else branch), span
-            yield from walk(id_of(span.context), "" if top else before + (nothing if last else line))
+    def walk(parent: SpanId | None, prefix: str) -> Iterator[tuple[str, S]]:
+        below = children.pop(parent, [])  # removed, so that a span that is its own ancestor is yielded once
+        for index, span in enumerate(below, 1):
+            is_last, is_top = index == len(below), parent is None
+            yield "" if is_top else prefix + (last_branch if is_last else branch), span
+            yield from walk(id_of(span.context), "" if is_top else prefix + (blank if is_last else line))
 
     yield from walk(None, "")
-    while below:  # only those that stand under themselves
-        yield from walk(next(iter(below)), "")
+    while children:  # only spans that are their own ancestors are left
+        yield from walk(next(iter(children)), "")
 
 
-def tree(spans: Collection[Finished], guides: Guides = DRAWN, keys: Sequence[str] = TOLD) -> str:
-    """The trees as text, a line each: guides and name, milliseconds, and what tells why."""
-    rows = [(guide + span.name, span) for guide, span in lines(spans, guides)]
+def draw_tree(spans: Collection[FinishedSpan], guides: Guides = UNICODE, keys: Sequence[str] = REASON_KEYS) -> str:
+    """The spans as text, one per line: guides and name, milliseconds, ERROR if it failed, and why."""
+    rows = [(guide + span.name, span) for guide, span in walk_tree(spans, guides)]
     width = max((len(label) for label, _ in rows), default=0)
-    told = (f"{label:{width}}  {milliseconds(span):9.2f} ms  {_mark(span)}{why(span, keys)}" for label, span in rows)
-    return "\n".join(line.rstrip() for line in told)
-
-
-def _mark(span: Finished) -> str:
-    return "" if span.status.is_ok else "ERROR  "
+    lines = (
+        f"{label:{width}}  {duration_ms(span):9.2f} ms  {'' if span.status.is_ok else 'ERROR  '}"
+        f"{format_reasons(span, keys)}"
+        for label, span in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)

@@ -1,6 +1,11 @@
-"""For tests of your own tools and stages: scripted handlers, recorded spans, and a check of their shape."""
+"""For tests of your own tools and stages: scripted handlers, a fake clock, recorded spans, and a check of their shape.
 
+README.md in this folder is the guide.
+"""
+
+from .clocks import FakeClock
 from .conformance import assert_trace
-from .recording import RecordedSpans, Script, recorded_spans, script
+from .recording import RecordedSpans, recorded_spans
+from .scripts import Script, script
 
-__all__ = ["RecordedSpans", "Script", "assert_trace", "recorded_spans", "script"]
+__all__ = ["FakeClock", "RecordedSpans", "Script", "assert_trace", "recorded_spans", "script"]

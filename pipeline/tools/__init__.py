@@ -2,19 +2,27 @@
 
 from .context import ToolContext
 from .decorator import tool
-from .definition import Detector, Effect, Tool
+from .definition import Detector, Effect, Tool, is_async
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
+from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from .plain_data import freeze
 from .registry import ToolRegistry
 
 __all__ = [
     "Detector",
     "Effect",
+    "SuggestionIndex",
     "Tool",
     "ToolContext",
     "ToolFailed",
     "ToolRegistry",
     "exit_status",
+    "find_canonical",
+    "freeze",
+    "is_async",
     "returned_error",
+    "strip_noise",
+    "suggest_names",
     "tool",
 ]

@@ -1,4 +1,4 @@
-"""ToolContext: what a tool may know of the call that it serves, unseen by the model."""
+"""ToolContext: what a tool may know of the call that it serves. A model does not see it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,32 @@ from ..report import CallReport, Progress
 
 @attrs.frozen
 class ToolContext:
-    """Injected as the first parameter of a tool made with ``context=True``."""
+    """The first parameter of a tool that was made with ``context=True``. The pipeline makes it for each attempt.
 
-    call_id: str  # the provider's; may be empty
-    attempt: int = 1  # from 1
-    idempotency_key: str = ""  # made once per call, equal across its attempts
-    deadline: float | None = None  # on time.monotonic(), seconds; None: no time limit
+    Args:
+        call_id: The provider's id of the call; may be empty.
+        attempt: The number of this attempt, from 1.
+        idempotency_key: Made once for each call and the same in all its attempts, for backends that drop repeats.
+        deadline: When the time of the call is up, in seconds on ``time.monotonic()``. None: there is no time limit.
+        principal: Who asks: a process, an agent or a tenant. "": the call did not say.
+        deps: An object of the caller's own, given with the call. None: the call gave none.
+    """
+
+    call_id: str
+    attempt: int = 1
+    idempotency_key: str = ""
+    deadline: float | None = None
     principal: str = ""
-    deps: object = attrs.field(default=None, repr=False)  # the caller's own object
+    deps: object = attrs.field(default=None, repr=False)
     _report: CallReport | None = attrs.field(default=None, repr=False, eq=False)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell whoever listens how far the tool has come; with nobody listening it does nothing."""
+        """Add a step to the report of the call. If nobody records the call, this does nothing.
+
+        Args:
+            done: How far the tool has come, in a unit of its own.
+            total: The whole, in the same unit. Default None: not known.
+            message: A text for a person. Default "": none.
+        """
         if self._report is not None:
             self._report.progress.append(Progress(done, total, message))

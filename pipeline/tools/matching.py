@@ -1,4 +1,4 @@
-"""Tool names as models spell them: noise cut off, a canonical form, and the closest names there are."""
+"""Tool names as models write them: transport noise, the canonical form, and the names worth suggesting."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-_TOKEN = re.compile(r"<\|[^|>]*\|?>?")  # a control token of a chat template, whole or cut: <|channel|>
+_TOKEN = re.compile(r"<\|[^|>]*\|?>?")  # a control token of a chat template, whole or cut off: <|channel|>
 _WRAPPING = " \t\r\n\"'`"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
 _GENERIC = frozenset(("", "functions", "function", "tools", "tool", "mcp", "api", "default", "defaultapi"))
-_LONGEST = 200  # characters; nobody means a tool by more, and the scorers take quadratic time
-_SAME_TAIL = 0.95  # what a likeness without the server prefix is worth
-_SORTED = 0.98  # what a likeness in another order of words is worth
-_A_PART = 4  # letters from which on a part of a name says something
-_PART = (99.0, 0.0)  # the score of the only name that has this part: less than one that differs in case only
-_GOOD = 70.0  # of 100; below it a hint misleads more often than it helps
+_LONGEST = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
+_TAIL_WEIGHT = 0.95  # of a similarity without the server prefix
+_SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
+_SHORTEST_PART = 4  # letters; a shorter part of a name says too little
+_PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
+_MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
+_MOST = 3  # suggestions
 
 
-def without_noise(name: str) -> str:
-    """Cut what a transport or a chat template left on a name: control tokens, ``functions.``, quotes, blanks."""
+def strip_noise(name: str) -> str:
+    """Remove what a transport or a chat template left on a name: control tokens, ``functions.``, quotes, blanks."""
     head, token, _ = name.partition("<|")
-    if token:  # what follows a token is its argument ("<|channel|>commentary"), unless nothing stands before it
+    if token:  # the text after a token is its argument ("<|channel|>commentary"), unless nothing stands before it
         name = head if head.strip(_WRAPPING) else _TOKEN.sub("", name)
     return name.strip(_WRAPPING).removeprefix("functions.").strip(_WRAPPING)
 
 
 @attrs.frozen
 class Spelling:
-    """One name, normalised once."""
+    """A name, normalised once."""
 
     words: str  # lower case, in order: "get weather"
-    squashed: str  # the same without the blanks
-    ordered: str  # the words in alphabetical order: compared once sorted, they are compared five times as quickly
-    tail: str  # the words without a server prefix, squashed
-    tail_ordered: str
-    prefix: str  # the server prefix, squashed; "" without one
+    joined: str  # the same without blanks
+    sorted: str  # the words in alphabetical order: sorting once makes each comparison five times as fast
+    tail: str  # the words without a server prefix, joined
+    tail_sorted: str  # the words without a server prefix, in alphabetical order
+    prefix: str  # the server prefix, joined; "" without one
 
     @classmethod
     def of(cls, name: str) -> Spelling:
-        """Read a name of any case style; ``server__tool`` and ``server.tool`` have a prefix."""
+        """Normalise a name of any case style; ``server__tool`` and ``server.tool`` have a prefix."""
         found = _PREFIXED.fullmatch(name)
         tail = found[1] if found and found[1] else name
-        words, tail_words = _words(name), _words(tail)
-        prefix = _words(name[: len(name) - len(tail)])
+        words, tail_words = _split_words(name), _split_words(tail)
+        prefix = _split_words(name[: len(name) - len(tail)])
         return cls(
             words,
             words.replace(" ", ""),
@@ -57,82 +58,97 @@ class Spelling:
         )
 
 
-def _words(name: str) -> str:
+def _split_words(name: str) -> str:
     return " ".join(_WORD.findall(_CAMEL.sub(" ", name))).lower()
 
 
-def canonical(name: str, spellings: dict[str, Spelling]) -> list[str]:
-    """The names that differ from this one in case, separators and server prefix only; none, one or several.
+def find_canonical(name: str, spellings: Mapping[str, Spelling]) -> list[str]:
+    """The names that differ from this one only in case, separators and server prefix: none, one or several.
 
-    A prefix that the model wrote must be the tool's own, or say nothing (``functions``): the same tail on another
+    A prefix that the model wrote has to be the tool's own or a generic one (``functions``): the same tail on another
     server is another tool.
+
+    Args:
+        name: The name as the model wrote it, without noise.
+        spellings: All names of the registry with their spellings.
     """
-    asked = Spelling.of(name[:_LONGEST])
-    if not asked.squashed or len(name) > _LONGEST:
+    sent = Spelling.of(name[:_LONGEST])
+    if not sent.joined or len(name) > _LONGEST:
         return []
     return [
         known
         for known, spelling in list(spellings.items())
-        if asked.squashed in (spelling.squashed, spelling.tail)
-        or (asked.tail == spelling.tail and asked.prefix in _GENERIC)
+        if sent.joined in (spelling.joined, spelling.tail) or (sent.tail == spelling.tail and sent.prefix in _GENERIC)
     ]
 
 
-class Index:
-    """The names that may be suggested, laid out for the scorers: made once for all the misses of a version."""
+class SuggestionIndex:
+    """The names that may be suggested, laid out for the scorers. One index serves all misses of a registry version.
+
+    Args:
+        spellings: All names of the registry with their spellings.
+        names: The names that may be suggested; those without a spelling are left out.
+    """
 
     def __init__(self, spellings: Mapping[str, Spelling], names: Iterable[str]) -> None:
         self.names = [name for name in names if name in spellings]
-        self.entries = [spellings[name] for name in self.names]
-        self.squashed = [entry.squashed for entry in self.entries]
-        self.ordered = [entry.ordered for entry in self.entries]
-        self.tails = [entry.tail for entry in self.entries]
-        self.tails_ordered = [entry.tail_ordered for entry in self.entries]
+        self.spellings = [spellings[name] for name in self.names]
+        self.joined = [spelling.joined for spelling in self.spellings]
+        self.sorted = [spelling.sorted for spelling in self.spellings]
+        self.tails = [spelling.tail for spelling in self.spellings]
+        self.tails_sorted = [spelling.tail_sorted for spelling in self.spellings]
 
 
-def closest(name: str, index: Index) -> tuple[str, ...]:
+def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
     """At most three names worth suggesting, best first.
 
-    What scores is told at `_likeness`. Besides, a name that was cut short is found if only one tool's name begins
-    with it, or holds its words side by side.
+    A name is suggested if it is similar as a whole, as sorted words, or without its server prefix. Besides, a name
+    that was cut short is found if exactly one tool's name begins with it, or contains its words side by side.
+
+    Args:
+        name: The name as the model wrote it, without noise.
+        index: The names to choose from.
     """
-    asked = Spelling.of(name[:_LONGEST])
-    if not asked.squashed:
+    sent = Spelling.of(name[:_LONGEST])
+    if not sent.joined:
         return ()
     from rapidfuzz import fuzz, process
 
-    names, entries = index.names, index.entries
     near: set[int] = set()
-    for query, choices, worth in (
-        (asked.squashed, index.squashed, 1.0),
-        (asked.ordered, index.ordered, _SORTED),
-        (asked.tail, index.tails, _SAME_TAIL),
-        (asked.tail_ordered, index.tails_ordered, _SORTED * _SAME_TAIL),
+    for query, choices, weight in (
+        (sent.joined, index.joined, 1.0),
+        (sent.sorted, index.sorted, _SORTED_WEIGHT),
+        (sent.tail, index.tails, _TAIL_WEIGHT),
+        (sent.tail_sorted, index.tails_sorted, _SORTED_WEIGHT * _TAIL_WEIGHT),
     ):
-        found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_GOOD / worth)
+        found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_MIN_SCORE / weight)
         near.update(place for _, _, place in found)
-    best = {names[place]: _likeness(asked, entries[place]) for place in near}
-    if len(asked.squashed) >= _A_PART:
-        padded = f" {asked.words} "
-        begun = [place for place, entry in enumerate(entries) if entry.squashed.startswith(asked.squashed)]
-        held = [
-            place for place, entry in enumerate(entries) if asked.words in entry.words and padded in f" {entry.words} "
-        ]
-        for places in (begun, held):
-            if len(places) == 1:
-                best[names[places[0]]] = max(best.get(names[places[0]], _PART), _PART)
-    ranked = sorted(best, key=lambda known: (*(-score for score in best[known]), known))
-    return tuple(ranked[:3])
+    scores = {index.names[place]: _score(sent, index.spellings[place]) for place in near}
+    for part in _find_by_part(sent, index):
+        scores[part] = max(scores.get(part, _PART_SCORE), _PART_SCORE)
+    ranked = sorted(scores, key=lambda known: (*(-score for score in scores[known]), known))
+    return tuple(ranked[:_MOST])
 
 
-def _likeness(asked: Spelling, known: Spelling) -> tuple[float, float]:
-    """The best of an edit ratio without separators and one of the sorted words, on the whole name and on the tail.
-
-    Second comes the ratio of the whole: it decides between tools that have the same tail on several servers.
-    """
+def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
+    """The best weighted similarity; then that of the whole names, which decides between equal tails on two servers."""
     from rapidfuzz.fuzz import ratio
 
-    whole = ratio(asked.squashed, known.squashed)
-    in_any_order = _SORTED * ratio(asked.ordered, known.ordered)
-    tail = max(ratio(asked.tail, known.tail), _SORTED * ratio(asked.tail_ordered, known.tail_ordered))
-    return max(whole, in_any_order, _SAME_TAIL * tail), whole
+    whole = ratio(sent.joined, known.joined)
+    in_any_order = _SORTED_WEIGHT * ratio(sent.sorted, known.sorted)
+    tail = max(ratio(sent.tail, known.tail), _SORTED_WEIGHT * ratio(sent.tail_sorted, known.tail_sorted))
+    return max(whole, in_any_order, _TAIL_WEIGHT * tail), whole
+
+
+def _find_by_part(sent: Spelling, index: SuggestionIndex) -> list[str]:
+    """The only name that begins with what was sent, and the only name that contains its words; each if there is one."""
+    if len(sent.joined) < _SHORTEST_PART:
+        return []
+    padded = f" {sent.words} "
+    starting = [place for place, joined in enumerate(index.joined) if joined.startswith(sent.joined)]
+    containing = [
+        place
+        for place, spelling in enumerate(index.spellings)
+        if sent.words in spelling.words and padded in f" {spelling.words} "
+    ]
+    return [index.names[places[0]] for places in (starting, containing) if len(places) == 1]

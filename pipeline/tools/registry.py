@@ -1,41 +1,53 @@
-"""ToolRegistry: names, aliases, and the one gate that Available, ``definitions()`` and suggestions all ask."""
+"""ToolRegistry: tools by name, which of them are closed, and what a model is offered."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from threading import Lock
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
-
-import attrs
+from typing import Any, cast
 
 from ..errors import SetupError, Unavailable
+from .availability import ToolLock, ToolLocks, ViewGate
 from .decorator import ToolDecorator
 from .definition import Tool
 from .matching import Spelling
-
-Shut: TypeAlias = "tuple[Unavailable, Callable[[], float] | None]"  # why, and the seconds left of it; None: no end
-P = ParamSpec("P")
-T = TypeVar("T")
+from .provider_names import ProviderNames
 
 
 class ToolRegistry:
-    """The tools that one kind of caller may use; empty at first."""
+    """The tools that one kind of caller may use. A new registry is empty.
+
+    Any thread may read while another one registers, closes or opens tools.
+
+    Attributes:
+        tools: The tools by name, in the order of registration.
+        aliases: The tools by their further names.
+        spellings: The normalised name of each tool, by name.
+        closed: The gate. It holds why a tool is closed, by name; an open tool is not in it.
+        tool: The decorator that makes a tool and registers it: ``@registry.tool`` or ``@registry.tool(effect="read")``.
+    """
 
     def __init__(self) -> None:
-        self.tools: dict[str, Tool[..., Any]] = {}  # by name
-        self.aliases: dict[str, Tool[..., Any]] = {}  # by declared other name
-        self.spellings: dict[str, Spelling] = {}  # by name, normalised once
-        self.closed: Mapping[str, Unavailable] = {}  # the gate: by name; empty in the common case
-        self._locks: dict[str, dict[str, Shut]] = {}  # by name and reason: a tool is open when the last is gone
-        self._lapsing: _Lapsing | None = None  # the locks, where one of them opens by itself
-        self._changes: int = 0
-        self._writing = Lock()  # reading needs none
+        self.tools: dict[str, Tool[..., Any]] = {}
+        self.aliases: dict[str, Tool[..., Any]] = {}
+        self.spellings: dict[str, Spelling] = {}
+        self.closed: Mapping[str, Unavailable] = {}  # replaced as a whole: a reader has the old gate or the new one
         self.tool = ToolDecorator(self.register)
+        self._locks = ToolLocks()
+        self._provider_names = ProviderNames(self.tools, self.aliases)
+        self._writing = Lock()  # held by whoever changes tools or locks; readers take no lock
 
     def register(self, tool: Tool[..., Any]) -> None:
-        """Add a tool. Raises SetupError, with both origins, where its name or an alias is taken."""
+        """Add a tool. Nothing is added if one of its names is taken.
+
+        Args:
+            tool: What ``@tool`` or `Tool.from_schema` made.
+
+        Raises:
+            SetupError: ``tool`` is not a Tool, or its name or an alias is taken; the text names both origins.
+        """
         if not isinstance(cast("object", tool), Tool):
-            raise SetupError(f"{tool!r} is no Tool: make one of it with @tool, or with Tool.from_schema")
+            raise SetupError(f"register() takes a Tool, not {tool!r}; make one with @tool or Tool.from_schema")
         with self._writing:
             for name in (tool.name, *tool.aliases):
                 if (first := self.tools.get(name) or self.aliases.get(name)) is not None:
@@ -43,77 +55,154 @@ class ToolRegistry:
             self.spellings[tool.name] = Spelling.of(tool.name)
             self.aliases.update(dict.fromkeys(tool.aliases, tool))
             self.tools[tool.name] = tool
-            self._changes += 1 if self._lapsing is None else 1 + self._lapsing.number
+            self._locks.count_change()
 
     def disable(self, name: str) -> None:
-        """Take a tool out of use until `enable`."""
-        self.close(Unavailable(self._known(name), "disabled"))
+        """Close a tool until `enable`.
+
+        Args:
+            name: The tool's name, not an alias.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
+        self.close(Unavailable(name, "disabled"))
 
     def enable(self, name: str) -> None:
-        """Undo `disable`; a tool that is also paused stays so."""
+        """Undo `disable`. A tool that is also closed for another reason stays closed.
+
+        Args:
+            name: The tool's name, not an alias.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
         self.reopen(name, "disabled")
 
     def pause(self, name: str, retry_after: float | None = None) -> None:
-        """Take a tool out of use until `resume`; ``retry_after`` (seconds) is told to whoever asks for it."""
-        self.close(Unavailable(self._known(name), "paused", retry_after))
+        """Close a tool until `resume`.
+
+        Args:
+            name: The tool's name, not an alias.
+            retry_after: Seconds after which a caller is told to try again; the tool does not open by itself then.
+                Default None: a caller is not told a time.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
+        self.close(Unavailable(name, "paused", retry_after))
 
     def resume(self, name: str) -> None:
-        """Undo `pause`; a tool that is also disabled stays so."""
+        """Undo `pause`. A tool that is also closed for another reason stays closed.
+
+        Args:
+            name: The tool's name, not an alias.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
         self.reopen(name, "paused")
 
     def close(self, why: Unavailable, left: Callable[[], float] | None = None) -> None:
-        """Shut the gate for ``why.tool``, one lock for each reason. For breakers, quotas and the like.
+        """Close ``why.tool`` for one reason, beside any other. Made for circuit breakers, quotas and the like.
 
-        A lock with ``left`` opens by itself: it says how many seconds remain, which is what a caller is told, and from
-        zero on the tool is open. Without it the lock holds until `reopen`.
+        Args:
+            why: What a caller is told. The same tool and reason again replace what was set before.
+            left: Seconds until the tool opens by itself, asked at every call; it opens at 0, and a caller is told this
+                number instead of ``why.retry_after``. Default None: the tool stays closed until `reopen`.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
         """
+        self._require(why.tool)
         with self._writing:
-            self._locks.setdefault(self._known(why.tool), {})[why.reason] = (why, left)
-            self._settle()
+            self._locks.add(ToolLock(why, left))
+            self._publish()
 
     def reopen(self, name: str, reason: str) -> None:
-        """Take one lock away; the tool opens with the last of them."""
-        with self._writing:
-            self._locks.get(self._known(name), {}).pop(reason, None)
-            self._settle()
+        """Take one reason away. The tool opens when no reason is left; a reason that it does not have is ignored.
 
-    def _settle(self) -> None:
-        """Whoever reads the gate meanwhile has the old one, whole."""
-        shut = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
-        lapse = any(left is not None for locks in shut.values() for _, left in locks)
-        self._changes += 1 if self._lapsing is None else 1 + self._lapsing.number  # past all that it may have said
-        self._lapsing = _Lapsing(shut) if lapse else None
-        self.closed = self._gate(self._lapsing or {name: locks[0][0] for name, locks in shut.items()})
+        Args:
+            name: The tool's name, not an alias.
+            reason: The ``reason`` of the `Unavailable` that closed it.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
+        self._require(name)
+        with self._writing:
+            self._locks.remove(name, reason)
+            self._publish()
+
+    def _publish(self) -> None:
+        gate = self._locks.build_gate()
+        self.closed = self._gate(gate)  # before the version: who reads a new version finds the new gate
+        self._locks.count_change(gate)
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return own
 
-    def _known(self, name: str) -> str:
+    def _require(self, name: str) -> None:
         if name not in self.tools:
-            raise SetupError(f"there is no tool {name!r} here; there are {', '.join(self.tools) or 'none'}")
-        return name
+            raise SetupError(f"unknown tool {name!r}; known: {', '.join(self.tools) or 'none'}")
 
     @property
     def version(self) -> int:
-        """Another number after each change of what is there or open: what was computed for another one is stale."""
-        lapsing = self._lapsing  # another thread may take it away meanwhile
-        return self._changes if lapsing is None else self._changes + lapsing.lapsed()
+        """A number that differs after each change of what is registered or closed, the end of a lock included."""
+        changes, expiring = self._locks.state
+        return changes if expiring is None else changes + expiring.count_expired()
+
+    def find_by_provider_name(self, name: str) -> Tool[..., Any] | None:
+        """The tool that a model provider knows as ``name``, because it refuses the tool's own name.
+
+        Args:
+            name: A name as it came from the provider.
+
+        Returns:
+            The tool; None for a name that `provider_names` does not make for any tool. Own names and aliases are not
+            looked up.
+        """
+        own = self._provider_names.find_own(name)
+        return None if own is None else self.tools.get(own)
+
+    def provider_names(self, longest: int) -> dict[str, str]:
+        """The name that each tool has at a model provider, by the tool's own name.
+
+        Args:
+            longest: Characters that the provider accepts in a name; one of `pipeline.tools.provider_names.LIMITS`.
+
+        Returns:
+            A name of letters from a to z, digits, ``_`` and ``-`` for each tool, no two the same.
+
+        Raises:
+            SetupError: ``longest`` is not one of these limits.
+        """
+        return self._provider_names.sent(longest)
 
     def callable_names(self) -> list[str]:
-        """The tools that may be called right now and are not hidden, in the order of registration."""
+        """The names of the tools that are open now and not hidden, in the order of registration."""
         closed = self.closed
         return [name for name, tool in list(self.tools.items()) if name not in closed and not tool.hidden]
 
     def definitions(self) -> list[dict[str, Any]]:
-        """What a model is offered: ``{"name", "description", "parameters"}`` for each tool that is open now."""
+        """What a model is offered: ``{"name", "description", "parameters"}`` for each of `callable_names`."""
         return [self.tools[name].definition() for name in self.callable_names()]
 
     def view(self, names: Collection[str]) -> ToolRegistry:
-        """A registry that shares these tools and leaves the others closed, for a process, an agent or a tenant.
+        """A registry that shares these tools and leaves all others closed: for one process, agent or tenant.
 
-        What is closed here is closed there too; what is closed there is closed there alone.
+        What is closed here is closed in the view. What is closed in the view stays open here.
+
+        Args:
+            names: Names of tools, not aliases. Tools that are registered later are left closed in the view.
+
+        Raises:
+            SetupError: The registry has no tool of one of these names.
         """
-        return _View(self, frozenset(map(self._known, names)))
+        shown = tuple(names)
+        for name in shown:
+            self._require(name)
+        return _View(self, frozenset(shown))
 
     def __iter__(self) -> Iterator[Tool[..., Any]]:
         return iter(self.tools.values())
@@ -126,79 +215,26 @@ class ToolRegistry:
 
 
 class _View(ToolRegistry):
-    def __init__(self, whole: ToolRegistry, names: frozenset[str]) -> None:
+    """What `ToolRegistry.view` returns: the tools of another registry, with locks of its own."""
+
+    def __init__(self, whole: ToolRegistry, shown: frozenset[str]) -> None:
         super().__init__()
-        self._whole, self._names = whole, names
+        self._whole, self._shown = whole, shown
         self.tools, self.aliases, self.spellings = whole.tools, whole.aliases, whole.spellings
-        self.closed = _ViewGate(whole, names, {})
+        self.closed = ViewGate(whole, shown, {})
 
     def register(self, tool: Tool[..., Any]) -> None:
-        raise SetupError(
-            f"{tool.name}: a view shares tools and takes none of its own; register with the whole registry"
-        )
+        raise SetupError(f"{tool.name}: a view registers no tools; register it with the registry of the view")
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
-        return _ViewGate(self._whole, self._names, own)
+        return ViewGate(self._whole, self._shown, own)
+
+    def find_by_provider_name(self, name: str) -> Tool[..., Any] | None:
+        return self._whole.find_by_provider_name(name)
+
+    def provider_names(self, longest: int) -> dict[str, str]:
+        return self._whole.provider_names(longest)
 
     @property
     def version(self) -> int:
         return super().version + self._whole.version
-
-
-class _Asked(Mapping[str, Unavailable]):
-    """A gate that finds the answer when it is asked: `get` is what a call uses, and the rest follows from it."""
-
-    def __getitem__(self, name: str) -> Unavailable:
-        why: Unavailable | None = self.get(name)
-        if why is None:
-            raise KeyError(name)
-        return why
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __bool__(self) -> bool:
-        return True  # asked for each call: counting would be the dear way to say so
-
-
-class _Lapsing(_Asked):
-    """Locks of which some open by themselves."""
-
-    def __init__(self, locks: Mapping[str, tuple[Shut, ...]]) -> None:
-        self._locks = locks
-        self.number = sum(map(len, locks.values()))
-
-    def get(self, name: str, default: Any = None, /) -> Any:  # asked for each call: Mapping's own raises and catches
-        for why, left in self._locks.get(name, ()):
-            if left is None:
-                return why
-            if (seconds := left()) > 0:
-                return attrs.evolve(why, retry_after=seconds)
-        return default
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self._locks if name in self)
-
-    def lapsed(self) -> int:
-        """How many of them have opened by now."""
-        return sum(left is not None and left() <= 0 for locks in self._locks.values() for _, left in locks)
-
-
-class _ViewGate(_Asked):
-    """What the view closes itself, then what it leaves out, then what the whole registry has closed."""
-
-    def __init__(self, whole: ToolRegistry, names: frozenset[str], own: Mapping[str, Unavailable]) -> None:
-        self._whole, self._view, self._own = whole, names, own
-
-    def get(self, name: str, default: Any = None, /) -> Any:
-        if (why := self._own.get(name)) is not None:
-            return why
-        if name not in self._view and name in self._whole.tools:
-            return Unavailable(name, "disabled")
-        return self._whole.closed.get(name, default)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self._whole.tools if name in self)

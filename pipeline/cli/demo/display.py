@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...telemetry.span_tree import ASCII, DRAWN, lines, milliseconds, why
+from ...telemetry.span_tree import ASCII, UNICODE, duration_ms, format_reasons, walk_tree
 from .script import CORRECTED, NO_MISTAKE, ScriptedCall
 
 _MAX_ANSWER = 72  # characters of an answer in the table; it is printed in full before
@@ -84,20 +84,20 @@ def _render_spans(played: PlayedCall, console: Console) -> RenderableType:
     if width:
         table.add_column(no_wrap=True, width=width)
     table.add_column(overflow="fold")
-    for guide, span in lines(played.spans, ASCII if ascii_only else DRAWN):
+    for guide, span in walk_tree(played.spans, ASCII if ascii_only else UNICODE):
         style = "" if span.status.is_ok else "red"
         label = Text.assemble((guide, "dim"), (span.name, style))
-        time = Text(f"{milliseconds(span):.2f} ms", style)
+        time = Text(f"{duration_ms(span):.2f} ms", style)
         bar = [Text(_draw_bar(root, span, width, "=" if ascii_only else "━"), style or "blue")] if width else []
-        table.add_row(label, time, *bar, Text(why(span), style or "cyan"))
+        table.add_row(label, time, *bar, Text(format_reasons(span), style or "cyan"))
     return table
 
 
 def _draw_bar(root: ReadableSpan, span: ReadableSpan, width: int, mark: str) -> str:
     """When the span began within the call, and how long it took."""
-    whole = max(milliseconds(root), 1e-6)
+    whole = max(duration_ms(root), 1e-6)
     start = min(width - 1, int(width * ((span.start_time or 0) - (root.start_time or 0)) / 1e6 / whole))
-    return " " * start + mark * max(1, min(width - start, round(width * milliseconds(span) / whole)))
+    return " " * start + mark * max(1, min(width - start, round(width * duration_ms(span) / whole)))
 
 
 def print_summary(console: Console, played: Sequence[PlayedCall]) -> None:
@@ -116,7 +116,7 @@ def print_summary(console: Console, played: Sequence[PlayedCall]) -> None:
         outcome = Text(each.kind, "green" if each.kind == "success" else "red")
         if not each.as_expected:
             outcome.append(f"\nexpected {scripted.kind}\nin {scripted.runs} runs", "bold red reverse")
-        time = f"{milliseconds(each.root_span):.1f}" if each.root_span else "-"
+        time = f"{duration_ms(each.root_span):.1f}" if each.root_span else "-"
         answer = _make_foldable(shorten_answer(each.answer), console)
         table.add_row(str(number), call, outcome, str(each.runs), time, answer)
     console.print(table)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
-from ...adapters.provider_names import ANTHROPIC, OPENAI, sent_names
 from ...tools.definition import Tool
+from ...tools.provider_names import ANTHROPIC, OPENAI
 from ...tools.registry import ToolRegistry
 from ..parameter_rows import as_mapping, list_parameters
 from .findings import Finding
@@ -34,7 +34,7 @@ def check_tools(registry: ToolRegistry, declared: Mapping[str, bool], known: Col
         declared: Whether the source of a tool gives an effect; a tool is absent if that cannot be seen.
         known: The names of all tools, those without a schema included.
     """
-    sent = [(provider, limit, sent_names(registry, limit)) for provider, limit in _PROVIDERS]
+    sent = [(provider, limit, registry.provider_names(limit)) for provider, limit in _PROVIDERS]
     for tool in registry:
         yield from _check_name(tool, [(provider, limit, names[tool.name]) for provider, limit, names in sent])
         yield from _check_descriptions(tool)

@@ -1,0 +1,159 @@
+"""``python -m benchmarks.corpus.recovery``: is our text enough for a model to put a refused call right?
+
+It runs the recorded calls that the pipeline refuses, with the text-only model. What that model sends is well-formed
+and no more: nobody can read from an error what the user meant. The share at attempt 2 is of all calls that failed,
+also of those that the model gave up, because source document 003 asks for it ("more than 60 % of retries should succeed
+on attempt 2"). Of the attempts that were made, the share is printed too. Without recordings nothing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import anyio
+import attrs
+
+from benchmarks.corpus.recordings import RecordedCall, default_folder, has_calls, read_calls
+from benchmarks.corpus.text_only_model import TextOnlyModel
+from pipeline import SetupError
+from pipeline.dialogue import run_turn
+from pipeline.dialogue.records import Turn, success_rates
+
+# Percent recovered at attempt 2 so far, by kind of error. Most unknown names fit no tool, and most malformed arguments
+# are prose: then there is nothing to send again.
+FLOORS: Mapping[str, float] = {"validation": 99.0, "unknown_tool": 15.6, "malformed_call": 15.2}
+ATTEMPTS = 3
+
+
+@attrs.frozen
+class Retried:
+    """A call that the pipeline refused, and what came of asking the model again.
+
+    Args:
+        recorded: the call.
+        turn: all attempts.
+        stuck: why the model gave up; empty if it did not.
+        made_up: whether it sent a value of which the text tells the form only.
+    """
+
+    recorded: RecordedCall
+    turn: Turn
+    stuck: str = ""
+    made_up: bool = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of the first error."""
+        return self.turn.records[0].kind or ""
+
+    @property
+    def mistakes(self) -> Iterable[str]:
+        """What was wrong, by the record."""
+        name = self.recorded.name_mistake
+        return (f"name: {name}",) if name is not None else self.recorded.mistakes or ("by the schema only",)
+
+    @property
+    def succeeded_at(self) -> int | None:
+        """The number of the attempt that succeeded; None if none did."""
+        return next((each.attempt for each in self.turn.records if each.success), None)
+
+    @property
+    def reason(self) -> str:
+        """Why no attempt succeeded."""
+        return f"{self.kind}: {self.stuck or 'still wrong after the last attempt'}"
+
+
+async def ask_again(calls: Iterable[RecordedCall]) -> list[Retried]:
+    """Run a turn for each call with a mistake, and return those that were not repaired outright."""
+    retried: list[Retried] = []
+    for each in calls:
+        if each.mistakes or each.name_mistake is not None or not each.valid_by_schema:
+            model = TextOnlyModel()
+            turn = await run_turn(model, [each.call], each.pipeline, attempts=ATTEMPTS)
+            if turn.error is not None:
+                raise turn.error  # a bug of the text-only model
+            if not turn.records[0].success:
+                retried.append(Retried(each, turn, model.stuck, model.made_up))
+    return retried
+
+
+def split(retried: Iterable[Retried], keys: Callable[[Retried], Iterable[str]]) -> dict[str, Sequence[Retried]]:
+    """Split by key, the largest part first; a call with several keys is in several parts."""
+    parts: dict[str, list[Retried]] = {}
+    for each in retried:
+        for key in keys(each):
+            parts.setdefault(key, []).append(each)
+    return dict(sorted(parts.items(), key=lambda part: -len(part[1])))
+
+
+def shares(retried: Sequence[Retried]) -> tuple[float, float]:
+    """Percent recovered at attempt 2, and by the last attempt."""
+    second, last = (sum(each.succeeded_at in numbers for each in retried) for numbers in ((2,), (2, ATTEMPTS)))
+    whole = max(1, len(retried)) / 100
+    return second / whole, last / whole
+
+
+def lines(retried: Sequence[Retried]) -> Iterator[str]:
+    """The table as it is printed."""
+    yield f"  {'':36}{'refused':>8}{'at 2, %':>10}{'by 3, %':>10}"
+    tables: dict[str, dict[str, Sequence[Retried]]] = {
+        "by error": split(retried, lambda each: (each.kind,)),
+        "by mistake": split(retried, lambda each: each.mistakes),
+        "in all": {
+            "": retried,
+            "without unknown names": [each for each in retried if each.kind != "unknown_tool"],
+        },
+    }
+    for title, parts in tables.items():
+        yield title
+        for key, part in parts.items():
+            second, last = shares(part)
+            yield f"  {key:36}{len(part):>8,}{second:>10.1f}{last:>10.1f}"
+    yield "attempts that were made and succeeded"
+    for number, rate in success_rates(each.turn for each in retried).by_attempt.items():
+        yield f"  {number}: {rate.succeeded:,} of {rate.tried:,}"
+    made_up = sum(each.made_up for each in retried if each.succeeded_at is not None)
+    yield f"recovered with a value that just has the right form: {made_up:,}"
+    yield "not recovered"
+    for reason, count in Counter(each.reason for each in retried if each.succeeded_at is None).most_common():
+        yield f"  {reason}: {count:,}"
+
+
+def regressions(retried: Sequence[Retried]) -> Iterator[str]:
+    """The shares that are below their floors."""
+    for kind, part in split(retried, lambda each: (each.kind,)).items():
+        second, _ = shares(part)
+        if second < FLOORS.get(kind, 0.0) - 0.05:  # floors are rounded to a tenth
+            yield f"{kind}: {second:.1f} % recovered at attempt 2, and it was {FLOORS[kind]:.1f} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; with ``--check``, return 1 if a share is below its floor."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.corpus.recovery", description="Ask again for recorded calls that were refused."
+    )
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the recordings; default: $TOOLCALL_CORPORA")
+    parser.add_argument("--check", action="store_true", help="exit 1 if a figure is worse than it was")
+    options = parser.parse_args(arguments)
+    folder = options.data or default_folder()
+    if not has_calls(folder):
+        print(f"There are no recorded calls in {folder}: nothing was measured.")
+        return 0
+    try:
+        calls = read_calls(folder)
+    except (OSError, ValueError, KeyError, SetupError) as exc:
+        parser.error(f"{folder} does not hold recorded calls: {exc!r}")
+    retried = anyio.run(ask_again, calls)
+    print(*lines(retried), sep="\n")
+    worse = list(regressions(retried)) if options.check else []
+    for each in worse:
+        print(f"worse: {each}")
+    return 1 if worse else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

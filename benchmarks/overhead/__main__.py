@@ -1,0 +1,122 @@
+"""``python -m benchmarks.overhead``: measure what the pipeline costs, and print it as a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from benchmarks.overhead.measure import Effort
+from benchmarks.overhead.nobody_recording import ABLATION, LOOP, SPINE
+from benchmarks.overhead.processes import run
+from benchmarks.overhead.results import NOISE, Result, columns, digits, machine
+from benchmarks.overhead.rows import Group
+from benchmarks.overhead.table import BY_NAME, GROUPS
+
+FULL = Effort(rounds=15, slice=0.002, processes=5, spare=3, seconds=180, apart=True, patience=3)
+QUICK = Effort(rounds=5, slice=0.001, processes=2, spare=0, seconds=0, apart=False, patience=0.5)
+_TRIES = 3  # measurements that have to exceed a limit before --check fails
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; with ``--check``, return 1 if a row is over its limit."""
+    options = _parser().parse_args(arguments)
+    effort = QUICK if options.quick else FULL
+    if options.spread:
+        return _spread(effort, options.spread)
+    groups = options.only or ((*GROUPS, ABLATION) if options.ablation else GROUPS)
+    results = run(groups, effort, _progress)
+    _print(groups, results)
+    if options.json is not None:
+        found = {**machine(), "effort": attrs.asdict(effort), "rows": [result.as_json() for result in results]}
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    if options.compare is not None:
+        _compare(results, json.loads(options.compare.read_text(encoding="utf-8")))
+    return _check(results, groups, effort) if options.check else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="under half a minute, and less exact")
+    parser.add_argument("--ablation", action="store_true", help="also measure what the seven stages consist of")
+    parser.add_argument(
+        "--only", type=_groups, metavar="GROUPS", help=f"some groups, with commas: {', '.join(BY_NAME)}"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
+    parser.add_argument("--compare", type=Path, metavar="OLD", help="say what got better or worse since that JSON")
+    parser.add_argument("--spread", type=int, metavar="N", help="measure the first group N times, and print the spread")
+    check = f"exit 1 if a row is over its limit by more than {NOISE:.0%}% in each of {_TRIES} measurements"
+    parser.add_argument("--check", action="store_true", help=check)
+    return parser
+
+
+def _groups(names: str) -> list[Group]:
+    unknown = set(names.split(",")) - set(BY_NAME)
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown group {', '.join(sorted(unknown))}; known: {', '.join(BY_NAME)}")
+    return [group for group in BY_NAME.values() if group.name in names.split(",")]
+
+
+def _progress(text: str) -> None:
+    """Show the progress to a person at a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _print(groups: Sequence[Group], results: Sequence[Result]) -> None:
+    _progress("")
+    found = {result.row.what: result for result in results}
+    print(columns("", "median", "of", "processes", "must", "aim", ""))
+    for group in groups:
+        print(group.title)
+        for row in group.rows:
+            print(found[row.what].line())
+
+
+def _compare(results: Sequence[Result], earlier: dict[str, Any]) -> None:
+    """Print each row's figure before and now."""
+    before = {row["what"]: row for row in earlier["rows"]}
+    print("compared with the earlier run")
+    for result in results:
+        if result.row == LOOP and LOOP.what in before and result.compared(before[LOOP.what]) != "same":
+            print("  The hand-written loop runs at another speed than then: this is another machine, or a busy one.")
+    for result in results:
+        if (old := before.get(result.row.what)) is None:
+            print(f"  {result.row.what:47} {'':>7}    {digits(result.median):>7}  new")
+        else:
+            verdict = result.compared(old)
+            print(f"  {result.row.what:47} {digits(old['median']):>7} -> {digits(result.median):>7}  {verdict}")
+
+
+def _check(results: Sequence[Result], groups: Sequence[Group], effort: Effort) -> int:
+    """Measure the groups of rows that are over once more, and once more; return 1 if a row is over each time."""
+    over = {result.row.what for result in results if result.exceeds}
+    for _ in range(_TRIES - 1):
+        again = [group for group in groups if over & {row.what for row in group.rows}]
+        if again:
+            over &= {result.row.what for result in run(again, effort, _progress) if result.exceeds}
+    if over:
+        print(f"over the limit by more than {NOISE:.0%}, {_TRIES} times: {', '.join(sorted(over))}")
+    return int(bool(over))
+
+
+def _spread(effort: Effort, times: int) -> int:
+    """Measure the first group that many times, and print the range of each figure."""
+    runs = [run([SPINE], effort, _progress) for _ in range(times)]
+    _progress("")
+    print(f"  {f'{times} runs':47} {'min':>7} {'median':>7} {'max':>7}")
+    for at, row in enumerate(SPINE.rows):
+        medians = [results[at].median for results in runs]
+        low, middle, high = (digits(value) for value in (min(medians), statistics.median(medians), max(medians)))
+        print(f"  {row.what:47} {low:>7} {middle:>7} {high:>7} {row.unit}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What importing the two packages costs, in fresh processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import attrs
+
+from benchmarks.overhead.rows import Group, Row
+from benchmarks.overhead.slices import Measurable
+
+ROOT = Path(__file__).parent.parent.parent
+_HEAVY = (
+    "click",
+    "griffe",
+    "jsonschema_rs",
+    "opentelemetry.sdk",
+    "pydantic",
+    "pydantic_core",
+    "rapidfuzz",
+    "ray",
+    "rich",
+)
+_OURS = "import middlewares, pipeline"
+_FOUNDATION = "import asyncio, attrs, anyio, returns.result, opentelemetry.trace"  # printed above the rows
+_TIMED = "import time; began = time.process_time(); {}; print((time.process_time() - began))"
+_COUNTED = "{}; import sys; print(sum(name in sys.modules for name in " + str(_HEAVY) + "))"
+
+
+@attrs.frozen
+class Program:
+    """A program that prints one number, run in a fresh process for each slice.
+
+    Args:
+        code: of the program.
+        cache: the folder for its byte code; whatever the environment says, the second run finds it compiled.
+    """
+
+    code: str
+    cache: str
+
+    async def prepare(self, seconds: float) -> None:  # noqa: ARG002  # one import, however long that takes
+        """Run once, so that all is compiled."""
+        await self.slice()
+
+    async def slice(self) -> float:
+        """Return the number."""
+        return float((await anyio.run_process([sys.executable, "-c", self.code], cwd=ROOT, env=self._env())).stdout)
+
+    def _env(self) -> dict[str, str]:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        env["PYTHONPYCACHEPREFIX"] = self.cache
+        return env
+
+
+@contextmanager
+def _importing() -> Generator[Mapping[str, Measurable]]:
+    with tempfile.TemporaryDirectory() as cache:
+        yield {
+            "ours": Program(_TIMED.format(_OURS), cache),
+            "foundation": Program(_TIMED.format(_FOUNDATION), cache),
+            "heavy": Program(_COUNTED.format(_OURS), cache),
+        }
+
+
+IMPORTING = Group(
+    "import",
+    "import of pipeline and middlewares, in units of asyncio, attrs, anyio, returns.result and opentelemetry.trace",
+    (
+        Row("import", "x foundation", "ours", "foundation", must=1.3, aim=1.15, landed=1.58),
+        Row("heavy modules that came along", "modules", "heavy", must=0, aim=0),
+    ),
+    _importing,
+    rounds=3,
+)

@@ -1,0 +1,13 @@
+"""All groups, in the order in which they are printed."""
+
+from __future__ import annotations
+
+from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
+from benchmarks.overhead.failing import AMONG_MANY, FAILING
+from benchmarks.overhead.importing import IMPORTING
+from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
+from benchmarks.overhead.rows import Group
+from benchmarks.overhead.somebody_recording import TRACED
+
+GROUPS: tuple[Group, ...] = (SPINE, IDLE, TRACED, FAILING, AMONG_MANY, AT_ONCE, IMPORTING, MEMORY)
+BY_NAME = {group.name: group for group in (*GROUPS, ABLATION)}

@@ -1,0 +1,1 @@
+"""The pipeline under load and beside real backends: soak, a million calls, exporters, Phoenix, Ray."""

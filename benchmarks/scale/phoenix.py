@@ -1,0 +1,197 @@
+"""Arize Phoenix as a real backend: ``serve`` it, ``read`` traces from it, ``test`` that it has what was sent.
+
+``serve`` needs the package ``arize-phoenix``, and listens on the loopback only. ``read URL`` prints the traces of a
+Phoenix as trees. ``test --python PATH`` starts one with that interpreter, sends it the spans of the demo, and compares
+what it then answers over HTTP with the demo's own table, and each trace with ``assert_trace``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import runpy
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+
+from benchmarks.scale.phoenix_spans import ReadSpan, get, read_spans
+
+HOST = "127.0.0.1"
+SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, and it runs no agents
+    "PHOENIX_HOST": HOST,
+    "PHOENIX_TELEMETRY_ENABLED": "false",
+    "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",
+    "PHOENIX_ENABLE_MCP_SERVER": "false",
+    "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
+    "PHOENIX_AGENTS_DISABLE_BASH": "true",
+}
+_PATIENCE = 120.0  # seconds: the first start creates a database, and under load sent spans take 20 to appear
+_SENT = re.compile(r"(\d+) spans in (\d+) traces went to")
+
+
+def serve(port: int, grpc_port: int, data: Path) -> None:
+    """Run Phoenix until it is stopped.
+
+    Args:
+        port: for HTTP.
+        grpc_port: for OTLP over gRPC.
+        data: the folder of its database; created if it is missing.
+    """
+    aio: Any = import_module("grpc.aio")
+    make_server = aio.server
+
+    def make_local_server(*args: Any, **options: Any) -> Any:
+        server = make_server(*args, **options)
+        add = server.add_insecure_port
+
+        def add_local_port(address: str) -> Any:  # PHOENIX_HOST is for HTTP only: gRPC would be open to the network
+            return add(address.replace("[::]", HOST))
+
+        server.add_insecure_port = add_local_port
+        return server
+
+    aio.server = make_local_server
+    for name in [name for name in os.environ if name.startswith("PHOENIX_")]:
+        del os.environ[name]
+    data.mkdir(parents=True, exist_ok=True)
+    ports = {"PHOENIX_PORT": str(port), "PHOENIX_GRPC_PORT": str(grpc_port)}
+    os.environ.update(SETTINGS | ports | {"PHOENIX_WORKING_DIR": str(data.resolve())})
+    sys.argv = ["phoenix", "serve"]
+    runpy.run_module("phoenix.server.main", run_name="__main__")
+
+
+def wait_for(failure: str, look: Any) -> Any:
+    """Return what ``look`` returns as soon as it is true; exit with the failure if that takes too long."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.2)
+    raise SystemExit(f"{failure} within {_PATIENCE:.0f} seconds")
+
+
+@contextmanager
+def running(python: str) -> Generator[str]:
+    """Start a Phoenix with ports and data of its own, and give its URL; stop exactly this one in the end."""
+    with tempfile.TemporaryDirectory(prefix="toolcall-phoenix-", ignore_cleanup_errors=True) as folder:
+        port, grpc_port = free_ports(2)
+        options = ["--port", str(port), "--grpc-port", str(grpc_port), "--data", folder]
+        log = Path(folder, "server.log")
+        with log.open("wb") as file:
+            command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
+            process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603  # our own file
+        url = f"http://{HOST}:{port}"
+
+        def ready() -> bool:
+            if process.poll() is not None:
+                raise SystemExit(f"Phoenix ended with {process.returncode}:\n{log.read_text(errors='replace')[-3000:]}")
+            try:
+                return bool(get(f"{url}/healthz") or True)
+            except (URLError, OSError):
+                return False
+
+        try:
+            wait_for("Phoenix did not start", ready)
+            yield url
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports on which nobody listens."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
+    ports: list[int] = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def test(python: str) -> int:
+    """Return 0 if Phoenix has every span of the demo as the demo's table has it, else 1."""
+    with running(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
+        print(f"Phoenix listens at {url}")
+        since = datetime.now(UTC)
+        command = [sys.executable, "-m", "pipeline", "demo", "--otlp", url, "--log", str(Path(folder, "log"))]
+        demo = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own module
+        sent = _SENT.search(demo.stdout)
+        if demo.returncode or sent is None:
+            print(demo.stdout[-3000:], demo.stderr, "The demo did not send its spans", sep="\n")
+            return 1
+        number, calls = map(int, sent.groups())
+        print(f"the demo says: {sent.group(0)} it")
+
+        def all_spans() -> list[ReadSpan]:
+            spans = read_spans(url, since)
+            return spans if len(spans) >= number else []
+
+        spans = wait_for("The spans did not appear", all_spans)
+    return verify(spans, number, calls)
+
+
+def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
+    """Print the trees that were read, and return 0 if they are what was sent, else 1.
+
+    Args:
+        spans: as they were read.
+        sent: how many spans were sent.
+        calls: how many calls, and so traces, they were.
+    """
+    from pipeline.cli.demo.script import SCRIPT
+    from pipeline.telemetry.span_tree import draw_tree
+    from pipeline.testing import assert_trace
+
+    print(draw_tree(spans))
+    roots = sorted((each for each in spans if each.parent is None), key=lambda each: each.start_time or 0)
+    attributes = [each.attributes or {} for each in roots]
+    found = [(each.get("error.type", "success"), each.get("toolcall.attempts")) for each in attributes]
+    wrong = [] if len(spans) == sent else [f"{sent} spans were sent, {len(spans)} are there"]
+    if found != (expected := [(turn.kind, turn.runs) for turn in SCRIPT]):
+        wrong.append(f"the calls came out as\n{found}\nand not as\n{expected}")
+    if kinds := {each.kind for each in roots} - {"TOOL"}:
+        wrong.append(f"Phoenix takes calls for {kinds}, and not for tools")
+    try:
+        assert_trace(spans, calls=calls)
+    except AssertionError as exc:
+        wrong.append(str(exc))
+    print(*wrong or [f"\nPhoenix has all {sent} spans: {calls} whole trees, each call with its outcome and attempts"])
+    return int(bool(wrong))
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    serving = commands.add_parser("serve")
+    serving.add_argument("--port", type=int, default=6006)
+    serving.add_argument("--grpc-port", type=int, default=4317)
+    serving.add_argument("--data", type=Path, default=Path("build/phoenix"))
+    commands.add_parser("read").add_argument("url")
+    commands.add_parser("test").add_argument("--python", required=True, help="an interpreter that has arize-phoenix")
+    options = parser.parse_args()
+    if options.command == "serve":
+        serve(options.port, options.grpc_port, options.data)
+    elif options.command == "read":
+        from pipeline.telemetry.span_tree import draw_tree
+
+        print(draw_tree(read_spans(options.url.rstrip("/"))))
+    else:
+        sys.exit(test(options.python))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""``python -m benchmarks.scale.ray_calls``: calls a second on Ray, by the pipeline and by plain actors."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import os
+import statistics
+import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib import import_module
+from time import perf_counter
+from typing import Any, TypeAlias
+
+import attrs
+
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # or Ray leaves the loopback interface
+
+from middlewares import standard
+from pipeline import Call, Pipeline, ToolRegistry, gather, is_success
+from pipeline.executors import Ray
+
+LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
+IN_FLIGHT = 100  # on each of two actors
+BATCH = 100
+MUST = {"singly": 0.85, "in batches": 0.40}  # shares of the calls a second that plain Ray makes
+TRIES = 3  # measurements that have to fall short before --check fails: a cost would be there each time
+Run: TypeAlias = Callable[[int], Awaitable[None]]  # makes that many calls
+Rates: TypeAlias = dict[str, list[tuple[float, float]]]  # by comparison: calls a second of plain Ray and of ours
+
+tools = ToolRegistry()
+
+
+@tools.tool(effect="read")
+async def echo(n: int) -> int:
+    """Return the number."""
+    return n
+
+
+@tools.tool(effect="read")
+async def ten_ms(n: int) -> int:
+    """Wait as for a backend."""
+    await asyncio.sleep(0.01)
+    return n
+
+
+class Plain:
+    """The actor that people write without a pipeline."""
+
+    async def echo(self, n: int) -> int:
+        """Return the number."""
+        return n
+
+    async def ten_ms(self, n: int) -> int:
+        """Wait as for a backend."""
+        await asyncio.sleep(0.01)
+        return n
+
+    async def numbers(self, numbers: list[int]) -> list[int]:
+        """Return the numbers. They have neither names nor arguments, so these are not tool calls."""
+        return [await self.echo(n) for n in numbers]
+
+    async def all(self, calls: list[tuple[str, dict[str, Any]]]) -> list[Any]:
+        """Run many calls, each with the name and the arguments that a model writes."""
+        return [await getattr(self, name)(**arguments) for name, arguments in calls]
+
+
+@attrs.frozen
+class Comparison:
+    """One kind of calls, made both ways.
+
+    Args:
+        share: one of how many calls is made, for those that take long.
+        plain: by plain Ray.
+        ours: by the pipeline.
+    """
+
+    share: int
+    plain: Run
+    ours: Run
+
+
+async def run_workers(limit: int, times: int, one: Callable[[int], Awaitable[object]]) -> None:
+    """Await ``one(0)`` to ``one(times - 1)``, that many at a time."""
+    numbers = iter(range(times))
+
+    async def work() -> None:
+        for n in numbers:
+            await one(n)
+
+    await asyncio.gather(*(work() for _ in range(limit)))
+
+
+async def measure_rate(times: int, run: Run) -> float:
+    """Make that many calls; return calls a second."""
+    began = perf_counter()
+    await run(times)
+    return times / (perf_counter() - began)
+
+
+async def run_through(pipeline: Pipeline, name: str, times: int, limit: int = 2 * IN_FLIGHT) -> None:
+    """Make the calls through the pipeline, and check every answer."""
+    outcomes = await gather(pipeline, [Call(name, {"n": n}) for n in range(times)], limit=limit)
+    wrong = [outcome for n, outcome in enumerate(outcomes) if not (is_success(outcome) and outcome.unwrap() == n)]
+    assert not wrong, wrong[:3]
+
+
+async def compare(times: int, rounds: int) -> Rates:
+    """Measure each comparison in each round; plain Ray and ours go first by turns."""
+    ray: Any = import_module("ray")
+    init = {**LOOPBACK, "num_cpus": 2, "logging_level": "ERROR"}
+    async with (
+        Ray(workers=2, in_flight=IN_FLIGHT, init=init) as single,
+        Ray(workers=2, in_flight=10 * BATCH, batch=BATCH) as batched,
+    ):
+        make = ray.remote(num_cpus=0, max_task_retries=0, max_concurrency=IN_FLIGHT)(Plain)
+        comparisons = _comparisons(
+            [make.remote() for _ in range(2)], standard(tools, executor=single), standard(tools, executor=batched)
+        )
+        found: Rates = {title: [] for title in comparisons}
+        for number in range(rounds + 1):
+            gc.collect()
+            gc.freeze()
+            for title, comparison in comparisons.items():
+                n = (times if number else times // 10) // comparison.share  # the first round warms up
+                if number % 2:
+                    plain, ours = await measure_rate(n, comparison.plain), await measure_rate(n, comparison.ours)
+                else:
+                    ours, plain = await measure_rate(n, comparison.ours), await measure_rate(n, comparison.plain)
+                if number:
+                    found[title].append((plain, ours))
+    return found
+
+
+def _comparisons(actors: list[Any], single: Pipeline, batched: Pipeline) -> dict[str, Comparison]:
+    async def call(method: str, n: int) -> None:
+        await getattr(actors[n % 2], method).remote(n)
+
+    async def send_batch(n: int) -> None:
+        await actors[n % 2].all.remote([("echo", {"n": n}) for n in range(BATCH)])
+
+    async def send_numbers(n: int) -> None:
+        await actors[n % 2].numbers.remote(list(range(BATCH)))
+
+    def plain(method: str) -> Run:
+        return lambda times: run_workers(2 * IN_FLIGHT, times, partial(call, method))
+
+    def plain_batches(send: Callable[[int], Awaitable[None]]) -> Run:
+        return lambda times: run_workers(4, times // BATCH, send)
+
+    in_batches = partial(run_through, batched, "echo", limit=4 * BATCH)
+    return {
+        "singly": Comparison(1, plain("echo"), partial(run_through, single, "echo")),
+        "of 10 ms": Comparison(10, plain("ten_ms"), partial(run_through, single, "ten_ms")),
+        "in batches": Comparison(1, plain_batches(send_batch), in_batches),
+        "to bare numbers": Comparison(1, plain_batches(send_numbers), in_batches),
+    }
+
+
+def report(found: Rates) -> set[str]:
+    """Print the medians of the rounds, and return the comparisons that fall short."""
+    short: set[str] = set()
+    print(f"{'':<16}{'plain Ray':>16}{'pipeline':>16}{'share':>10}")
+    for title, rates in found.items():
+        plain, ours = (statistics.median(each) for each in zip(*rates, strict=True))
+        share = statistics.median(ours / plain for plain, ours in rates)
+        must = MUST.get(title)
+        if must is not None and share < must:
+            short.add(title)
+        verdict = "" if must is None else f"  at least {must:.0%}: {'short' if title in short else 'ok'}"
+        print(f"{title:<16}{plain:>14,.0f}/s{ours:>14,.0f}/s{share:>10.1%}{verdict}")
+    return short
+
+
+def main() -> int:
+    """Measure and print; with ``--check``, return 1 if a share falls short in each of several measurements."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale.ray_calls", description=__doc__)
+    parser.add_argument("--calls", type=int, default=10_000, help="small calls in each round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--check", action="store_true", help="exit 1 if a share falls short")
+    options = parser.parse_args()
+    short = set(MUST)
+    for _ in range(TRIES if options.check else 1):
+        short &= report(asyncio.run(compare(options.calls, options.rounds)))
+        if not short:
+            break
+    return int(options.check and bool(short))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

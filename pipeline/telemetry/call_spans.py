@@ -1,0 +1,98 @@
+"""Starts the span of each call, and gives the recorder that follows from it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
+
+from ..report import Recorder
+from ..semconv import SCHEMA_URL, SCOPE
+from ..tools.definition import Tool
+from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
+from .deferred import DeferredSpans
+from .detail import DEFAULT_DETAIL, SpanDetail, captures_content
+from .openinference import ChainTracer
+from .recorders import SampledOutRecorder, SpanRecorder
+from .spans import INTERNAL
+
+_UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment
+_MOMENT = 100_000  # ns; to ask OpenTelemetry costs a quarter of a call
+_MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
+
+
+class CallSpans:
+    """Starts call spans with one tracer.
+
+    Args:
+        provider: Where spans go. None: the global provider, also one that is set later.
+        deferred: Makes what need not be live on a thread of its own. None: the caller's thread makes it.
+        stages: See `SpanDetail`.
+        content: See `SpanDetail`. None: as the environment says.
+        openinference: See `SpanDetail`.
+    """
+
+    def __init__(
+        self,
+        provider: TracerProvider | None = None,
+        deferred: DeferredSpans | None = None,
+        *,
+        stages: bool = True,
+        content: bool | None = None,
+        openinference: bool = False,
+    ) -> None:
+        tracer = trace.get_tracer(SCOPE, None, provider, SCHEMA_URL)
+        self._start_span = tracer.start_span
+        self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
+        self._deferred = deferred
+        detail = SpanDetail(stages, captures_content() if content is None else content, openinference)
+        self._detail = DEFAULT_DETAIL if detail == DEFAULT_DETAIL else detail
+        # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
+        # __missing__ twice as long, functools.lru_cache four times.
+        self._starts: dict[str, SpanStart] = {}
+        self._unheard = 0  # calls in a row that found no provider
+        # Between these (wall clock, ns) no provider is expected: there was none a moment ago, nor for 100 calls before.
+        # A process of few calls asks for each of them; one of many sees a provider 0.1 ms after it was set.
+        self.unheard_from = self.unheard_until = 0
+
+    def start(self, tool: Tool[..., Any] | None, started: int, context: Context) -> Recorder | None:
+        """Start the span of a call, and return its recorder.
+
+        Args:
+            tool: The tool that was found. None: no tool has that name, or it is not known yet.
+            started: When the call started (wall clock, ns).
+            context: The context in which it was made.
+
+        Returns a recorder that records, one that does not if the span was sampled out, and None if there is no
+        provider or the provider raised.
+        """
+        try:
+            name, attributes = UNKNOWN_TOOL if tool is None else self._starts[tool.name]
+        except KeyError:
+            name, attributes = self._add_start(cast("Tool[..., Any]", tool).name)
+        try:
+            span = self._start_span(name, context, INTERNAL, attributes, None, started)
+            if span is INVALID_SPAN:  # what the API returns while no provider is set
+                self._unheard += 1
+                if self._unheard > _UNHEARD:
+                    self.unheard_from, self.unheard_until = started, started + _MOMENT
+                return None
+            self._unheard = self.unheard_until = 0
+            if span.is_recording():
+                named = tool is not None
+                return SpanRecorder(
+                    self._inner_tracer, span, started, context, self._deferred, self._detail, named=named
+                )
+            return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
+        except Exception:  # a sampler or a span processor may raise anything, and must not fail the call
+            logging.getLogger(SCOPE).exception("The span of a call could not be started")
+            return None
+
+    def _add_start(self, tool: str) -> SpanStart:
+        if len(self._starts) >= _MAX_TOOLS:
+            self._starts.clear()
+        start = self._starts[tool] = make_span_start(tool)
+        return start

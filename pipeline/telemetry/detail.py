@@ -1,0 +1,74 @@
+"""How much a trace records beyond the default, by the options of Trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import attrs
+from opentelemetry.trace import Span
+from returns.result import Success
+
+from .. import semconv
+from ..messages import render
+from ..report import CallReport, LiveReport, StageRow
+from .attributes import to_wire_text
+from .openinference import openinference_attributes
+
+_MAX_CONTENT = 10_000  # characters of the arguments, and of the result
+_CAPTURE_VALUES = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))  # of the environment variable, in capitals
+
+
+@attrs.frozen
+class SpanDetail:
+    """What spans hold; the defaults are those of Trace.
+
+    Args:
+        stages: One span for each stage that ran. False: the call span has the duration of each stage as an attribute.
+        content: Arguments and results are on the call span, for everybody who reads the traces.
+        openinference: Spans have the attributes that Phoenix and other OpenInference backends read.
+    """
+
+    stages: bool = True
+    content: bool = False
+    openinference: bool = False
+
+
+DEFAULT_DETAIL = SpanDetail()
+
+
+def captures_content() -> bool:
+    """Whether the environment asks for arguments and results on spans."""
+    return os.environ.get(semconv.CAPTURE, "").strip().upper() in _CAPTURE_VALUES
+
+
+def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) -> None:
+    """Set on a call span, when the call ends, what was asked for beyond the default."""
+    content = _render_content(report) if detail.content else {}
+    span.set_attributes(content)
+    if detail.openinference:
+        span.set_attributes(openinference_attributes(report, to_wire_text(report.call.id), content))
+    if not detail.stages:
+        span.set_attributes(_sum_stage_durations(report.rows))
+
+
+def _render_content(report: CallReport) -> dict[str, str]:
+    """Arguments and result as texts. A failed call has no result, as the GenAI conventions have it."""
+    content = {semconv.CALL_ARGUMENTS: _render_arguments(report.call.arguments)}
+    if type(report.outcome) is Success:
+        content[semconv.CALL_RESULT] = render(report.outcome)
+    return {key: to_wire_text(text, _MAX_CONTENT) for key, text in content.items()}
+
+
+def _render_arguments(arguments: object) -> str:
+    if arguments is None:
+        return "{}"
+    return arguments if isinstance(arguments, str) else render(Success(arguments))
+
+
+def _sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:
+    durations: dict[str, float] = {}
+    for name, start, end, *_ in rows:
+        key = semconv.STAGE_DURATION.format(name)
+        durations[key] = durations.get(key, 0.0) + (end - start) / 1e9
+    return durations

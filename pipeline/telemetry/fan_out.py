@@ -1,0 +1,74 @@
+"""One recorder for several listeners: the span of a call, metrics, and sinks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns, time_ns
+from typing import Any, TypeAlias
+
+from ..report import CallReport, LiveReport, Recorder
+from ..semconv import OTHER, SCOPE
+from ..tools.definition import Tool
+from .metrics import Instruments
+
+Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
+_logger = logging.getLogger(SCOPE)
+
+
+class FanOutRecorder:
+    """Records one call for all who listen to it.
+
+    Args:
+        span: The recorder of the call's span. None: there is no span.
+        tool: The tool of the call. None: no tool has that name, or it is not known yet.
+        metrics: None: there are no metrics.
+        sinks: Functions that get the report.
+    """
+
+    recording = True
+
+    def __init__(
+        self,
+        span: Recorder | None,
+        tool: Tool[..., Any] | None,
+        metrics: Instruments | None,
+        sinks: Sequence[Sink],
+    ) -> None:
+        self._span, self._metrics, self._sinks = span, metrics, sinks
+        self._live = span if span is not None and span.recording else None  # not if it was sampled out
+        self.offset = self._live.offset if self._live is not None else time_ns() - perf_counter_ns()
+        self._name = tool.name if tool is not None else OTHER
+        if metrics is not None:
+            _notify(metrics.begin_call, self._name)
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        """Start the span of an attempt, if spans are recorded."""
+        return self._live.attempt_begins(number, tool) if self._live is not None else None
+
+    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+        """End it."""
+        if self._live is not None:
+            self._live.attempt_ends(opened, verdict)
+
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
+        """Tell metrics and sinks while the call's span is current, then end that span."""
+        try:
+            if report is not None:
+                if self._metrics is not None:
+                    _notify(self._metrics.end_call, self._name, report, verdict)
+                if self._sinks:
+                    record = report.copy()  # tasks that the tool left running may still write to the live report
+                    for sink in self._sinks:
+                        _notify(sink, record)
+        finally:
+            if self._span is not None:
+                self._span.call_ends(report if self._live is not None else None, verdict)
+
+
+def _notify(listener: Callable[..., object], *arguments: object) -> None:
+    """Call a listener. If it raises, log that: the outcome stands, and the other listeners hear of it all the same."""
+    try:
+        listener(*arguments)
+    except Exception:  # sinks and meter providers are foreign code
+        _logger.exception("A listener failed")

@@ -1,0 +1,193 @@
+"""The rules for the spans of calls, each checked by itself. `assert_trace` puts them together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+from ..errors import KINDS
+from ..report import CANCELLED, CallReport
+from ..semconv import (
+    ATTEMPT,
+    ATTEMPTS,
+    ERROR_TYPE,
+    EXECUTE_TOOL,
+    OPERATION,
+    OTHER,
+    REASON,
+    SCOPE,
+    STAGE_DURATION,
+    TOOL_NAME,
+)
+from ..telemetry.span_tree import FinishedSpan, id_of
+
+Role: TypeAlias = Literal["call", "attempt", "stage"]
+Breach: TypeAlias = tuple[str, FinishedSpan | None]  # the rule that is broken, and the span that breaks it
+_VERDICTS = {*(str(vars(kind)["kind"]) for kind in KINDS), CANCELLED}
+
+
+class CallTraces:
+    """The spans that the pipeline made, among all spans, and which of them stands under which.
+
+    Args:
+        every: All spans, those of other libraries included.
+    """
+
+    def __init__(self, every: Sequence[FinishedSpan]) -> None:
+        by_start = sorted(every, key=lambda span: span.start_time or 0)
+        self._by_id = {id_of(span.context): span for span in every}
+        self._ours = [span for span in by_start if getattr(span.instrumentation_scope, "name", None) == SCOPE]
+        self._roles = {id(span): _find_role(span) for span in self._ours}
+        self._parents = {id(span): self._find_parent(span) for span in self._ours}
+        self._children: dict[int, list[FinishedSpan]] = {}
+        for span in self._ours:
+            self._children.setdefault(id(self._parents[id(span)]), []).append(span)
+        self.calls = [span for span in self._ours if self._roles[id(span)] == "call"]
+
+    def _find_parent(self, span: FinishedSpan) -> FinishedSpan | None:
+        """The nearest of our spans above it: a middleware may have put a span of its own around an attempt."""
+        passed: set[int] = set()
+        above: FinishedSpan | None = span
+        while above is not None and id(above) not in passed:
+            passed.add(id(above))
+            above = self._by_id.get(id_of(above.parent)) if above.parent is not None else None
+            if id(above) in self._roles:
+                return above
+        return None
+
+    def _children_of(self, parent: FinishedSpan, role: Role) -> list[FinishedSpan]:
+        return [span for span in self._children.get(id(parent), ()) if self._roles[id(span)] == role]
+
+    def check_number(self, calls: int | None, reports: Sequence[CallReport] | None) -> Iterator[Breach]:
+        """There are as many call spans as calls."""
+        found = len(self.calls)
+        for wanted in (calls, None if reports is None else len(reports)):
+            if wanted is not None and wanted != found:
+                yield f"each call has one call span: {wanted} wanted, {found} found", None
+        if calls is None and reports is None and not found:
+            yield "each call has one call span: none found", None
+
+    def check_spans(self) -> Iterator[Breach]:
+        """Each span is valid by itself, and stands in its place."""
+        ids = Counter(id_of(span.context) for span in self._ours)
+        for span in self._ours:
+            code = span.status.status_code.name
+            if span.context is None or ids[id_of(span.context)] > 1:
+                yield "a span has an id of its own", span
+            if span.start_time is None or span.end_time is None or span.end_time < span.start_time:
+                yield "a span has ended, and not before it started", span
+            if (code == "ERROR") != (_attribute(span, ERROR_TYPE) is not None):
+                yield "a span is red exactly if it has an error.type", span
+            if code == "OK":
+                yield "a span that is not red has no status: OK is the application's to set", span
+            if self._roles[id(span)] != "call":
+                yield from self._check_place(span)
+
+    def _check_place(self, span: FinishedSpan) -> Iterator[Breach]:
+        parent = self._parents[id(span)]
+        if _attribute(span, OPERATION) is not None:
+            yield "only a call span has gen_ai.operation.name", span
+        if parent is None:
+            yield "an attempt or a stage has a parent in its trace", span
+            return
+        allowed = ("call",) if self._roles[id(span)] == "attempt" or span.name == "retry" else ("call", "attempt")
+        if self._roles[id(parent)] not in allowed:
+            yield "attempts and retry stand under the call, other stages under the call or an attempt", span
+        elif span.name == "execute" and self._roles[id(parent)] != "attempt":
+            yield "execute stands under an attempt", span
+        if not _is_within(span, parent):
+            yield "a child starts and ends within its parent", span
+
+    def check_call(self, call: FinishedSpan, *, stages: bool) -> Iterator[Breach]:
+        """A call has its name, numbered attempts, and spans of its stages or none."""
+        yield from _check_call_span(call)
+        attempts = self._children_of(call, "attempt")
+        for number, attempt in enumerate(attempts, 1):
+            if _attribute(attempt, ATTEMPT) != number:
+                yield f"attempts are numbered from 1, in the order in which they started: this is {number}", attempt
+            if attempt.name not in ("attempt", f"attempt {_attribute(call, TOOL_NAME)}"):
+                yield "an attempt is named after the tool of its call", attempt
+        if _attribute(call, ATTEMPTS) != len(attempts):
+            yield f"toolcall.attempts is the number of attempts: there are {len(attempts)}", call
+        for parent in (call, *attempts):
+            if stages and not self._children.get(id(parent)):
+                yield "the stages of a call and of an attempt have spans", parent
+            if not stages and (found := self._children_of(parent, "stage")):
+                yield "stages=False: there are no spans of stages", found[0]
+
+    def compare(self, call: FinishedSpan, report: CallReport, *, stages: bool) -> Iterator[Breach]:
+        """The spans of a call agree with its report."""
+        tool = report.tool.name if report.tool is not None else OTHER
+        if _attribute(call, TOOL_NAME) != tool:
+            yield f"the tool of a call is that of the report, {tool}", call
+        verdict = CANCELLED if report.outcome is None else getattr(report.error, "kind", None)
+        if _attribute(call, ERROR_TYPE) != verdict:
+            yield f"the error.type of a call is that of the report, {verdict or 'none'}", call
+        attempts = {_attribute(span, ATTEMPT): span for span in self._children_of(call, "attempt")}
+        if len(attempts) != len(report.attempts):
+            yield f"there are as many attempts as in the report, {len(report.attempts)}", call
+        for attempt in report.attempts:
+            span = attempts.get(attempt.number)
+            if span is not None and _attribute(span, ERROR_TYPE) != attempt.verdict:
+                yield f"the error.type of an attempt is that of the report, {attempt.verdict or 'none'}", span
+        if stages:
+            yield from self._compare_stages({0: call, **attempts}, report)
+        else:
+            yield from _compare_durations(call, report)
+
+    def _compare_stages(self, parents: dict[int, FinishedSpan], report: CallReport) -> Iterator[Breach]:
+        runs = Counter(
+            _describe_run(stage.attempt, stage.name, stage.verdict, stage.note, stage.end - stage.start)
+            for stage in report.stages
+        )
+        for attempt, parent in parents.items():
+            for span in self._children_of(parent, "stage"):
+                duration = (span.end_time or 0) - (span.start_time or 0)
+                verdict, reason = _attribute(span, ERROR_TYPE), _attribute(span, REASON)
+                run = _describe_run(attempt, span.name, verdict, reason, duration)
+                if not runs[run]:
+                    yield f"a stage span is in the report, and this is not: {run}", span
+                runs[run] -= 1
+        for run in +runs:
+            yield f"a stage of the report has a span, and this has none: {run}", parents[0]
+
+
+def _check_call_span(call: FinishedSpan) -> Iterator[Breach]:
+    tool, verdict = _attribute(call, TOOL_NAME), _attribute(call, ERROR_TYPE)
+    if _attribute(call, OPERATION) != EXECUTE_TOOL:
+        yield "a call span has gen_ai.operation.name=execute_tool", call
+    if call.name != (EXECUTE_TOOL if tool == OTHER else f"{EXECUTE_TOOL} {tool}"):
+        yield f"a call span is named after gen_ai.tool.name, {tool}", call
+    if verdict is not None and verdict not in _VERDICTS:
+        yield f"the error.type of a call is a kind of error or {CANCELLED}, not {verdict}", call
+
+
+def _compare_durations(call: FinishedSpan, report: CallReport) -> Iterator[Breach]:
+    durations: Counter[str] = Counter()
+    for stage in report.stages:
+        durations[STAGE_DURATION.format(stage.name)] += stage.end - stage.start
+    for key, nanoseconds in durations.items():
+        if round((_attribute(call, key) or 0) * 1e9) != nanoseconds:
+            yield f"stages=False: {key} is that of the report, {nanoseconds / 1e9} s", call
+
+
+def _find_role(span: FinishedSpan) -> Role:
+    if span.name == EXECUTE_TOOL or span.name.startswith(f"{EXECUTE_TOOL} "):
+        return "call"
+    is_attempt = span.name.startswith("attempt ") or _attribute(span, ATTEMPT) is not None
+    return "attempt" if is_attempt else "stage"
+
+
+def _attribute(span: FinishedSpan, key: str) -> Any:
+    return (span.attributes or {}).get(key)
+
+
+def _is_within(span: FinishedSpan, parent: FinishedSpan) -> bool:
+    times = [parent.start_time, span.start_time, span.end_time, parent.end_time]
+    return times == sorted(time or 0 for time in times)
+
+
+def _describe_run(attempt: int, name: str, verdict: str | None, note: str | None, nanoseconds: int) -> str:
+    where = f"in attempt {attempt}" if attempt else "outside of all attempts"
+    return f"{name} {where}, {verdict or 'passed'}, {nanoseconds} ns{f', {note}' if note else ''}"

@@ -1,0 +1,136 @@
+"""Availability: which tools are closed and why, as locks, and as the gate that readers ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+import attrs
+
+from ..errors import Unavailable
+
+
+@attrs.frozen
+class ToolLock:
+    """One reason why a tool is closed.
+
+    Args:
+        why: What a caller is told.
+        remaining: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
+    """
+
+    why: Unavailable
+    remaining: Callable[[], float] | None = None
+
+    def check(self) -> Unavailable | None:
+        """Why the tool is closed, with the seconds that remain now; None once the lock has expired."""
+        if self.remaining is None:
+            return self.why
+        seconds = self.remaining()
+        return attrs.evolve(self.why, retry_after=seconds) if seconds > 0 else None
+
+
+class DynamicGate(Mapping[str, Unavailable]):
+    """A gate that computes each answer when it is asked. A subclass defines `get` and ``__iter__``."""
+
+    def __getitem__(self, name: str) -> Unavailable:
+        why: Unavailable | None = self.get(name)
+        if why is None:
+            raise KeyError(name)
+        return why
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.get(name) is not None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # every call asks `if closed and …`; counting would ask every lock
+
+
+class ExpiringGate(DynamicGate):
+    """The gate of locks of which at least one opens by itself."""
+
+    def __init__(self, locks: Mapping[str, tuple[ToolLock, ...]]) -> None:
+        self._locks = locks
+        self.size = sum(map(len, locks.values()))
+
+    def get(self, name: str, default: Any = None, /) -> Any:  # every call asks; Mapping.get raises and catches KeyError
+        """Why the tool is closed, by its oldest lock that still holds; ``default`` for an open tool."""
+        for lock in self._locks.get(name, ()):
+            if (why := lock.check()) is not None:
+                return why
+        return default
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._locks if name in self)
+
+    def count_expired(self) -> int:
+        """How many of the locks have opened by now."""
+        return sum(lock.check() is None for locks in self._locks.values() for lock in locks)
+
+
+class Whole(Protocol):
+    """What the gate of a view reads of the registry behind the view."""
+
+    tools: dict[str, Any]
+    closed: Mapping[str, Unavailable]
+
+
+class ViewGate(DynamicGate):
+    """The gate of a view. Its own locks come first, then the tools it leaves out, then the locks of the registry."""
+
+    def __init__(self, whole: Whole, shown: frozenset[str], own: Mapping[str, Unavailable]) -> None:
+        self._whole, self._shown, self._own = whole, shown, own
+
+    def get(self, name: str, default: Any = None, /) -> Any:  # every call asks, as in ExpiringGate
+        """Why the tool is closed in this view; ``default`` for an open tool."""
+        if (why := self._own.get(name)) is not None:
+            return why
+        if name not in self._shown and name in self._whole.tools:
+            return Unavailable(name, "disabled")
+        return self._whole.closed.get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._whole.tools if name in self)
+
+
+class ToolLocks:
+    """The locks of one registry, one for each tool and reason. A tool is open when its last lock is gone.
+
+    A writer holds the mutex of the registry while it calls any of these methods; reading ``state`` needs none.
+    """
+
+    def __init__(self) -> None:
+        self._locks: dict[str, dict[str, ToolLock]] = {}  # by tool, then by reason, oldest first
+        # Changes so far, and the gate if locks expire. One tuple, replaced as a whole: a version must never mix the
+        # count of one state with the gate of another.
+        self.state: tuple[int, ExpiringGate | None] = (0, None)
+
+    def add(self, lock: ToolLock) -> None:
+        """Add a lock; it replaces one of the same tool and reason."""
+        self._locks.setdefault(lock.why.tool, {})[lock.why.reason] = lock
+
+    def remove(self, name: str, reason: str) -> None:
+        """Remove a lock, if the tool has it."""
+        self._locks.get(name, {}).pop(reason, None)
+
+    def build_gate(self) -> Mapping[str, Unavailable]:
+        """The gate for the locks of this moment: a plain dict, unless one of the locks expires."""
+        held = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
+        if any(lock.remaining is not None for locks in held.values() for lock in locks):
+            return ExpiringGate(held)
+        return {name: locks[0].why for name, locks in held.items()}
+
+    def count_change(self, gate: Mapping[str, Unavailable] | None = None) -> None:
+        """Start a new version, higher than any that the locks before may have produced.
+
+        Args:
+            gate: The gate from now on, as `build_gate` returned it. None: the gate stays.
+        """
+        changes, expiring = self.state
+        changes += 1 if expiring is None else 1 + expiring.size
+        if gate is not None:
+            expiring = gate if isinstance(gate, ExpiringGate) else None
+        self.state = (changes, expiring)
