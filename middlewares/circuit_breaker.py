@@ -115,6 +115,7 @@ class CircuitBreaker:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="circuit_breaker",
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
     )

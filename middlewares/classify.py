@@ -42,6 +42,7 @@ class Classify:
     """Reads what Execute caught, by the table of exceptions; everything it has no word for stays a crash."""
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="classify",
         reason="inside of retry, which reads its verdict",
         inside_of={

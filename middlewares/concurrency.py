@@ -70,6 +70,7 @@ class Concurrency:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
     )

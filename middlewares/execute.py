@@ -19,7 +19,7 @@ from pipeline import (
     ValidCall,
     approved,
 )
-from pipeline.executors import Executor, Loop, Thread, begin_body, end_body
+from pipeline.executors import Executor, Loop, NotBegunError, Thread, begin_body, end_body, settle_body
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -70,23 +70,33 @@ class Execute:
             Success with what the tool returned, or the Failure that it returned or that its ``detect`` found in the
             value. What it raised, or a detector raised, is ``Failure(Crashed)``.
         """
-        tool = call.tool
+        tool, guards = call.tool, call.guards
+        begun = 0
         try:
-            if tool.direct and call.time_limit is None and self.executor is None:
-                value: object = await tool.fn(**call.params)  # what Loop does if no time limit has to be asked
+            if tool.direct and self.executor is None and (guards is None or guards.lock is None):
+                if guards is not None:
+                    guards.begin(call)
+                value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
             else:
+                begun = 0 if guards is None else guards.begun
                 executor = self._get_executor(tool)
                 if call.report is not None:
                     call.report.executor = executor.name
                 value = await (executor.run(call) if executor.marks else _run_marked(executor, call))
                 if tool.detect is not None:  # then the tool is not direct
                     value = _apply_detector(tool.detect, value)
+        except NotBegunError as exc:
+            return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return Failure(Crashed(exc))
+            value = Failure(Crashed(exc))
         kind = type(value)
         if kind is Success:
             return cast("Outcome", value)
-        return _read_failure(value) if kind is Failure else Success(value)
+        if kind is not Failure:
+            return Success(value)
+        outcome = _read_failure(value)
+        settle_body(call, begun, outcome)
+        return outcome
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:

@@ -94,6 +94,7 @@ class LoopGuard:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
     )

@@ -48,6 +48,7 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="rate_limit",
         reason="after validate: a call that never runs takes nothing from the limit",
     )

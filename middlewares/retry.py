@@ -58,6 +58,7 @@ class Retry:
     """
 
     placement: ClassVar[Placement] = Placement(
+        marks=True,
         kind="retry",
         reason="inside of the checks: a bad name never gets better",
         inside_of={

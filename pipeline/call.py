@@ -15,8 +15,8 @@ from .errors import Repair, ToolError
 if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
     from attrs import frozen as phase
 
+    from .guards import Guards
     from .report import LiveReport
-    from .time_limit import TimeLimit
     from .tools.definition import Tool
 else:
     phase = attrs.define
@@ -50,7 +50,7 @@ class Call:
         finish_reason: Why the provider ended its reply; ``"length"`` says that the call was cut off. None: unknown.
         timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
         report: Where the stages record what they do; set by the pipeline. None: nobody listens.
-        time_limit: Set by a time limit around the call; see `pipeline.time_limit`. None: no limit.
+        guards: Who decides whether the body may begin; set by the pipeline, see `pipeline.guards`. None: nobody.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Call:
     finish_reason: str | None = None
     timeout: float | None = None
     report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
-    time_limit: TimeLimit | None = attrs.field(default=None, repr=False, eq=False)
+    guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
@@ -74,18 +74,18 @@ class Call:
             self.finish_reason,
             self.timeout,
             self.report,
-            self.time_limit,
+            self.guards,
             tool,
             repairs,
         )
 
-    def under(self, report: LiveReport | None, time_limit: TimeLimit | None) -> Self:
-        """A copy with another report and time limit, in a third of the time of ``attrs.evolve``."""
+    def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
+        """A copy with another report and other guards, in a third of the time of ``attrs.evolve``."""
         own_fields = _OWN_FIELDS.get(type(self))
         if own_fields is None:  # also a phase of somebody's own, with fields of its own
-            return attrs.evolve(self, report=report, time_limit=time_limit)
+            return attrs.evolve(self, report=report, guards=guards)
         make: Any = type(self)
-        copy: Self = make(*_REQUEST(self), report, time_limit, *own_fields(self))
+        copy: Self = make(*_REQUEST(self), report, guards, *own_fields(self))
         return copy
 
 
@@ -115,7 +115,7 @@ class ResolvedCall(Call):
             self.finish_reason,
             self.timeout,
             self.report,
-            self.time_limit,
+            self.guards,
             self.tool,
             self.repairs + repairs if repairs else self.repairs,
             params,

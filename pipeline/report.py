@@ -148,7 +148,7 @@ class CallReport:
     def __getstate__(self) -> dict[str, Any]:
         # The caller's own objects stay with the caller: a report is a record, and most such objects do not pickle.
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
-        return state | {"call": attrs.evolve(self.call, deps=None, report=None, time_limit=None)}
+        return state | {"call": attrs.evolve(self.call, deps=None, report=None, guards=None)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

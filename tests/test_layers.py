@@ -17,8 +17,9 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    privacy semconv time_limit
+    privacy semconv
     errors
+    guards
     call introspection
     parameters
     messages report

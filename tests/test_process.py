@@ -31,7 +31,7 @@ from pipeline import (
 )
 from pipeline.executors import Process
 from pipeline.executors.remote_errors import RemoteError, RemoteTraceback
-from pipeline.time_limit import TimeLimit
+from pipeline.guards import Guards, TimeLimit
 from remote_tools import WHO, Began, OddError
 from support import Exported, a_call, a_tool
 
@@ -174,9 +174,9 @@ async def test_the_time_is_up_while_a_worker_starts(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("pipeline.executors.process.run_sync", slow_to_start)
     limit = TimeLimit()
     with anyio.CancelScope() as scope:
-        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, time_limit=limit))
+        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, guards=Guards.of(limit)))
     assert scope.cancelled_caught
-    assert (began, limit.began) == (["_prepare_worker"], False)
+    assert (began, limit.bodies.begun) == (["_prepare_worker"], 0)
 
 
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))

@@ -16,7 +16,7 @@ from returns.result import Failure
 
 from pipeline import SetupError, Unavailable
 from pipeline.executors import Thread
-from pipeline.time_limit import TooLateError
+from pipeline.guards import NotBegunError
 from support import a_call, a_tool
 
 BUSY = Failure(Unavailable("probe", "busy"))
@@ -154,7 +154,7 @@ async def test_a_call_cancelled_before_its_thread_begins(monkeypatch: pytest.Mon
     monkeypatch.setattr("pipeline.executors.thread.run_sync", slow_to_begin)
     with anyio.CancelScope() as scope:
         await hanging.call()
-    with pytest.raises(TooLateError):
+    with pytest.raises(NotBegunError):
         dispatched[0]()
     assert (hanging.runs, hanging.thread.abandoned) == ([], 0)
 

@@ -27,8 +27,8 @@ from pipeline import (
     is_failure,
 )
 from pipeline.executors import Thread
+from pipeline.guards import Guards, NotBegunError
 from pipeline.testing import script
-from pipeline.time_limit import TimeLimit, TooLateError
 from support import a_call, a_tool
 
 SOON = 0.1  # seconds; long enough for a body to begin on a busy machine
@@ -179,19 +179,19 @@ async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.M
     """A thread that comes to its body after the time is up does not begin it: its call may have been repeated."""
     runs: list[int] = []
     refused: list[bool] = []
-    late, over, enter = threading.Event(), threading.Semaphore(0), TimeLimit.enter
+    late, over, begin = threading.Event(), threading.Semaphore(0), Guards.begin
 
-    def enter_late(limit: TimeLimit, tool: Any) -> None:
+    def begin_late(guards: Guards, call: Any) -> None:
         late.wait(10)
         try:
-            enter(limit, tool)
-        except TooLateError:
+            begin(guards, call)
+        except NotBegunError:
             refused.append(True)
             raise
         finally:
             over.release()
 
-    monkeypatch.setattr(TimeLimit, "enter", enter_late)
+    monkeypatch.setattr(Guards, "begin", begin_late)
     pipeline = standard(registry(lambda: runs.append(1), "mutating"), timeout=SOON)
     outcome = await pipeline.replace("retry", Retry(3, 0)).call("probe")
     assert outcome == Failure(TimedOut(SOON, landed="no"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, cast
 
 from returns.result import Failure
 
 from ..call import Call, Outcome
-from ..errors import Landed, TimedOut
+from ..errors import Landed
+from ..guards import Guards, NotBegunError
 from ..report import CANCELLED, LiveReport, error_of, kind_of, landed_of
-from ..time_limit import TimeLimit, TooLateError
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it called on is recorded with that wait
@@ -21,7 +21,7 @@ def compile_plain(stages: Sequence[Stage]) -> Handler[Any]:
     """The chain for a call that nobody listens to: no clock, no report, and no frame but the middlewares' own."""
     handler = _end(stages[-1])
     for stage in reversed(stages[:-1]):
-        handler = _plain_check(stage, handler) if stage.role == "check" else _plain_wrap(stage.run, handler)
+        handler = _plain_check(stage, handler) if stage.role == "check" else _plain_wrap(stage, handler)
     return handler
 
 
@@ -32,17 +32,21 @@ def _end(stage: Stage) -> Handler[Any]:
         return run
 
     async def handle(call: Any) -> Outcome:
-        limit: TimeLimit | None = call.time_limit
-        if limit is None:
+        guards: Guards | None = call.guards
+        if guards is None:
             return await run(call)
+        begun = guards.begun
         try:
-            limit.enter(getattr(call, "tool", None))
-        except TooLateError:  # nobody waits for this answer any more
-            return Failure(TimedOut(0.0, landed="no"))
+            guards.begin(call)
+        except NotBegunError as exc:
+            return exc.outcome
         try:
-            return await run(call)
+            outcome = await run(call)
         finally:
-            limit.leave()
+            guards.end(call)
+        if type(outcome) is Failure and guards.begun > begun:
+            guards.settle(call, landed_of(outcome))
+        return outcome
 
     return handle
 
@@ -54,29 +58,69 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         verdict = check(call)
         if type(verdict) is Failure:
             return cast("Outcome", verdict)
-        if finds and call.time_limit is not None:
-            call.time_limit.resolve(verdict.tool)
+        if finds and call.guards is not None:
+            call.guards.find(verdict.tool)
         return await inner(verdict)
 
     return handle
 
 
-def _plain_wrap(middleware: Any, inner: Handler[Any]) -> Handler[Any]:
+def _plain_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
+    middleware, guarded = stage.run, _guarded(stage)
+
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
-        if call.time_limit is None:
+        guards = call.guards
+        if guards is None or guards.lock is None:
             return middleware(call, inner)
-        return middleware(call, _keep_limit(call.time_limit, inner))
+        return guarded(call, inner)
 
     return handle
 
 
-def _keep_limit(limit: TimeLimit, inner: Handler[Any]) -> Handler[Any]:
-    """A middleware may hand on a call of its own making: the time limit around it must still learn of the body."""
+def _guarded(stage: Stage) -> Callable[[Any, Handler[Any]], Any]:
+    """The middleware of a stage for a call with guards.
 
-    def handle(call: Call) -> Any:
-        return inner(call if call.time_limit is not None else call.under(call.report, limit))
+    A middleware may hand on a call of its own making, which gets the guards of the call that it was given. If it does
+    not say when a body begins (`Placement.marks`), it may do the work itself: it counts as having begun it until it
+    calls on, and then the inside decides. What it answers in place of the inside after a body began cannot be that
+    nothing began.
+    """
+    middleware = stage.run
+    if stage.placement.marks:
 
-    return handle
+        def keep_guards(call: Any, inner: Handler[Any]) -> Any:
+            guards = call.guards
+
+            def call_next(call: Any) -> Any:
+                return inner(call if call.guards is not None else call.under(call.report, guards))
+
+            return middleware(call, call_next)
+
+        return keep_guards
+
+    async def watch(call: Any, inner: Handler[Any]) -> Outcome:
+        guards: Guards = call.guards
+        answers: list[Outcome] = []
+        limits = guards.enter_unmarked()
+        unmarked = True
+
+        async def call_next(call: Any) -> Outcome:
+            nonlocal unmarked
+            if unmarked:
+                unmarked = False
+                guards.leave_unmarked(limits)
+            answer = await inner(call if call.guards is not None else call.under(call.report, guards))
+            answers.append(answer)
+            return answer
+
+        outcome: Outcome = await middleware(call, call_next)
+        if unmarked:  # it answered by itself, in time; cancelled, it may have begun the work
+            guards.leave_unmarked(limits)
+        if type(outcome) is Failure and not any(outcome is answer for answer in answers):
+            return guards.correct(outcome)
+        return outcome
+
+    return watch
 
 
 def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
@@ -131,8 +175,8 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
             report.add_stage(name, began, perf_counter_ns(), kind, report.take_note(stage.obj))
         if kind is not None:
             return cast("Outcome", verdict)
-        if finds and call.time_limit is not None:
-            call.time_limit.resolve(verdict.tool)
+        if finds and call.guards is not None:
+            call.guards.find(verdict.tool)
         report.tool = getattr(verdict, "tool", report.tool)
         report.repairs = getattr(verdict, "repairs", report.repairs)
         return await inner(_keep_report(verdict, report, None))
@@ -140,11 +184,11 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
     return handle
 
 
-def _keep_report(call: Any, report: LiveReport, limit: TimeLimit | None) -> Any:
-    """The call with report and limit, which a middleware that made a call of its own may have left out."""
-    if call.report is report and (limit is None or call.time_limit is not None):
+def _keep_report(call: Any, report: LiveReport, guards: Guards | None) -> Any:
+    """The call with report and guards, which a middleware that made a call of its own may have left out."""
+    if call.report is report and (guards is None or call.guards is not None):
         return call
-    return call.under(report, call.time_limit or limit)
+    return call.under(report, call.guards or guards)
 
 
 def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
@@ -153,11 +197,12 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
     The time of a repeating stage is each wait between two attempts. A verdict is recorded only if the stage made or
     changed it.
     """
-    name, run, obj, repeats = stage.name, stage.run, stage.obj, stage.placement.repeats
+    name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
+    run, guarded = stage.run, _guarded(stage)
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
-        limit: TimeLimit | None = call.time_limit
+        guards: Guards | None = call.guards
         start = perf_counter_ns()
         entered = left = 0  # when it last called on, and when that returned
         answer: Any = None
@@ -168,13 +213,14 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
             if repeats and left:
                 report.add_stage(name, left, now, None, report.decisions[-1].reason if report.decisions else "")
             entered, left = now, 0
-            reply = answer = await inner(_keep_report(call, report, limit))
+            reply = answer = await inner(_keep_report(call, report, guards))
             left = perf_counter_ns()
             return reply
 
         verdict: str | None = CANCELLED
         try:
-            outcome: Outcome = await run(call, call_next)
+            middleware = run if guards is None or guards.lock is None else guarded
+            outcome: Outcome = await middleware(call, call_next)
             verdict = None if outcome is answer else kind_of(outcome)
             return outcome
         except Exception:

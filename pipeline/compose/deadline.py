@@ -10,14 +10,12 @@ from returns.result import Failure
 
 from ..call import Call, Outcome
 from ..errors import TimedOut
-from ..time_limit import TimeLimit
+from ..guards import Guards, TimeLimit
 
 C = TypeVar("C", bound=Call)
 
 
-async def run_within(
-    seconds: float, call: C, call_next: Callable[[C], Awaitable[Outcome]], limit: TimeLimit | None = None
-) -> Outcome:
+async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable[Outcome]]) -> Outcome:
     """Run the inside for at most so many seconds.
 
     The scope of this limit decides, so a TimeoutError of the tool stays the tool's. A tool that catches the
@@ -27,18 +25,15 @@ async def run_within(
         seconds: The limit. Not above 0: the inside does not run.
         call: The call for the inside.
         call_next: The inside.
-        limit: The record of this limit, if the caller wants to read it afterwards. None: a new one.
 
     Returns:
-        The inside's outcome, or TimedOut. ``landed`` is "no" if the body had not begun, and then it never will.
-        ``still_running`` says that a thread could not be stopped.
+        The inside's outcome, or TimedOut. ``landed`` is "no" if no body had begun whose effect may have happened, and
+        then none will begin. ``still_running`` says that a thread could not be stopped.
     """
     if not seconds > 0:  # callers compute what is left of their own time
         return Failure(TimedOut(0.0, landed="no"))
-    limit = limit or TimeLimit(call.time_limit)
+    limit = TimeLimit()
+    guards = Guards.of(limit, outer=call.guards)
     with anyio.move_on_after(seconds):
-        return await call_next(call.under(call.report, limit))
-    limit.expire()
-    return Failure(
-        TimedOut(seconds, still_running=limit.running > 0, landed="maybe" if limit.began else "no"),
-    )
+        return await call_next(call.under(call.report, guards))
+    return Failure(limit.expire(guards.lock, seconds))

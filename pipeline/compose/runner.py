@@ -11,15 +11,15 @@ from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import KINDS, Crashed, OutcomeUnknown
+from ..guards import Guards, OneEffect, OpenTools
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
-from ..time_limit import TimeLimit
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .chain import compile_plain, compile_recorded
 from .deadline import run_within
-from .stage import Handler, Stage
+from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
 _Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
@@ -42,12 +42,14 @@ class Runner:
         self._finder = first
         self._find: _Check = _unchanged if first is None else _guard(first.run)
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
-        self._finds_inside = any(stage.finds for stage in inner[leading:])
         self._plain = compile_plain(inner[leading:])
         self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._registries = registries
+        gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
+        self._gate = (OpenTools(gates),) if gates else ()
+        self._guards_of_reads = Guards.of(*self._gate)
 
-    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # one frame
+    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
         ``reports``, if given, receives the report of the call.
@@ -55,7 +57,7 @@ class Runner:
         began = time_ns() if self._observe is not None or reports is not None else 0
         current: Any = call  # in the phase that it has reached
         recorder: Recorder | None = None
-        limit: TimeLimit | None = None
+        effect: OneEffect | None = None
         try:
             verdict: Any = self._find(call)
             if began:
@@ -79,17 +81,21 @@ class Runner:
             if type(verdict) is Failure:
                 return self._settle(call, current, verdict)
             current = verdict
-            if self._finds_inside or call.timeout is not None:
-                limit = TimeLimit(call.time_limit)
-                outcome = await _run_limited(call.timeout, current, self._plain, limit)
+            guards, effect = self._make_guards(call, current)
+            if current is call:
+                current = call.under(call.report, guards)
             else:
+                current.guards = guards  # a check made it for this call, so nobody else has it
+            if call.timeout is None:
                 outcome = await self._plain(current)
+            else:
+                outcome = await run_within(call.timeout, current, self._plain)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = Failure(Crashed(exc))
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
-        return outcome if type(outcome) is Success else self._settle(call, current, outcome, limit)
+        return outcome if type(outcome) is Success else self._settle(call, current, outcome, effect)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
@@ -107,26 +113,27 @@ class Runner:
 
     async def _run_recorded(self, report: LiveReport, verdict: Any) -> Outcome:
         """The rest of a call that somebody listens to."""
-        call, limit = report.call, None
+        call = report.call
+        effect: OneEffect | None = None
         current: Any = call
         outcome: Any = _CANCELLED
         try:
             if type(verdict) is Failure:
                 outcome = cast("Outcome", verdict)
             else:
-                current = verdict.under(report, verdict.time_limit)
-                if self._finds_inside or call.timeout is not None:
-                    limit = TimeLimit(call.time_limit)
-                    outcome = await _run_limited(call.timeout, current, self._recorded, limit)
-                else:
+                guards, effect = self._make_guards(call, verdict)
+                current = verdict.under(report, guards)
+                if call.timeout is None:
                     outcome = await self._recorded(current)
+                else:
+                    outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
             outcome = Failure(Crashed(exc))
         finally:  # a cancelled call is recorded too, though it has no outcome
             verdict = CANCELLED
             if outcome is not _CANCELLED:
                 if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
-                    outcome = self._settle(call, current, outcome, limit)
+                    outcome = self._settle(call, current, outcome, effect)
                 verdict = kind_of(cast("object", outcome))
                 report.outcome = outcome
             report.ended = perf_counter_ns()
@@ -134,9 +141,17 @@ class Runner:
                 report.recorder.call_ends(report, verdict)
         return cast("Outcome", outcome)
 
-    def _settle(self, call: Call, current: Any, outcome: Any, limit: TimeLimit | None = None) -> Outcome:
+    def _make_guards(self, call: Call, current: Any) -> tuple[Guards, OneEffect | None]:
+        """What may keep the body from beginning, around it what the caller's call has already."""
+        tool: Tool[..., Any] | None = current.tool if isinstance(current, ResolvedCall) else None
+        if tool is not None and tool.effect == "read":
+            return self._guards_of_reads if call.guards is None else Guards.of(*self._gate, outer=call.guards), None
+        effect = OneEffect(tool=tool)
+        return Guards.of(*self._gate, effect, outer=call.guards), effect
+
+    def _settle(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
-        tool = current.tool if isinstance(current, ResolvedCall) else None if limit is None else limit.tool
+        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         error: Any = error_of(outcome)
         if type(error) not in KINDS:
             error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
@@ -170,13 +185,6 @@ def _guard(check: _Check) -> _Check:
 
 def _unchanged(call: Any) -> Any:
     return call
-
-
-async def _run_limited(seconds: float | None, current: Any, handler: Handler[Any], limit: TimeLimit) -> Outcome:
-    """The inside, within the call's own time if it has one; the limit learns the tool where the inside finds it."""
-    if seconds is None:
-        return await handler(current.under(current.report, limit))
-    return await run_within(seconds, current, handler, limit)
 
 
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -3,7 +3,8 @@
 import importlib
 import typing
 
-from .body import begin_body, context_args, end_body, run_body
+from ..guards import NotBegunError
+from .body import begin_body, context_args, end_body, run_body, settle_body
 from .loop import Loop
 from .protocol import Executor
 from .thread import Thread
@@ -12,7 +13,19 @@ if typing.TYPE_CHECKING:
     from .process import Process
     from .ray.executor import Ray
 
-__all__ = ["Executor", "Loop", "Process", "Ray", "Thread", "begin_body", "context_args", "end_body", "run_body"]
+__all__ = [
+    "Executor",
+    "Loop",
+    "NotBegunError",
+    "Process",
+    "Ray",
+    "Thread",
+    "begin_body",
+    "context_args",
+    "end_body",
+    "run_body",
+    "settle_body",
+]
 _IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor"}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import anyio
 
-from ..call import ValidCall
+from ..call import Outcome, ValidCall
+from ..report import landed_of
 from ..tools.context import ToolContext
 
 
@@ -19,16 +20,29 @@ def begin_body(call: ValidCall) -> None:
     one `end_body`.
 
     Raises:
-        TooLateError: The call's time limit has expired, and the caller was told that the body did not run: it must not.
+        NotBegunError: The body must not begin: its time is up, the tool was closed meanwhile, or the call has begun
+            before and may have taken effect. Execute answers with the outcome that the error holds.
     """
-    if call.time_limit is not None:
-        call.time_limit.enter(call.tool)
+    if call.guards is not None:
+        call.guards.begin(call)
 
 
 def end_body(call: ValidCall) -> None:
     """Record that the body ended, from any thread, also if nobody waits for it any more."""
-    if call.time_limit is not None:
-        call.time_limit.leave()
+    if call.guards is not None:
+        call.guards.end(call)
+
+
+def settle_body(call: ValidCall, begun: int, outcome: Outcome) -> None:
+    """Tell the guards what the outcome of a body says about its effect.
+
+    Args:
+        call: The call.
+        begun: ``call.guards.begun`` before the executor was asked. Nothing is told if no body began since.
+        outcome: The outcome.
+    """
+    if call.guards is not None and call.guards.begun > begun:
+        call.guards.settle(call, landed_of(outcome))
 
 
 def run_body(call: ValidCall, context: tuple[ToolContext] | tuple[()]) -> Any:

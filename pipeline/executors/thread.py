@@ -18,8 +18,8 @@ from anyio.to_thread import run_sync
 from returns.result import Failure
 
 from ..call import ValidCall
-from ..errors import Crashed, Unavailable
-from ..time_limit import TooLateError
+from ..errors import Crashed, NotExecuted, Unavailable
+from ..guards import NotBegunError
 from ..tools.context import ToolContext
 from .body import context_args, run_body
 from .loop import Loop
@@ -104,10 +104,12 @@ class Thread(Executor):
         """
         with self._lock:
             if job.state == "called_off":
-                raise TooLateError  # nobody is there to see it
+                raise NotBegunError(Failure(NotExecuted("its caller has gone")))  # nobody is there to see it
             job.state = "running"
         try:
             return (run_body(job.call, job.context),)
+        except NotBegunError as exc:
+            return (exc.outcome,)
         except (Exception, GeneratorExit) as exc:  # noqa: BLE001  # the border to the user's tool, as in Execute
             return (Failure(Crashed(exc)),)
         finally:
