@@ -88,15 +88,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            value = Failure(Crashed(exc))
+            return settle_body(call, begun, Failure(Crashed(exc)))  # in no variable: the traceback would hold itself
         kind = type(value)
         if kind is Success:
             return cast("Outcome", value)
         if kind is not Failure:
             return Success(value)
-        outcome = _read_failure(value)
-        settle_body(call, begun, outcome)
-        return outcome
+        return settle_body(call, begun, _read_failure(value))
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:

@@ -15,7 +15,7 @@ import pytest
 from returns.result import Success
 
 from middlewares import Execute, Retry, Timeout, standard
-from pipeline import Call, Effect, Outcome, Pipeline, ToolContext, ToolRegistry
+from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry
 from pipeline.executors import Thread
 from support import a_tool
 
@@ -114,14 +114,6 @@ class World:
             self.release.wait(10)
         return "done"
 
-    async def attempt(self, call: Any, call_next: Any) -> Outcome:
-        """A stage inside of the limit: counts attempts, and is the queue in which the first one may be held up."""
-        self.attempts += 1
-        if self.fault == "timeout while queued" and self.attempts == 1:
-            self.expire()
-            await anyio.sleep_forever()
-        return cast("Outcome", await call_next(call))
-
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
@@ -137,7 +129,24 @@ class World:
         retry = Retry(jitter=lambda: 0.5, sleep=self.sleep)
         pipeline = standard(tools).replace("retry", retry).replace("execute", self.execute)
         limited = self.fault.startswith(("timeout", "hang"))
-        return pipeline.after("retry", self.attempt).after("retry", Timeout(60) if limited else untouched, name="limit")
+        limit = Timeout(60) if limited else untouched
+        return pipeline.after("retry", AttemptQueue(self)).after("retry", limit, name="limit")
+
+
+class AttemptQueue:
+    """A stage inside of the limit: counts attempts, and is the queue in which the first one may be held up."""
+
+    placement = Placement(marks=True)
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def __call__(self, call: Any, call_next: Any) -> Outcome:
+        self.world.attempts += 1
+        if self.world.fault == "timeout while queued" and self.world.attempts == 1:
+            self.world.expire()
+            await anyio.sleep_forever()
+        return cast("Outcome", await call_next(call))
 
 
 async def untouched(call: Any, call_next: Any) -> Outcome:

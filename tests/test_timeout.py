@@ -18,6 +18,7 @@ from pipeline import (
     Effect,
     Outcome,
     OutcomeUnknown,
+    Placement,
     SetupError,
     TimedOut,
     ToolContext,
@@ -52,17 +53,33 @@ async def test_the_body_had_begun() -> None:
     assert outcome == Failure(TimedOut(SOON, landed="maybe"))
 
 
+async def queue(call: Any, call_next: Any) -> Outcome:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+class Queue:
+    """One that says that it never does the work of a tool."""
+
+    placement = Placement(marks=True)
+
+    async def __call__(self, call: Any, call_next: Any) -> Outcome:
+        return await queue(call, call_next)
+
+
 async def test_the_body_had_not_begun() -> None:
     """What was cut off while it queued did not land, and is repeated for any tool."""
-
-    async def queue(call: Any, call_next: Any) -> Outcome:
-        await anyio.sleep_forever()
-        raise AssertionError
-
     pipeline = standard(registry(anyio.sleep_forever, "mutating"), timeout=SOON, attempts=2)
-    report = await pipeline.after("timeout", queue).replace("retry", Retry(2, 0)).report(Call("probe"))
+    report = await pipeline.after("timeout", Queue()).replace("retry", Retry(2, 0)).report(Call("probe"))
     assert report.outcome == Failure(TimedOut(SOON, landed="no"))
     assert len(report.attempts) == 2
+
+
+async def test_a_stage_that_does_not_mark_may_have_done_the_work() -> None:
+    """Of a call that was cut off in a stage of somebody else, before it called on, nobody knows whether it landed."""
+    pipeline = standard(registry(anyio.sleep_forever, "mutating"), timeout=SOON, attempts=2).after("timeout", queue)
+    for outcome in (await pipeline.call("probe"), (await pipeline.report(Call("probe"))).outcome):
+        assert outcome == Failure(OutcomeUnknown(TimedOut(SOON)))
 
 
 async def test_a_mutating_tool_cut_off_is_unknown_and_not_repeated() -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..errors import KINDS, Crashed, OutcomeUnknown
 from ..guards import Guards, OneEffect, OpenTools
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
@@ -82,10 +82,10 @@ class Runner:
                 return self._settle(call, current, verdict)
             current = verdict
             guards, effect = self._make_guards(call, current)
-            if current is call:
-                current = call.under(call.report, guards)
+            if type(current) is ValidCall:
+                cast("Any", current).guards = guards  # a check made it for this call, so nobody else has it
             else:
-                current.guards = guards  # a check made it for this call, so nobody else has it
+                current = current.under(current.report, guards)
             if call.timeout is None:
                 outcome = await self._plain(current)
             else:

@@ -33,8 +33,8 @@ def end_body(call: ValidCall) -> None:
         call.guards.end(call)
 
 
-def settle_body(call: ValidCall, begun: int, outcome: Outcome) -> None:
-    """Tell the guards what the outcome of a body says about its effect.
+def settle_body(call: ValidCall, begun: int, outcome: Outcome) -> Outcome:
+    """Tell the guards what the outcome of a body says about its effect, and return the outcome.
 
     Args:
         call: The call.
@@ -43,6 +43,7 @@ def settle_body(call: ValidCall, begun: int, outcome: Outcome) -> None:
     """
     if call.guards is not None and call.guards.begun > begun:
         call.guards.settle(call, landed_of(outcome))
+    return outcome
 
 
 def run_body(call: ValidCall, context: tuple[ToolContext] | tuple[()]) -> Any:
