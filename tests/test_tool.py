@@ -183,7 +183,7 @@ async def test_any_callable_runs_as_a_tool(
 def test_a_tool_has_its_functions_name(function: Callable[..., Any], name: str) -> None:
     """Without `name=` a tool has the name of its function."""
     made = tool(function)
-    assert (made.name, made.span_name, made.attempt_name) == (name, f"execute_tool {name}", f"attempt {name}")
+    assert made.name == name
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_the_facts_of_a_tool_pickle(effect: Any) -> None:
     made = tool(effect=effect, context=True, aliases=("other",), verify_with="look", description="Mine.")(with_context)
     schema = made.definition()["parameters"]
     copy = pickle.loads(pickle.dumps(made))
-    facts = ("name", "effect", "description", "aliases", "verify_with", "context", "origin", "span_name")
+    facts = ("name", "effect", "description", "aliases", "verify_with", "context", "origin")
     assert [getattr(copy, fact) for fact in facts] == [getattr(made, fact) for fact in facts]
     assert copy.definition()["parameters"] == schema
     assert isinstance(copy.parse({"a": "1"}), InvalidParams)

@@ -30,8 +30,8 @@ class Listeners:
     def __init__(
         self, sinks: Iterable[Sink] = (), meter_provider: MeterProvider | None = None, *, stage_durations: bool = False
     ) -> None:
-        # A call that starts between these (wall clock, ns) has no listeners, and skips `join`. The wall clock may be set
-        # back, so the span has a beginning, too.
+        # A call that starts between these (wall clock, ns) has no listeners, and skips `join`. There is a lower bound
+        # because the wall clock may be set back.
         self.idle_from = self.idle_until = 0
         self._sinks = tuple(sinks)
         self._meter_provider, self._stage_durations = meter_provider, stage_durations

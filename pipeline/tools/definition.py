@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeV
 import attrs
 from typing_extensions import Unpack
 
-from .. import semconv
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
 from ..parameters import Parameters, Parse, Undeclared
@@ -38,20 +37,6 @@ _PICKLED = (  # the facts of a tool that travel with a report
     "hidden",
     "origin",
 )
-
-
-def call_attributes(name: str) -> dict[str, str | int]:
-    """What the span of a call says from its start on.
-
-    One attempt is what nearly all calls take: put right at the end where it was another number, which costs a tenth
-    of a span less than to say it of each.
-    """
-    return {
-        semconv.OPERATION: semconv.EXECUTE_TOOL,
-        semconv.TOOL_NAME: name,
-        semconv.TOOL_TYPE: semconv.FUNCTION,
-        semconv.ATTEMPTS: 1,
-    }
 
 
 class ToolOptions(TypedDict, total=False):
@@ -101,9 +86,6 @@ class Tool(Generic[P, T]):
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
-    span_name: str = attrs.field(init=False, repr=False)
-    attempt_name: str = attrs.field(init=False, repr=False)
-    span_attributes: dict[str, str | int] = attrs.field(init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check()
@@ -111,9 +93,6 @@ class Tool(Generic[P, T]):
         plain = not self.context and self.detect is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
         self.parse = self._compile_and_parse
-        self.span_name = f"execute_tool {self.name}"
-        self.attempt_name = f"attempt {self.name}"
-        self.span_attributes = call_attributes(self.name)
 
     @staticmethod
     def from_schema(
