@@ -1,278 +1,236 @@
-"""ToolError: everything a tool call can come to short of success.
+"""ToolError: everything that a tool call can fail with, as a closed union of 14 classes.
 
-======================  ==================  ==========  ============  ==========  =======
-kind                    class               fixable by  category      error type  log
-======================  ==================  ==========  ============  ==========  =======
-``unknown_tool``        UnknownTool         model       availability  not_found   warning
-``unavailable``         Unavailable         runtime     availability  permission  warning
-``not_executed``        NotExecuted         runtime     availability  execution   info
-``malformed_call``      MalformedCall       model       parameter     validation  warning
-``validation``          InvalidParams       model       parameter     validation  warning
-``needs_input``         NeedsUserInput      human       parameter     validation  info
-``not_found``           ResourceNotFound    model       execution     not_found   error
-``permission``          Denied              human       execution     permission  warning
-``configuration``       NeedsSetup          operator    execution     permission  error
-``timeout``             TimedOut            runtime     execution     timeout     error
-``transient``           Transient           runtime     execution     execution   error
-``execution``           ExecutionFailed     model       execution     execution   error
-``outcome_unknown``     OutcomeUnknown      model       execution     execution   error
-``internal``            Crashed             nobody      internal      execution   error
-======================  ==================  ==========  ============  ==========  =======
+The union is closed, so the type checkers prove that a ``match`` over it is complete. The stage of a third party
+refuses a call with `Denied` or `Unavailable`. What the library knows about each kind of error stands in the arguments
+of its class, see `ErrorKind`; the README of ``pipeline/messages`` shows all kinds in one table.
 
-The union is closed: a ``match`` over it is proved complete by the type checkers. A third party's stage
-refuses with ``Denied`` or ``Unavailable``, its open doors. A ``cause`` is private: it is in no ``repr``, no
-text for a model and no span, and a pickle keeps only its type's name (see `RemoteCause`). What a model does see is
-`Public`: the text of an exception is not of that type.
+A ``cause`` is private: it is in no ``repr``, no span and no text for the model, and a pickle keeps only the name of its
+type (see `RemoteCause`). A text that the model sees has the type `Public`, which the text of an exception has not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+import attrs
+
+from .error_kind import ErrorKind
 from .privacy import Public, private
 
-if TYPE_CHECKING:  # the checkers know what attrs makes, and need no more
-    from attrs import frozen as error
-else:
-    from .privacy import error
-
-FixableBy: TypeAlias = Literal["model", "runtime", "human", "operator", "nobody"]
-Category: TypeAlias = Literal["availability", "parameter", "execution", "internal"]
-ErrorType: TypeAlias = Literal["validation", "not_found", "permission", "execution", "timeout"]
-LogLevel: TypeAlias = Literal["info", "warning", "error"]
 # Did the side effect happen? "no": the body never began, or the tool said so. "maybe": it began and was lost.
 Landed: TypeAlias = Literal["no", "maybe", "yes"]
 
 
 class SetupError(TypeError, ValueError):
-    """What a programmer did wrong at set-up; raised at once, never during a call.
+    """A programmer's mistake at set-up. Raised at once, never during a call.
 
     A stage out of place is a kind of TypeError and a name taken twice a kind of ValueError: catching either works.
     """
 
 
-@error
+@attrs.frozen
 class Problem:
     """One thing wrong with the arguments."""
 
-    path: str  # as in ``filter.tags[1]``; "" is the whole
-    # The JSON Schema keyword that it breaks (``required``, ``type``, ``minimum``…), or ``validator`` for its author's
-    # own check. A name that the schema lets pass is told too, as ``additionalProperties``, where one is missing.
+    path: str  # such as ``filter.tags[1]``; "": the arguments as a whole
+    # The JSON Schema keyword that is violated (``required``, ``type``, ``minimum``…), or ``validator`` for the author's
+    # own check. ``additionalProperties`` also marks an undeclared name that the schema permits, if one is missing.
     rule: str
-    expected: Public  # what is wanted, as in "an integer"; from the schema or from the author's own validator
-    got: str = ""  # what came: the JSON type, and the value of a number or boolean; "" where nothing came
-    suggestion: str = ""  # the one of the allowed names or values that is closest to what came, if one is close
+    expected: Public  # such as "an integer"; from the schema, or from the author's own validator
+    got: str = ""  # the JSON type of the value, or a number or boolean itself; "": no value came
+    suggestion: str = ""  # the permitted name or value that is closest to the one that came; "": none is close
 
 
-@error
+@attrs.frozen
 class Repair:
-    """One thing that was put right in a call before it ran: an entry of the ledger."""
+    """One correction of a call before the tool ran."""
 
-    path: str  # ``name`` for the tool's name, else as in `Problem.path`
+    path: str  # ``name`` for the tool's name, else as `Problem.path`
     rule: str
     before: object
     after: object
 
 
-@error
+@attrs.frozen
 class FailureDetails:
-    """What a tool's author adds to a failure, for the model."""
+    """What the author of a tool adds to a failure, for the model."""
 
-    parameter: str | None = None
-    suggestion: Public | None = None
+    parameter: str | None = None  # the argument that caused the failure
+    suggestion: Public | None = None  # what to do about it
 
 
-@error
-class UnknownTool:
-    """No tool has that name."""
+_MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", "suggestions": "details.suggestion"}
+
+
+@attrs.frozen
+class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning"):
+    """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "availability"
-    error_type: ClassVar[ErrorType] = "not_found"
-    log: ClassVar[LogLevel] = "warning"
-    requested: str  # as the model spelt it; "" for what was no text at all
-    suggestions: tuple[str, ...] = ()  # callable now, closest first, at most 3, only good ones
-    available: tuple[str, ...] = ()  # all that are callable now, if they are few; else empty
+    template_fields: ClassVar = {"tool": "requested", "suggestions": "suggestions", "available": "available"}
+    requested: str  # as the model spelt it; "": the name was not a text
+    suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
+    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are many
 
 
-@error
-class Unavailable:
-    """The tool exists and may not be called just now."""
+@attrs.frozen
+class Unavailable(
+    ErrorKind,
+    fixable_by="runtime",
+    category="availability",
+    error_type="permission",
+    log_level="warning",
+    breaker="ignored",
+):
+    """The tool exists, but may not be called now."""
 
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
-    fixable_by: ClassVar[FixableBy] = "runtime"
-    category: ClassVar[Category] = "availability"
-    error_type: ClassVar[ErrorType] = "permission"
-    log: ClassVar[LogLevel] = "warning"
+    template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not told to the model
-    retry_after: float | None = None  # seconds
+    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not told by default
+    retry_after: float | None = None  # seconds; None: not known
 
 
-@error
-class NotExecuted:
-    """The call was held back: its batch stopped, or only a plan was asked for."""
+@attrs.frozen
+class NotExecuted(
+    ErrorKind,
+    fixable_by="runtime",
+    category="availability",
+    error_type="execution",
+    log_level="info",
+    breaker="ignored",
+):
+    """The call was held back: its batch stopped, or only a plan was wanted."""
 
     kind: ClassVar[Literal["not_executed"]] = "not_executed"
-    fixable_by: ClassVar[FixableBy] = "runtime"
-    category: ClassVar[Category] = "availability"
-    error_type: ClassVar[ErrorType] = "execution"
-    log: ClassVar[LogLevel] = "info"
-    reason: Public  # told to the model
+    template_fields: ClassVar = {"reason": "reason"}
+    reason: Public
 
 
-@error
-class MalformedCall:
-    """The arguments are no JSON object."""
+@attrs.frozen
+class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+    """The arguments are not a JSON object."""
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "parameter"
-    error_type: ClassVar[ErrorType] = "validation"
-    log: ClassVar[LogLevel] = "warning"
-    reason: Public  # told to the model
+    template_fields: ClassVar = {"reason": "reason"}
+    reason: Public
     position: tuple[int, int] | None = None  # line and column, both from 1
-    truncated: bool = False  # the provider or the parser says that the text was cut off
+    truncated: bool = False  # the provider or the parser reports that the text was cut off
 
 
-@error
-class InvalidParams:
-    """The arguments break the tool's schema."""
+@attrs.frozen
+class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+    """The arguments violate the tool's schema."""
 
     kind: ClassVar[Literal["validation"]] = "validation"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "parameter"
-    error_type: ClassVar[ErrorType] = "validation"
-    log: ClassVar[LogLevel] = "warning"
     problems: tuple[Problem, ...]  # all of them, at least one
-    repairs: tuple[Repair, ...] = ()  # of the tool's name; those of arguments are adopted only where all is well then
-    # A later text compares with these and takes an example from them; neither is shown itself.
-    sent: object = private()  # the arguments as they were parsed: as the model wrote them
+    repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if they are valid then
+    # For a text that compares two failures or shows an example. Neither is shown itself.
+    sent: object = private()  # the arguments as the model wrote them
     schema: Mapping[str, Any] | None = private()
 
 
-@error
-class NeedsUserInput:
-    """Only the user knows what is missing: ask, never guess."""
+@attrs.frozen
+class NeedsUserInput(ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info"):
+    """Only the user knows what is missing: the model has to ask, not to guess."""
 
     kind: ClassVar[Literal["needs_input"]] = "needs_input"
-    fixable_by: ClassVar[FixableBy] = "human"
-    category: ClassVar[Category] = "parameter"
-    error_type: ClassVar[ErrorType] = "validation"
-    log: ClassVar[LogLevel] = "info"
+    template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
 
 
-@error
-class ResourceNotFound:
-    """The tool ran, and what it was pointed at does not exist."""
+@attrs.frozen
+class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="error"):
+    """The tool ran, and what it should work on does not exist."""
 
     kind: ClassVar[Literal["not_found"]] = "not_found"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "not_found"
-    log: ClassVar[LogLevel] = "error"
-    message: Public = ""  # approved by the tool's author; "" has a fixed text
+    template_fields: ClassVar = _MESSAGE_AND_DETAILS
+    message: Public = ""  # "": the model is told a fixed text
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
 
-@error
-class Denied:
-    """Someone said no: a backend, a policy, a person."""
+@attrs.frozen
+class Denied(ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning"):
+    """A backend, a policy or a person refused the call."""
 
     kind: ClassVar[Literal["permission"]] = "permission"
-    fixable_by: ClassVar[FixableBy] = "human"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "permission"
-    log: ClassVar[LogLevel] = "warning"
+    template_fields: ClassVar = {"message": "message"}
     by: str  # who refused; not told to the model
-    message: Public = ""  # approved for the model; "" has a fixed text
+    message: Public = ""  # "": the model is told a fixed text
     cause: BaseException | None = private()
 
 
-@error
-class NeedsSetup:
-    """Credentials or configuration are missing; nobody in the conversation can mend that."""
+@attrs.frozen
+class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_type="permission", log_level="error"):
+    """Credentials or configuration are missing; neither the model nor the user can add them."""
 
     kind: ClassVar[Literal["configuration"]] = "configuration"
-    fixable_by: ClassVar[FixableBy] = "operator"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "permission"
-    log: ClassVar[LogLevel] = "error"
+    template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
-    message: Public = ""  # approved for the model; "" has a fixed text
+    message: Public = ""  # "": the model is told a fixed text
     cause: BaseException | None = private()
 
 
-@error
-class TimedOut:
-    """The time was up."""
+@attrs.frozen
+class TimedOut(
+    ErrorKind, fixable_by="runtime", category="execution", error_type="timeout", log_level="error", breaker="failure"
+):
+    """The time limit was reached."""
 
     kind: ClassVar[Literal["timeout"]] = "timeout"
-    fixable_by: ClassVar[FixableBy] = "runtime"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "timeout"
-    log: ClassVar[LogLevel] = "error"
-    after: float | None = None  # seconds; None: the tool's own time-out, of unknown length
-    still_running: bool = False  # a thread that cannot be ended, only left behind
+    template_fields: ClassVar = {"seconds": "after"}
+    after: float | None = None  # seconds; None: a time limit inside the tool, of unknown length
+    still_running: bool = False  # in a thread, which cannot be ended
     landed: Landed = "maybe"
     cause: BaseException | None = private()
 
 
-@error
-class Transient:
-    """It may work later: a connection, a full server, a 503."""
+@attrs.frozen
+class Transient(
+    ErrorKind, fixable_by="runtime", category="execution", error_type="execution", log_level="error", breaker="failure"
+):
+    """The call may work later: a connection failed, a server is full, a status 503."""
 
     kind: ClassVar[Literal["transient"]] = "transient"
-    fixable_by: ClassVar[FixableBy] = "runtime"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "execution"
-    log: ClassVar[LogLevel] = "error"
+    template_fields: ClassVar = {"seconds": "retry_after"}
     cause: BaseException | None = private(positional=True)
-    retry_after: float | None = None  # seconds
+    retry_after: float | None = None  # seconds; None: not known
     landed: Landed = "maybe"
 
 
-@error
-class ExecutionFailed:
-    """The tool ran and says that it failed."""
+@attrs.frozen
+class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error"):
+    """The tool ran and reports that it failed."""
 
     kind: ClassVar[Literal["execution"]] = "execution"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "execution"
-    log: ClassVar[LogLevel] = "error"
-    message: Public = ""  # approved by the tool's author; "" has a fixed text
+    template_fields: ClassVar = _MESSAGE_AND_DETAILS
+    message: Public = ""  # "": the model is told a fixed text
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
 
-@error
-class OutcomeUnknown:
-    """The call of a mutating tool was lost on its way, and may have taken effect. Never repeated."""
+@attrs.frozen
+class OutcomeUnknown(
+    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", breaker="failure"
+):
+    """The call of a mutating tool was lost and may have taken effect. It is never repeated."""
 
     kind: ClassVar[Literal["outcome_unknown"]] = "outcome_unknown"
-    fixable_by: ClassVar[FixableBy] = "model"
-    category: ClassVar[Category] = "execution"
-    error_type: ClassVar[ErrorType] = "execution"
-    log: ClassVar[LogLevel] = "error"
+    template_fields: ClassVar = {"verify_with": "verify_with"}
     cause: TimedOut | Transient | None = None
-    verify_with: str | None = None  # the tool that tells whether it landed
+    verify_with: str | None = None  # the tool that shows whether the call took effect
 
 
-@error
-class Crashed:
+@attrs.frozen
+class Crashed(
+    ErrorKind, fixable_by="nobody", category="internal", error_type="execution", log_level="error", breaker="failure"
+):
     """A bug, in the tool or in a stage."""
 
     kind: ClassVar[Literal["internal"]] = "internal"
-    fixable_by: ClassVar[FixableBy] = "nobody"
-    category: ClassVar[Category] = "internal"
-    error_type: ClassVar[ErrorType] = "execution"
-    log: ClassVar[LogLevel] = "error"
     cause: BaseException | None = private(positional=True)
 
 
@@ -293,4 +251,4 @@ ToolError: TypeAlias = (
     | Crashed
 )
 
-KINDS: frozenset[type] = frozenset(get_args(ToolError))
+ERROR_TYPES: frozenset[type[ToolError]] = frozenset(get_args(ToolError))

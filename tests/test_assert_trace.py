@@ -40,7 +40,7 @@ from pipeline import (
     UnknownTool,
     gather,
 )
-from pipeline.errors import KINDS
+from pipeline.errors import ERROR_TYPES
 from pipeline.semconv import SCOPE, STAGE_DURATION
 from pipeline.telemetry.span_tree import FinishedSpan
 from pipeline.testing import FakeClock, RecordedSpans, assert_trace, recorded_spans, script
@@ -103,7 +103,7 @@ def answering(error: ToolError) -> Callable[..., Any]:
 
 def test_every_kind_of_error_is_tried() -> None:
     """The table above has every kind of error."""
-    assert {type(error) for error in ERRORS} == KINDS
+    assert {type(error) for error in ERRORS} == ERROR_TYPES
 
 
 @pytest.mark.parametrize("defer", [False, True])

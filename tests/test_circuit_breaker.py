@@ -41,7 +41,7 @@ from pipeline import (
     UnknownTool,
     render,
 )
-from pipeline.errors import KINDS
+from pipeline.errors import ERROR_TYPES
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -126,7 +126,7 @@ NOTHING: list[ToolError] = [Unavailable("probe", "busy"), NotExecuted("a plan")]
 
 def test_every_kind_is_classified() -> None:
     """Each kind of error counts as a failure, as a success, or is ignored."""
-    assert {type(error) for error in FAILURES + ANSWERS + NOTHING} == KINDS
+    assert {type(error) for error in FAILURES + ANSWERS + NOTHING} == ERROR_TYPES
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.kind)

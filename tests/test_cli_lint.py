@@ -20,7 +20,7 @@ from pipeline.cli.lint.error_texts import list_errors, render_errors
 from pipeline.cli.lint.lint_report import check_registry
 from pipeline.cli.lint.source_findings import read_sources
 from pipeline.cli.lint.token_costs import TokenCost, estimate_costs
-from pipeline.errors import KINDS
+from pipeline.errors import ERROR_TYPES
 from support import a_tool
 
 HEAD = """
@@ -536,7 +536,7 @@ def test_every_kind_is_rendered(shelf: Any) -> None:
     run(f"{module}:tools")
     tool: Tool[..., Any] = sys.modules[module].tools.tools["weather"]
     errors = list(list_errors(tool, ["weather"]))
-    assert {type(error) for error in errors} | {type(e) for e in list_errors(a_tool(effect="mutating"), [])} == KINDS
+    assert {type(error) for error in errors} | {type(e) for e in list_errors(a_tool(effect="mutating"), [])} == ERROR_TYPES
     assert [(p.path, p.rule) for error in errors for p in getattr(error, "problems", ())] == [
         ("city", "required"),
         ("city", "type"),

@@ -30,7 +30,7 @@ from pipeline import (
     ToolRegistry,
     render,
 )
-from pipeline.errors import KINDS
+from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
 from pipeline.tools.detectors import error_text, exit_status, is_error, returned_error
 
@@ -286,7 +286,7 @@ def test_any_json(value: Any) -> None:
     """Whatever a tool returns is a success or an error that can be told, and the three ways to ask agree."""
     error = returned_error(value)
     assert is_error(value) is (error is not None)
-    assert error is None or type(error) in KINDS
+    assert error is None or type(error) in ERROR_TYPES
     assert error is None or render(error)
     assert error_text(value).strip() == error_text(value) != ""
 

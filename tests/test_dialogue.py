@@ -47,7 +47,7 @@ from pipeline.dialogue import Hints, run_turn
 from pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
 from pipeline.dialogue.requests import Request, match_requests
 from pipeline.dialogue.turn import DOCUMENT_GUIDANCE, GUIDANCE
-from pipeline.errors import KINDS
+from pipeline.errors import ERROR_TYPES
 
 GOOD, BAD = {"n": 1}, {"n": "one"}
 
@@ -183,7 +183,7 @@ EACH: list[tuple[ToolError, bool]] = [
 
 def test_the_table_has_every_kind() -> None:
     """The table has every kind of error."""
-    assert {type(error) for error, _ in EACH} == KINDS
+    assert {type(error) for error, _ in EACH} == ERROR_TYPES
 
 
 @pytest.mark.parametrize(("error", "again"), [pytest.param(*each, id=each[0].kind) for each in EACH])

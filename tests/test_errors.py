@@ -1,132 +1,86 @@
-"""The closed union of errors: one table of facts, frozen values, and causes that stay at home."""
+"""The closed union of errors: one table of facts, frozen values, and causes that stay private."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any, get_args
 
 import attrs
 import pytest
 from returns.result import Failure, Success
 
+from error_cases import EACH_KIND, SECRET
 from pipeline import (
     Crashed,
     Denied,
-    ExecutionFailed,
     FailureDetails,
     InvalidParams,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
     Outcome,
     OutcomeUnknown,
     Problem,
     RemoteCause,
     Repair,
-    ResourceNotFound,
     SetupError,
     TimedOut,
     ToolError,
     Transient,
-    Unavailable,
-    UnknownTool,
-    errors,
 )
+from pipeline.errors import ERROR_TYPES
+from pipeline.privacy import public_fields
 
-
-class Secret(Exception):
-    """A cause whose text is nobody's business."""
-
-
-CAUSE = Secret("password=hunter2")
-TABLE: list[tuple[str, ToolError, str, str, str, str]] = [
-    ("unknown_tool", UnknownTool("raed", ("read",), ("read",)), "model", "availability", "not_found", "warning"),
-    ("unavailable", Unavailable("read", "paused", 3.0), "runtime", "availability", "permission", "warning"),
-    ("not_executed", NotExecuted("plan mode"), "runtime", "availability", "execution", "info"),
-    ("malformed_call", MalformedCall("trailing comma", (1, 8)), "model", "parameter", "validation", "warning"),
-    (
-        "validation",
-        InvalidParams((Problem("n", "type", "an integer", "true"),), (Repair("n", "whole", 3.0, 3),)),
-        "model",
-        "parameter",
-        "validation",
-        "warning",
-    ),
-    ("needs_input", NeedsUserInput("To whom?", "to"), "human", "parameter", "validation", "info"),
-    (
-        "not_found",
-        ResourceNotFound("gone", FailureDetails("path"), cause=CAUSE),
-        "model",
-        "execution",
-        "not_found",
-        "error",
-    ),
-    ("permission", Denied("policy", "no", cause=CAUSE), "human", "execution", "permission", "warning"),
-    ("configuration", NeedsSetup("mail", "no", cause=CAUSE), "operator", "execution", "permission", "error"),
-    ("timeout", TimedOut(3.0, cause=CAUSE), "runtime", "execution", "timeout", "error"),
-    ("transient", Transient(CAUSE, 3.0, "no"), "runtime", "execution", "execution", "error"),
-    (
-        "execution",
-        ExecutionFailed("no", FailureDetails("a", "b"), cause=CAUSE),
-        "model",
-        "execution",
-        "execution",
-        "error",
-    ),
-    ("outcome_unknown", OutcomeUnknown(Transient(CAUSE), "look"), "model", "execution", "execution", "error"),
-    ("internal", Crashed(CAUSE), "nobody", "internal", "execution", "error"),
-]
-ERRORS = [pytest.param(row[1], id=row[0]) for row in TABLE]
-CAUSED = [pytest.param(row[1], id=row[0]) for row in TABLE if hasattr(row[1], "cause")]
-
-
-@pytest.mark.parametrize(
-    ("kind", "error", "fixable_by", "category", "error_type", "log"), TABLE, ids=[row[0] for row in TABLE]
-)
-def test_each_kind_has_its_row_of_facts(
-    kind: str, error: ToolError, fixable_by: str, category: str, error_type: str, log: str
-) -> None:
-    """Who can mend it, its category, its type on the wire and its log level are facts of the class."""
-    cls = type(error)
-    assert (cls.kind, cls.fixable_by, cls.category, cls.error_type, cls.log) == (
-        kind,
-        fixable_by,
-        category,
-        error_type,
-        log,
-    )
+GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "README.md"
+ERRORS = [pytest.param(error, id=error.kind) for error in EACH_KIND]
+CAUSED = [pytest.param(error, id=error.kind) for error in EACH_KIND if hasattr(error, "cause")]
 
 
 def test_the_union_is_closed() -> None:
-    """There are fourteen kinds, each of one class, and the union names them all."""
-    classes = {type(row[1]) for row in TABLE}
-    assert len(TABLE) == len(classes) == 14
-    assert classes == set(get_args(ToolError)) == errors.KINDS
+    """Each class of the union has a kind of its own, and `ERROR_TYPES` has them all."""
+    assert ERROR_TYPES == set(get_args(ToolError)) == {type(error) for error in EACH_KIND}
+    assert len({each.kind for each in ERROR_TYPES}) == len(ERROR_TYPES)
 
 
-def test_the_drawn_table_tells_the_truth() -> None:
-    """The table on top of the module holds what the classes say, row by row."""
-    lines = (errors.__doc__ or "").splitlines()
-    drawn = [tuple(line.replace("``", "").split()) for line in lines if line.startswith("``")]
+def test_the_table_of_the_guide_has_the_facts_of_each_kind() -> None:
+    """The table in the guide shows what the arguments of each class say, in the order of the union."""
+    rows = [line for line in GUIDE.read_text().splitlines() if line.startswith("| `") and line.count("|") == 9]
+    shown = [tuple(cell.strip().replace("`", "") for cell in row.strip("|").split("|")) for row in rows]
     classes: tuple[type[ToolError], ...] = get_args(ToolError)
-    assert drawn == [(cls.kind, cls.__name__, cls.fixable_by, cls.category, cls.error_type, cls.log) for cls in classes]
+    assert shown == [
+        (
+            each.kind,
+            each.__name__,
+            each.fixable_by,
+            each.category,
+            each.error_type,
+            each.log_level,
+            each.breaker,
+            ", ".join(each.template_fields),
+        )
+        for each in classes
+    ]
+
+
+def test_the_fields_for_a_model_are_found_by_their_type() -> None:
+    """`public_fields` finds position and name of each field of the type `Public`."""
+    assert public_fields(Denied) == ((1, "message"),)
+    assert public_fields(FailureDetails) == ((1, "suggestion"),)
+    assert public_fields(Crashed) == ()
 
 
 @pytest.mark.parametrize("error", [*ERRORS, Problem("a", "type", "b"), Repair("a", "b", 1, 2), FailureDetails()])
 def test_errors_are_frozen(error: ToolError) -> None:
-    """No field can be set, and none be added."""
+    """No field of an error can be set or added."""
     for name in [field.name for field in attrs.fields(type(error))] + ["other"]:
         with pytest.raises((attrs.exceptions.FrozenInstanceError, AttributeError)):
             setattr(error, name, "changed")
 
 
 @pytest.mark.parametrize("error", CAUSED)
-def test_a_cause_is_no_part_of_equality(error: Any) -> None:
-    """Two errors of one content are equal, and hash alike, whatever caused them."""
+def test_a_private_cause_does_not_count_for_equality(error: Any) -> None:
+    """Errors that differ only in their private cause are equal and have the same hash."""
     other = attrs.evolve(error, cause=None)
-    if not isinstance(error, OutcomeUnknown):  # whose cause is an error too
+    if not isinstance(error, OutcomeUnknown):  # its cause is an error, and public
         assert error == other
         assert hash(error) == hash(other)
     assert error == pickle.loads(pickle.dumps(error))
@@ -142,17 +96,17 @@ def test_a_cause_is_no_part_of_equality(error: Any) -> None:
         (InvalidParams((Problem("a", "type", "b"),)), InvalidParams((Problem("b", "type", "b"),))),
     ],
 )
-def test_all_else_is_part_of_equality(one: ToolError, other: ToolError) -> None:
-    """Errors that differ in anything but their private cause differ."""
+def test_everything_else_counts_for_equality(one: ToolError, other: ToolError) -> None:
+    """Errors that differ in anything but their private cause are not equal."""
     assert one != other
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_cause_is_in_no_repr(error: ToolError) -> None:
-    """Neither the text nor the type of a private cause is in what an error looks like."""
+    """The ``repr`` of an error has neither the text nor the type of its private cause."""
     shown = repr(error) + str(error) + repr(Failure(error))
     assert "hunter2" not in shown
-    assert "Secret" not in shown
+    assert "ValueError" not in shown
     assert type(error).__name__ in shown
 
 
@@ -164,7 +118,7 @@ def causes(error: object) -> list[BaseException]:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_errors_pickle_without_their_secrets(error: ToolError, protocol: int) -> None:
-    """An error travels whole, but for its cause: of that go the type's name and the length of its text."""
+    """A pickle has all of an error, but of its cause only the name of the type and the length of the text."""
     sent = pickle.dumps(Failure(error), protocol)
     assert b"hunter2" not in sent
     received = pickle.loads(sent)
@@ -172,20 +126,20 @@ def test_errors_pickle_without_their_secrets(error: ToolError, protocol: int) ->
     assert type(received.failure()) is type(error)
     for cause in causes(received.failure()):
         assert isinstance(cause, RemoteCause)
-        assert (cause.type_name, cause.withheld) == ("Secret", len("password=hunter2"))
-        assert str(cause) == "Secret (16 characters withheld)"
+        assert (cause.type_name, cause.withheld) == ("ValueError", len("password=hunter2"))
+        assert str(cause) == "ValueError (16 characters withheld)"
     assert len(causes(received.failure())) == len(causes(error))
 
 
-def test_a_cause_that_travels_on_stays_what_it_was() -> None:
-    """A second pickle of a received error says the same as the first."""
-    once = pickle.loads(pickle.dumps(Crashed(CAUSE)))
+def test_a_remote_cause_can_be_pickled_again() -> None:
+    """The second pickle of an error says the same about its cause as the first."""
+    once = pickle.loads(pickle.dumps(Crashed(SECRET)))
     twice = pickle.loads(pickle.dumps(once))
     assert str(twice.cause) == str(once.cause)
 
 
-def test_any_cause_can_travel() -> None:
-    """A cause that cannot be pickled, nor even be shown, is no reason to lose the error."""
+def test_an_error_can_be_pickled_with_any_cause() -> None:
+    """A cause that cannot be pickled or shown does not keep its error from being pickled."""
 
     class Local(Exception):
         def __str__(self) -> str:
@@ -196,18 +150,18 @@ def test_any_cause_can_travel() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Success({"a": [1, None]}), Success(None), Failure(Crashed())])
-def test_outcomes_pickle(outcome: Outcome) -> None:
-    """What a pipeline gives can be sent to another process, and compares there."""
+def test_outcomes_can_be_pickled(outcome: Outcome) -> None:
+    """A pickled outcome is equal to the original."""
     assert pickle.loads(pickle.dumps(outcome)) == outcome
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_errors_can_be_copied(error: ToolError) -> None:
-    """Copies are equal, deep ones too."""
+    """Copies and deep copies of an error are equal to it."""
     assert copy.copy(error) == copy.deepcopy(error) == error
 
 
 def test_a_setup_error_is_caught_as_either() -> None:
-    """A stage out of place is a kind of TypeError and a taken name a kind of ValueError: one class is both."""
+    """SetupError is both a TypeError and a ValueError."""
     assert issubclass(SetupError, TypeError)
     assert issubclass(SetupError, ValueError)

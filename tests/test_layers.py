@@ -18,6 +18,7 @@ import pipeline
 ROOT = Path(__file__).parent.parent
 LAYERS = """
     privacy semconv
+    error_kind
     errors
     guards
     call introspection

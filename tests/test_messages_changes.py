@@ -1,4 +1,4 @@
-"""What changed since the tool's last failure; and the conversation that remembers it."""
+"""What changed since the last failure of a tool, and the Conversation that remembers that failure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
-from test_messages_cases import ERRORS, PROFILES
 
+from error_cases import ERRORS, PROFILES
 from pipeline import (
     Call,
     Crashed,
@@ -34,7 +34,7 @@ def wrong(*paths: str, sent: Any = None, rule: str = "required") -> InvalidParam
 
 
 class Hostile:
-    """Raises on being compared."""
+    """Raises when it is compared."""
 
     def __eq__(self, other: object) -> bool:
         raise RuntimeError("hunter2")
@@ -101,29 +101,29 @@ CHANGES: dict[str, tuple[ToolError, ToolError, str]] = {  # before, now
     "another failure": (ExecutionFailed("No."), ExecutionFailed("Never."), ""),
     "the same thing missing": (ResourceNotFound("a"), ResourceNotFound("a"), "This is the same error as before."),
     "another kind": (MalformedCall("comma", (1, 2)), wrong("a"), ""),
-    "no business of the model's": (Unavailable("a", "paused"), Unavailable("a", "paused"), ""),
-    "nobody's business": (Crashed(), Crashed(), ""),
+    "not for the model": (Unavailable("a", "paused"), Unavailable("a", "paused"), ""),
+    "a crash": (Crashed(), Crashed(), ""),
     "denied again": (Denied("policy"), Denied("policy"), ""),
 }
 
 
 @pytest.mark.parametrize(("before", "now", "text"), [pytest.param(*row, id=name) for name, row in CHANGES.items()])
-def test_what_changed_is_told(before: ToolError, now: ToolError, text: str) -> None:
-    """What is fixed, what is still wrong, and what is the same as before, behind the text of the error itself."""
-    said = render(now)
-    assert render(now, previous=before) == (f"{said}\n{text}" if text else said)
+def test_a_text_says_what_changed(before: ToolError, now: ToolError, text: str) -> None:
+    """Below the text of an error stands what is fixed, what is still wrong, or that nothing changed."""
+    alone = render(now)
+    assert render(now, previous=before) == (f"{alone}\n{text}" if text else alone)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_profile_says_what_changed(profile: str) -> None:
-    """In the words that are looked for, whatever else it says."""
+    """Every profile and verbosity has the same words for a change."""
     now = wrong("date")
     assert "`to` is fixed, `date` is still wrong" in render(now, previous=wrong("to", "date"), profile=profile)
     assert "same arguments as before" in render(now, previous=now, profile=profile, verbosity="terse")
 
 
-def test_what_changed_is_told_of_many_problems_too() -> None:
-    """The sentence has its place in the budget."""
+def test_a_change_has_room_below_many_problems() -> None:
+    """The budget of the problems leaves room for the sentence about the change."""
     now = wrong(*(f"p{place}" for place in range(500)))
     lines = render(now, previous=wrong("to", *(f"p{place}" for place in range(500))), verbosity="terse").splitlines()
     assert lines[-1] == "`to` is fixed, `p0`, `p1`, `p2` and 497 more are still wrong."
@@ -132,7 +132,7 @@ def test_what_changed_is_told_of_many_problems_too() -> None:
 
 @given(st.lists(st.none() | ERRORS, min_size=1, max_size=6), st.sampled_from(PROFILES))
 def test_a_conversation_is_total(errors: list[ToolError | None], profile: str) -> None:
-    """Whatever failed before, and in whatever order."""
+    """A conversation has a text for every outcome, after any others."""
     conversation = Conversation(profile=profile, tools=2)
     for place, error in enumerate(errors):
         call = Call(f"tool{place % 3}")
@@ -141,8 +141,8 @@ def test_a_conversation_is_total(errors: list[ToolError | None], profile: str) -
         assert "hunter2" not in text
 
 
-def test_a_conversation_remembers_each_tools_last_failure() -> None:
-    """Another tool's failure between is none of its business."""
+def test_a_conversation_remembers_the_last_failure_of_each_tool() -> None:
+    """A failure is compared with the last one of the same tool, whatever other tools did in between."""
     conversation = Conversation()
     first = wrong("to", "date")
     assert conversation.render(Call("send"), Failure(first)) == render(first)
@@ -150,8 +150,8 @@ def test_a_conversation_remembers_each_tools_last_failure() -> None:
     assert conversation.render(Call("send"), Failure(wrong("date"))) == render(wrong("date"), previous=first)
 
 
-def test_a_success_is_forgotten_with_all_before_it() -> None:
-    """What was wrong before a success says nothing of what is wrong now."""
+def test_a_success_ends_the_memory_of_a_failure() -> None:
+    """After a success of the tool, or `forget`, a failure is compared with nothing."""
     conversation = Conversation()
     conversation.render(Call("send"), Failure(wrong("to")))
     assert conversation.render(Call("send"), Success("sent")) == "sent"
@@ -160,8 +160,8 @@ def test_a_success_is_forgotten_with_all_before_it() -> None:
     assert conversation.render(Call("send"), Failure(wrong("to"))) == render(wrong("to"))
 
 
-def test_a_conversation_remembers_so_many_tools_and_no_more() -> None:
-    """The tool whose failure is the oldest is forgotten first."""
+def test_a_conversation_remembers_a_bounded_number_of_tools() -> None:
+    """With ``tools`` failures in memory, the oldest one is forgotten first."""
     conversation = Conversation(tools=2)
     for name in ("a", "b", "a", "c"):
         conversation.render(Call(name), Failure(wrong("to")))
@@ -170,8 +170,8 @@ def test_a_conversation_remembers_so_many_tools_and_no_more() -> None:
     assert "same arguments" not in conversation.render(Call("b"), Failure(wrong("to")))
 
 
-def test_a_conversation_knows_the_tools_own_name() -> None:
-    """Of a call that was resolved it takes the name of the tool, so that every spelling of it is the same."""
+def test_a_conversation_uses_the_tools_own_name() -> None:
+    """A resolved call counts for its tool, however the model spelt the name."""
     conversation = Conversation(profile="rfc015")
     tool = a_tool("read")
     assert conversation.render(a_call(tool), Failure(Crashed())).startswith("Error executing tool 'read'")
@@ -182,14 +182,14 @@ def test_a_conversation_knows_the_tools_own_name() -> None:
 
 @pytest.mark.parametrize("name", [None, 5, "", b"x", ["a"]], ids=repr)
 def test_a_name_may_be_anything(name: Any) -> None:
-    """As with a call itself."""
+    """A conversation accepts a name of any type, as a call does."""
     conversation = Conversation()
     assert conversation.render(Call(name), Failure(UnknownTool(""))) == render(UnknownTool(""))
     assert "same name" in conversation.render(Call(name), Failure(UnknownTool("")))
 
 
-def test_a_conversation_tells_as_it_was_told_to() -> None:
-    """Its profile, its verbosity, its templates, its limit, and what was put right."""
+def test_a_conversation_passes_its_options_on() -> None:
+    """The texts have the conversation's profile, verbosity, templates and limit, and a note about repairs."""
     conversation = Conversation("agentopia", "terse", {"internal": "{tool} broke"}, limit=60)
     assert conversation.render(Call("gmail_send"), Failure(wrong("subject"))) == (
         "Question: What should be the subject line of this email?"
@@ -205,7 +205,7 @@ def test_a_conversation_tells_as_it_was_told_to() -> None:
     [{"profile": "x"}, {"verbosity": "x"}, {"templates": {"x": "y"}}],
     ids=["profile", "verbosity", "templates"],
 )
-def test_a_conversation_is_refused_when_it_is_made(options: Any) -> None:
-    """And not with its first failure."""
+def test_bad_options_are_refused_when_a_conversation_is_made(options: Any) -> None:
+    """An unknown option raises SetupError at once, and not with the first failure."""
     with pytest.raises(SetupError):
         Conversation(**options)

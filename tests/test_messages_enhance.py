@@ -1,4 +1,4 @@
-"""`enhance`: foreign technical errors as questions, by the Agentopia document's rules; nothing technical survives."""
+"""`enhance`: questions made of technical texts, by the rules of the Agentopia document."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.messages import enhance
-from pipeline.messages.scrub import flaws
+from pipeline.messages.scrub import find_flaws
 
 EMAIL_MISSING = (
     "Question: What email details are missing? Please provide the recipient email address, subject line, and message "
@@ -64,7 +64,7 @@ ENHANCED: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("text", "tool", "told"), [pytest.param(*row, id=name) for name, row in ENHANCED.items()])
 def test_each_rule_of_the_document(text: str, tool: str, told: str) -> None:
-    """Interactive texts stay; what is missing and what is not set up are asked for by family; all else is generic."""
+    """Questions stay, families of tools have questions for missing parameters and set-up, and the rest one text."""
     assert enhance(text, tool) == told
 
 
@@ -93,10 +93,10 @@ TOOLS = st.sampled_from(["", "gmail_send", "web_search", "crm_find", "HTTP 404",
 
 
 @given(st.lists(TECHNICAL, max_size=6).map(" ".join) | st.text(), TOOLS)
-def test_nothing_technical_survives(text: str, tool: str) -> None:
-    """No status code, URL, class name, stack, path or key; the text is never empty, and bounded."""
+def test_nothing_technical_is_left(text: str, tool: str) -> None:
+    """No status code, URL, class name, stack, path or key is left, and the text is bounded and not empty."""
     told = enhance(text, tool)
-    assert flaws(told) == ()
+    assert find_flaws(told) == ()
     assert re.search(r"\b[45]\d\d\b", told) is None
     assert "0123456789" not in told
     assert 0 < len(told) <= 2_500
@@ -104,5 +104,5 @@ def test_nothing_technical_survives(text: str, tool: str) -> None:
 
 
 def test_a_long_text_is_cut() -> None:
-    """Of a text without end the beginning is told."""
+    """Only the beginning of a long text is kept."""
     assert len(enhance("word " * 100_000, "crm_find")) < 2_100

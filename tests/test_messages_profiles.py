@@ -1,32 +1,24 @@
-"""Profiles: each text of the source documents to the byte, with the error that it is told of; and where we part."""
+"""Profiles: each text of the source documents, byte for byte, with its error; and where we differ from them."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import attrs
 import pytest
-from returns.result import Success
-from test_messages_cases import PROFILES
 
+from error_cases import EACH_KIND, PROFILES
 from pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
-    FailureDetails,
     InvalidParams,
-    MalformedCall,
     NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
-    OutcomeUnknown,
     Problem,
     ResourceNotFound,
     SetupError,
     TimedOut,
     ToolError,
-    Transient,
     Unavailable,
     UnknownTool,
 )
@@ -44,7 +36,7 @@ def wrong(parameter: str, words: Public, rule: str = "validator") -> InvalidPara
     return InvalidParams((Problem(parameter, rule, words, "a string"),))
 
 
-# What the document says, in which profile, of what.
+# The text of the document, the profile, the error and the tool's name.
 Row = tuple[str, str, ToolError, str | None]
 LLMPROC: dict[str, Row] = {
     "not registered": ("This tool is not available", "llmproc", UnknownTool("red", ("read",), NAMES), None),
@@ -337,30 +329,30 @@ INVALID: dict[str, Row] = {
         None,
     ),
 }
-# The documents' strings that we do not tell as they stand, and why.
+# Strings of the documents that no profile has as they stand, and why.
 DEVIATIONS = {
     "Error executing tool '{name}': {str(e)}": (
-        "rfc015: our own text stands in place of the exception's, which may hold anything (document 001: hide details)"
+        "rfc015: our text replaces that of the exception, which may hold anything (document 001: hide details)"
     ),
     "Error: Tool 'sequential-thinking' not found. Available tools: sequential-thinking__sequentialthinking": (
-        "rfc015: the example prints it in one line, the code with blank lines between; the code is told"
+        "rfc015: the example prints one line, the code puts blank lines between; the profile follows the code"
     ),
     "Missing required parameter 'path'. Please provide a file path to read.": (
-        "structured: the document has two wordings of one error; the one of its worked example, which is also 001's, "
-        "is told"
+        "structured: the document has two texts for one error; the profile has that of its worked example, which "
+        "is also the text of document 001"
     ),
-    '"value": "nonexistent.txt"': "structured: what the model sent is not repeated, it may be anybody's secret",
+    '"value": "nonexistent.txt"': "structured: what the model sent is not repeated, because it may be anybody's secret",
     '{ success: false, error: "Question: …" }': (
-        "agentopia: the question is the text; that it is an error is said by the message that carries it"
+        "agentopia: the question is the whole text; the message around it says that it is an error"
     ),
     "Please provide the required email parameters: action, recipient details, and message content.": (
-        "agentopia: unreachable in the document's code; told of arguments with too few entries"
+        "agentopia: unreachable in the document's code; the profile has it for arguments with too few entries"
     ),
     "Please provide the correct parameters for ${toolName}. ${error}": (
-        "enhance: the error is scrubbed first, since it can hold the status code that the document bans"
+        "enhance: the error is scrubbed first, because it can hold the status code that the document bans"
     ),
     "Unknown tool: {}. Error: {}": (
-        "invalid_tool: the error is ours and holds the suggestions; the document has no text for those"
+        "invalid_tool: the error text is ours, with the suggestions; the document has no text for those"
     ),
 }
 ALL = {
@@ -371,197 +363,29 @@ ALL = {
 
 
 @pytest.mark.parametrize(("text", "profile", "error", "tool"), [pytest.param(*row, id=key) for key, row in ALL.items()])
-def test_the_documents_strings_are_told(text: str, profile: str, error: ToolError, tool: str | None) -> None:
-    """Each string of a source document is what its profile tells of the error that it is about."""
+def test_each_string_of_a_document_is_rendered(text: str, profile: str, error: ToolError, tool: str | None) -> None:
+    """The profile of a source document renders each of its strings for the error that the string is about."""
     assert render(error, profile=profile, tool=tool) == text
 
 
-def test_a_deviation_says_why() -> None:
-    """What is told otherwise than a document has it is told for a reason."""
+def test_each_deviation_has_a_reason() -> None:
+    """Each string that differs from its document names the profile and the reason."""
     assert all(reason.partition(": ")[0] in (*PROFILES, "enhance") for reason in DEVIATIONS.values())
-    told = {text for text, *_ in ALL.values()}
-    assert [text for text in DEVIATIONS if text in told] == [
+    rendered = {text for text, *_ in ALL.values()}
+    assert [text for text in DEVIATIONS if text in rendered] == [
         "Please provide the required email parameters: action, recipient details, and message content."
     ]
 
 
-STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
-    "missing": (
-        missing("path", "a file path to read"),
-        {
-            "ok": False,
-            "error": "Missing required parameter: path",
-            "errorType": "validation",
-            "details": {"parameter": "path", "suggestion": "Provide a file path to read"},
-        },
-    ),
-    "empty": (
-        wrong("path", "File path cannot be empty"),
-        {
-            "ok": False,
-            "error": "Invalid parameter value for path: File path cannot be empty",
-            "errorType": "validation",
-            "details": {"parameter": "path", "constraint": "File path cannot be empty"},
-        },
-    ),
-    "not found": (
-        ResourceNotFound(
-            "File not found: nonexistent.txt",
-            FailureDetails("path", "Use the ls or tree tool to find available files"),
-        ),
-        {
-            "ok": False,
-            "error": "File not found: nonexistent.txt",
-            "errorType": "not_found",
-            "details": {"parameter": "path", "suggestion": "Use the ls or tree tool to find available files"},
-        },
-    ),
-    "execution": (
-        ExecutionFailed("Command failed with exit code 1. stderr: Permission denied"),
-        {
-            "ok": False,
-            "error": "Command failed with exit code 1. stderr: Permission denied",
-            "errorType": "execution",
-        },
-    ),
-    "no text": (ExecutionFailed(), {"ok": False, "error": "Tool execution failed", "errorType": "execution"}),
-    "permission": (Denied("policy"), {"ok": False, "error": "Permission denied.", "errorType": "permission"}),
-    "time-out": (
-        TimedOut(3),
-        {"ok": False, "error": "The tool did not finish within 3 seconds.", "errorType": "timeout"},
-    ),
-    "a number is not repeated": (
-        InvalidParams((Problem("age", "minimum", "at least 1", "-4111111111111111"),)),
-        {
-            "ok": False,
-            "error": "Invalid parameter value for age: must be at least 1",
-            "errorType": "validation",
-            "details": {"parameter": "age", "constraint": "at least 1"},
-        },
-    ),
-    "several": (
-        InvalidParams((Problem("a", "required", "a string"), Problem("b", "additionalProperties", "a", "1", "a"))),
-        {
-            "ok": False,
-            "error": "Missing required parameter: a; Unknown parameter: b",
-            "errorType": "validation",
-            "details": {
-                "parameter": "a",
-                "suggestion": "Provide a string",
-                "problems": [
-                    {"parameter": "a", "suggestion": "Provide a string"},
-                    {
-                        "parameter": "b",
-                        "constraint": "no other parameters",
-                        "suggestion": "The parameters are: a. Did you mean: a?",
-                    },
-                ],
-            },
-        },
-    ),
-    "unknown tool": (
-        UnknownTool("red", ("read",), ("read", "write")),
-        {
-            "ok": False,
-            "error": "Tool 'red' not found. Please try again with one of the available tools.",
-            "errorType": "not_found",
-            "details": {"suggestion": "Did you mean: read?", "available": ["read", "write"]},
-        },
-    ),
-    "malformed": (
-        MalformedCall("trailing comma", (1, 8)),
-        {
-            "ok": False,
-            "error": "The arguments are not a JSON object: trailing comma at line 1 column 8.",
-            "errorType": "validation",
-            "details": {"line": 1, "column": 8},
-        },
-    ),
-    "transient": (
-        Transient(retry_after=2.4),
-        {
-            "ok": False,
-            "error": "The service is temporarily unavailable. Try again in 2 seconds.",
-            "errorType": "execution",
-            "details": {"retryAfter": 2},
-        },
-    ),
-    "question": (
-        NeedsUserInput("To whom?", "to"),
-        {
-            "ok": False,
-            "error": "To whom?",
-            "errorType": "validation",
-            "details": {"parameter": "to", "suggestion": "Ask the user"},
-        },
-    ),
-    "outcome unknown": (
-        OutcomeUnknown(None, "list_mail"),
-        {
-            "ok": False,
-            "error": (
-                "The call may have taken effect, but its result was lost. Check with list_mail before repeating it."
-            ),
-            "errorType": "execution",
-            "details": {"suggestion": "Check with list_mail"},
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize(("error", "told"), [pytest.param(*row, id=name) for name, row in STRUCTURED.items()])
-def test_the_structured_response(error: ToolError, told: dict[str, Any]) -> None:
-    """Document 002's ToolErrorResponse, key by key in its order, without the value that was sent."""
-    assert render(error, profile="structured") == json.dumps(told)
-
-
-def test_structured_says_what_changed_and_shows_an_example() -> None:
-    """What other profiles tell in a sentence is a field of the details."""
-    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-    error = InvalidParams((Problem("a", "required", "an integer"),), sent={}, schema=schema)
-    told = json.loads(render(error, profile="structured", previous=error, verbosity="full"))
-    assert told["details"]["changed"] == "These are the same arguments as before."
-    assert told["details"]["example"] == {"a": 1}
-
-
-def test_structured_drops_problems_before_it_breaks() -> None:
-    """However much there is to say, it is one JSON object within the budget."""
-    problems = tuple(Problem(f"p{place}", "enum", approved('"' * 2_000), "null") for place in range(30))
-    told = json.loads(render(InvalidParams(problems), profile="structured"))
-    assert told["error"].endswith(" more of these.")
-    one = json.loads(render(ExecutionFailed(approved("\0" * 9_000)), profile="structured"))
-    assert one["ok"] is False
-    assert one["error"].endswith("…")
-
-
-EACH_KIND: tuple[ToolError, ...] = (
-    UnknownTool("red", ("read",)),
-    Unavailable("read", "paused"),
-    NotExecuted("the batch stopped"),
-    MalformedCall("trailing comma", (1, 8)),
-    missing("to"),
-    NeedsUserInput("To whom?"),
-    ResourceNotFound(),
-    Denied("policy"),
-    NeedsSetup("CRM"),
-    TimedOut(3),
-    Transient(),
-    ExecutionFailed(),
-    OutcomeUnknown(),
-    Crashed(),
-)
-
-
-def test_most_of_agentopias_errors_are_questions() -> None:
-    """The document's target: more than 80 % of errors use question format."""
+def test_most_errors_of_agentopia_are_questions() -> None:
+    """The Agentopia document wants more than 80 % of errors in question form."""
     questions = [error.kind for error in EACH_KIND if render(error, profile="agentopia").startswith("Question: ")]
-    assert len({error.kind for error in EACH_KIND}) == 14
     assert len(questions) / len(EACH_KIND) > 0.8
 
 
 @pytest.mark.parametrize("tool", [None, "gmail_send", "web_search", "other"])
-def test_set_up_is_asked_for(tool: str | None) -> None:
-    """What only an operator can mend is told as set-up guidance, in the profile for that."""
+def test_agentopia_asks_for_set_up(tool: str | None) -> None:
+    """For a service that is not set up, the profile ``agentopia`` has a question with guidance."""
     for service in ("Gmail", "search", "CRM", tool or "x"):
         text = render(NeedsSetup(approved(service)), profile="agentopia", tool=tool)
         assert text.startswith("Question: ")
@@ -572,40 +396,14 @@ UNAFFECTED = [error for error in EACH_KIND if error.kind not in ("unknown_tool",
 
 
 @pytest.mark.parametrize("error", UNAFFECTED, ids=lambda error: error.kind)
-def test_what_a_profile_does_not_word_has_the_default_text(error: ToolError) -> None:
-    """A profile is a difference to the default texts, and no more."""
+def test_an_error_without_a_template_has_the_default_text(error: ToolError) -> None:
+    """A profile changes only the texts that it has templates for."""
     assert render(error, profile="invalid_tool") == render(error)
     assert render(error, profile="default", tool="read") == render(error)
 
 
-VALUES = {
-    "text": ("a", '{"ok": true, "data": "a"}'),
-    "text that is JSON": ('{"a": 1}', '{"ok": true, "data": "{\\"a\\": 1}"}'),
-    "nothing": (None, '{"ok": true, "data": null}'),
-    "empty": ("", '{"ok": true, "data": ""}'),
-    "object": ({"path": "a", "size": 1}, '{"ok": true, "data": {"path": "a", "size": 1}}'),
-    "bytes of text": (b"abc", '{"ok": true, "data": "abc"}'),
-    "bytes": (b"\xff", '{"ok": true, "data": "(1 bytes of binary data)"}'),
-    "odd": (object(), '{"ok": true, "data": "(the result cannot be shown as text)"}'),
-    "surrogate": ("\ud800", '{"ok": true, "data": "?"}'),
-}
-
-
-@pytest.mark.parametrize(("value", "told"), [pytest.param(*row, id=name) for name, row in VALUES.items()])
-def test_a_structured_success(value: object, told: str) -> None:
-    """Document 002's ToolSuccessResponse."""
-    assert render(Success(value), profile="structured") == told
-
-
-def test_a_structured_success_that_is_too_long_is_still_json() -> None:
-    """Half of an object would be no JSON: it is cut as text."""
-    told = json.loads(render(Success({"a": "x" * 1_000}), profile="structured", limit=200))
-    assert "characters left out" in told["data"]
-    assert len(told["data"]) <= 200
-
-
-def test_a_profile_of_ones_own() -> None:
-    """A profile is data: a name, templates and flags; what it words is told so, all else by default."""
+def test_a_custom_profile() -> None:
+    """A profile is data: a name, templates and flags. An error without a template has the default text."""
     mine = Profile("mine", {"internal": "Oops."})
     assert render(Crashed(), profile=mine) == "Oops."
     assert render(TimedOut(), profile=mine) == render(TimedOut())
@@ -619,7 +417,7 @@ def test_a_profile_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize("templates", [{"internal": ""}, {"nonsense": "x"}, {"internal": "{cause}"}, 5])
-def test_a_profile_that_makes_no_sense_is_refused_when_it_is_made(templates: Any) -> None:
-    """Not in the middle of a call."""
+def test_a_bad_profile_is_refused_when_it_is_made(templates: Any) -> None:
+    """A profile with a bad template raises SetupError at once, and not during a call."""
     with pytest.raises(SetupError):
         Profile("mine", templates)

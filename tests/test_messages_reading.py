@@ -1,6 +1,7 @@
-"""Why a model writes to a file after it failed to read it: document 002's root cause, cured.
+"""Failed reads of a file: the text says which of the possible mistakes it was.
 
-"File not found: undefined" told it neither that the *parameter* was wrong nor that the file exists and is closed to it.
+That is the root cause in document 002: after "File not found: undefined" a model wrote the file anew, because the text
+said neither that the *parameter* was missing nor that the file exists.
 """
 
 from __future__ import annotations
@@ -75,20 +76,20 @@ READS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize(("arguments", "text"), [pytest.param(*row, id=name) for name, row in READS.items()])
 async def test_a_failed_read_says_what_failed(arguments: Mapping[str, Any] | str | None, text: str) -> None:
-    """A missing parameter, a missing file and a refused permission are told apart, and none is "undefined"."""
+    """A missing parameter, a missing file and a refused permission have different texts, and none says "undefined"."""
     told = render(await reader().call("read", arguments))
     assert told == text
     assert "undefined" not in told
     assert "/srv" not in told
 
 
-APART: tuple[dict[str, str], ...] = ({}, {"path": "b.txt"}, {"path": "secret.txt"}, {"path": "broken.txt"})
+WAYS_TO_FAIL: tuple[dict[str, str], ...] = ({}, {"path": "b.txt"}, {"path": "secret.txt"}, {"path": "broken.txt"})
 
 
 @pytest.mark.parametrize("profile", ["default", "rfc015", "structured", "agentopia", "invalid_tool", "llmproc"])
-async def test_they_are_told_apart_in_every_profile(profile: str) -> None:
-    """Four ways to fail are four texts, and in JSON three types of error besides."""
-    told = [render(await reader().call("read", arguments), profile=profile, tool="read") for arguments in APART]
+async def test_each_profile_tells_them_apart(profile: str) -> None:
+    """Four ways to fail have four texts in every profile, and each its ``errorType`` in JSON."""
+    told = [render(await reader().call("read", arguments), profile=profile, tool="read") for arguments in WAYS_TO_FAIL]
     assert len(set(told)) == 4
     if profile == "structured":
         types = [json.loads(text)["errorType"] for text in told]

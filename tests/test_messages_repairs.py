@@ -1,4 +1,4 @@
-"""What `tell` adds and leaves out: the note on what was put right, and the middle of a huge value."""
+"""Repairs and limits: the note about repairs, and the middle of a long value that is left out."""
 
 from __future__ import annotations
 
@@ -93,25 +93,25 @@ SENTENCES: dict[str, tuple[Repair, str]] = {
 
 @pytest.mark.parametrize(("repair", "sentence"), [pytest.param(*row, id=name) for name, row in SENTENCES.items()])
 def test_each_rule_has_its_sentence(repair: Repair, sentence: str) -> None:
-    """The model reads what it did, and what to do next time; of its values a number or a choice at most."""
+    """A note says what the model did and what to do next time; of the values only numbers and choices are repeated."""
     assert render(Success("done"), repairs=[repair]) == f"done\nNote: {sentence}"
     assert render(Failure(Crashed()), repairs=[repair]) == f"{render(Crashed())}\nNote: {sentence}"
 
 
-def test_a_providers_name_is_no_mistake() -> None:
-    """The model wrote the name that an adapter gave it: there is nothing to learn."""
+def test_a_name_of_the_provider_is_not_noted() -> None:
+    """There is no note about a name that an adapter made: the model wrote what it was given."""
     repair = Repair("name", "provider_name", "read_file_0a1b2c3d", "read.file")
     assert render(Success("done"), repairs=[repair]) == "done"
     assert render(Failure(Crashed()), repairs=[repair]) == render(Crashed())
 
 
-def test_nothing_is_told_unasked() -> None:
-    """Repairs that an error holds are told where they are handed in, and nowhere else."""
+def test_repairs_are_noted_only_if_given() -> None:
+    """Without ``repairs=`` a text has no note."""
     assert "Note" not in render(Failure(UnknownTool("a")))
 
 
 def test_several_repairs_are_one_line() -> None:
-    """The first five, each once, and how many more there were."""
+    """The note has the first five repairs, each once, and the number of the others."""
     repairs = [Repair(f"p{place}", "number_text", "1", 1) for place in range(8)] * 2
     note = render(Success("done"), repairs=repairs).removeprefix("done\n")
     assert "\n" not in note
@@ -120,7 +120,7 @@ def test_several_repairs_are_one_line() -> None:
 
 
 def test_a_note_in_json() -> None:
-    """In the structured profile the note is a field of its own."""
+    """In the profile ``structured`` the note is a field of its own."""
     repairs = [Repair("count", "number_text", "5", 5)]
     note = "Note: count was sent as text and taken as the number 5. Send it as a number."
     assert json.loads(render(Success([1]), profile="structured", repairs=repairs)) == {
@@ -137,15 +137,15 @@ ODD: Any = st.none() | st.booleans() | st.integers() | st.floats() | st.text() |
 
 @given(st.lists(st.builds(Repair, st.text(), st.sampled_from([r.rule for r, _ in SENTENCES.values()]), ODD, ODD)))
 def test_a_note_is_one_bounded_line(repairs: list[Repair]) -> None:
-    """Whatever was put right, and whatever it holds."""
+    """A note is one line of bounded length for any repairs, and can be encoded."""
     told = render(Success("done"), repairs=repairs)
     assert len(told.splitlines()) <= 2
     assert len(told) < 2_000
     assert told.encode().decode() == told
 
 
-def test_a_huge_value_is_cut_in_its_middle() -> None:
-    """Head and tail are told, and how many characters are missing; never more than the limit."""
+def test_the_middle_of_a_long_value_is_left_out() -> None:
+    """A long value is told by head and tail and the number of characters between, within the limit."""
     text = "".join(map(str, range(50_000)))
     told = render(Success(text))
     assert len(told) == 100_000
@@ -157,8 +157,8 @@ def test_a_huge_value_is_cut_in_its_middle() -> None:
     assert missing
 
 
-def test_without_a_limit_all_is_told() -> None:
-    """As the caller says."""
+def test_without_a_limit_the_whole_value_is_told() -> None:
+    """``limit=None`` gives the whole value, and so does a value within the limit."""
     text = "x" * 200_000
     assert render(Success(text), limit=None) == text
     assert render(Success("x" * 100_000)) == "x" * 100_000
@@ -166,7 +166,7 @@ def test_without_a_limit_all_is_told() -> None:
 
 @given(st.text(max_size=300) | st.lists(st.integers()), st.integers(-5, 400))
 def test_a_limit_is_kept(value: Any, limit: int) -> None:
-    """As far as there is room for saying that something is missing; what is told is never empty."""
+    """A text is within the limit if that has room for the line about what is left out, and is never empty."""
     whole, told = render(Success(value), limit=None), render(Success(value), limit=limit)
     assert told
     if len(whole) <= limit:
@@ -175,8 +175,8 @@ def test_a_limit_is_kept(value: Any, limit: int) -> None:
     assert "left out" in told or told == whole
 
 
-def test_the_note_stands_below_a_cut() -> None:
-    """The limit is for the value alone."""
+def test_the_note_does_not_count_for_the_limit() -> None:
+    """The limit is for the value alone, and the note follows it."""
     told = render(Success("x" * 500), limit=100, repairs=[Repair("count", "number_text", "5", 5)])
     assert told.splitlines()[-1].startswith("Note: count")
     assert "left out" in told

@@ -1,4 +1,4 @@
-"""What a text for a model should not hold: named by `flaws`, taken out by `scrub`."""
+"""What a text for a model should not hold: named by `find_flaws`, removed by `scrub`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.messages.scrub import flaws, scrub
+from pipeline.messages.scrub import find_flaws, scrub
 
 STACK = 'Traceback (most recent call last):\n  File "/srv/a.py", line 2, in run\n    boom()\nKeyError: 1'
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -63,8 +63,8 @@ FLAWS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize(("text", "found"), FLAWS.items(), ids=[f"{i}: {text[:30]}" for i, text in enumerate(FLAWS)])
 def test_flaws_are_named(text: str, found: tuple[str, ...]) -> None:
-    """Each thing that a model should not be told is named, and a good text has none."""
-    assert flaws(text) == found
+    """Each flaw of a text is named, and a good text has none."""
+    assert find_flaws(text) == found
 
 
 SCRUBBED = {
@@ -89,8 +89,8 @@ SCRUBBED = {
 @pytest.mark.parametrize(
     ("text", "left"), SCRUBBED.items(), ids=[f"{i}: {text[:30]}" for i, text in enumerate(SCRUBBED)]
 )
-def test_what_is_left_still_reads(text: str, left: str) -> None:
-    """Flaws, keys and passwords are taken out, and so is what would look odd without them."""
+def test_the_rest_of_a_scrubbed_text_reads_well(text: str, left: str) -> None:
+    """Flaws, keys and passwords are removed, with the brackets and punctuation around them."""
     assert scrub(text) == left
 
 
@@ -114,16 +114,16 @@ UGLY = st.one_of(
 
 @given(st.lists(UGLY, max_size=8).map(" ".join) | st.lists(UGLY, max_size=8).map("".join) | st.text())
 def test_a_scrubbed_text_has_no_flaws(text: str) -> None:
-    """Whatever comes in; and once is enough."""
+    """A scrubbed text has no flaws, is not longer, and is not changed by a second scrub."""
     left = scrub(text)
-    assert flaws(left) == ()
+    assert find_flaws(left) == ()
     assert len(left) <= len(text)
     assert scrub(left) == left
 
 
 @given(st.lists(WORDS | FAILED, max_size=8).map(" ".join))
-def test_no_number_that_may_be_a_status_code_is_left(text: str) -> None:
-    """A number from 400 to 599 stays in a foreign text only where it counts something."""
+def test_no_possible_status_code_is_left(text: str) -> None:
+    """A number from 400 to 599 stays in a foreign text only if it counts something."""
     assert re.search(r"\b[45]\d\d\b", scrub(text)) is None
 
 
@@ -132,11 +132,11 @@ HOSTILE = "a.", "/a", "C:\\", "(", "http ", "\\\\a", " ", "''", "::", "A", "aErr
 
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_no_text_takes_long(piece: str) -> None:
-    """A long text of any make is read in time linear to what is read of it."""
+    """No pattern needs more than linear time for a text of repeated pieces."""
     import time
 
     text = piece * (40_000 // len(piece))
     started = time.thread_time()
     scrub(text)
-    flaws(text[:10_000])
+    find_flaws(text[:10_000])
     assert time.thread_time() - started < 2

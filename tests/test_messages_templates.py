@@ -1,4 +1,4 @@
-"""Templates: found by what an error is, the most specific first; filled with what is known, never read again."""
+"""Templates: the most specific key that fits an error wins, and its text is filled with what is known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_messages_cases import ERRORS
 
+from error_cases import ERRORS
 from pipeline import (
     Crashed,
     Denied,
@@ -64,13 +64,13 @@ OF_SERVICES = (
     ("keys", "error"), [(OF_PARAMETERS, MISSING), (OF_SERVICES, SET_UP)], ids=["validation", "set-up"]
 )
 def test_the_most_specific_template_wins(keys: tuple[str, ...], error: ToolError) -> None:
-    """Tool, then service, then family, then parameter, then rule; in whatever order they are given."""
+    """A key with a tool goes first, then one with a service, a family, a parameter, a rule, whatever their order."""
     for number in range(1, len(keys) + 1):
         given_ = {key: f"by {key}" for key in reversed(keys[:number])}
         assert render(error, templates=given_, tool="gmail_send").splitlines()[0] == f"by {keys[number - 1]}"
 
 
-NOT_ABOUT_IT = (
+OF_OTHER_ERRORS = (
     "validation.type",
     "validation:from",
     "validation.required:t",
@@ -81,19 +81,19 @@ NOT_ABOUT_IT = (
 )
 
 
-@pytest.mark.parametrize("key", NOT_ABOUT_IT)
-def test_a_template_for_something_else_is_not_told(key: str) -> None:
-    """Another rule, parameter, tool, family, service or kind."""
+@pytest.mark.parametrize("key", OF_OTHER_ERRORS)
+def test_a_template_for_another_error_is_not_used(key: str) -> None:
+    """A template with another rule, parameter, tool, family, service or kind is not used."""
     assert render(MISSING, templates={key: "no"}, tool="gmail_send") == render(MISSING)
 
 
-def test_a_parameter_is_meant_with_all_that_is_in_it() -> None:
-    """``to`` is also what an item of it is about."""
+def test_a_parameter_includes_all_inside_it() -> None:
+    """A template for ``to`` is also for a problem at an item of ``to``."""
     assert render(NESTED, templates={"validation:to": "{parameter}!"}) == "to[1].name!"
 
 
-def test_a_callers_templates_go_before_the_profiles() -> None:
-    """Even a general one before the profile's most specific one; what it has none for is the profile's."""
+def test_the_callers_templates_go_before_those_of_the_profile() -> None:
+    """A general template of the caller wins over a specific one of the profile."""
     templates = {"validation": "Send {parameter}."}
     assert render(MISSING, profile="agentopia", tool="gmail_send", templates=templates) == "Send to."
     assert render(Crashed(), profile="rfc015", tool="a", templates=templates).startswith("Error executing tool 'a'")
@@ -120,13 +120,13 @@ FILLED: dict[str, tuple[ToolError, str, str]] = {
 
 
 @pytest.mark.parametrize(("error", "template", "text"), [pytest.param(*row, id=name) for name, row in FILLED.items()])
-def test_places_are_filled(error: ToolError, template: str, text: str) -> None:
-    """Each kind fills the places that it knows something for."""
+def test_fields_are_filled(error: ToolError, template: str, text: str) -> None:
+    """Each kind of error fills the fields that it knows."""
     assert render(error, templates={error.kind: template}, tool="calc") == text
 
 
-def test_the_places_of_a_problem() -> None:
-    """Each problem is a line of its own, filled with what is known of it; the line that helps follows."""
+def test_the_fields_of_a_problem() -> None:
+    """Each problem has a text of its own, filled with what is known of it, and the line of help follows."""
     error = InvalidParams((Problem("a", "type", "an integer", "null"), Problem("b", "enum", "'x'", "a string", "x")))
     template = {"validation": "{tool}/{parameter}: {expected}, {got}, {suggestions}, {text}, {hint}"}
     assert render(error, templates=template, tool="calc") == (
@@ -149,21 +149,21 @@ ALTERNATIVES = ("{service} for {tool}", "{service}", "set up")
     ],
     ids=["all is known", "no tool", "no service", "the tool's own name"],
 )
-def test_of_several_texts_the_first_of_which_all_is_known(error: ToolError, tool: str | None, text: str) -> None:
-    """So that a text reads well without a name, too."""
+def test_the_first_text_whose_fields_are_all_known_is_used(error: ToolError, tool: str | None, text: str) -> None:
+    """Of several texts the first is used whose fields are all known."""
     assert render(error, templates={"configuration": ALTERNATIVES}, tool=tool) == text
     assert render(error, templates={"configuration": list(ALTERNATIVES)}, tool=tool) == text
 
 
-def test_what_is_not_known_has_a_word() -> None:
-    """The only text there is is told, with a word in place of what is missing."""
+def test_an_unknown_field_is_filled_with_fixed_words() -> None:
+    """Where the last text has an unknown field, fixed words stand in its place."""
     assert render(Crashed(), templates={"internal": "{tool} failed: {message}"}) == (
         "this tool failed: An unexpected error occurred while executing this tool"
     )
 
 
 def test_the_same_text_of_several_problems_is_told_once() -> None:
-    """A template that names nothing is as good for all of them."""
+    """Problems with the same text are one line."""
     error = InvalidParams((Problem("a", "required", "x"), Problem("b", "required", "x")))
     assert render(error, profile="agentopia", tool="gmail_send").count("What email details are missing?") == 1
 
@@ -172,48 +172,48 @@ HOSTILE = ("{text}", "{tool.__class__}", "{0}", "{", "%s", "\\1", "{{tool}}")
 
 
 @pytest.mark.parametrize("value", HOSTILE)
-def test_what_fills_a_place_is_no_template(value: str) -> None:
-    """Neither the name that a model wrote nor an author's message is read again."""
+def test_a_value_is_never_read_as_a_template(value: str) -> None:
+    """Braces in the name that a model wrote, or in an author's message, stay as they are."""
     assert render(UnknownTool(value), templates={"unknown_tool": "<{tool}>"}) == f"<{value}>"
     assert render(ExecutionFailed(approved(value)), templates={"execution": "<{message}>"}) == f"<{value}>"
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "unknown place": ({"internal": "{cause}"}, "asks for {cause}; there are {tool}"),
-    "attribute": ({"internal": "{tool.__class__}"}, "asks for"),
-    "item": ({"internal": "{tool[0]}"}, "asks for"),
-    "number": ({"internal": "{0}"}, "asks for"),
-    "no name": ({"internal": "{}"}, "asks for"),
-    "conversion": ({"internal": "{tool!r}"}, "asks for"),
-    "format": ({"internal": "{tool:>9}"}, "asks for"),
-    "nested": ({"internal": "{tool:{text}}"}, "asks for"),
-    "brace": ({"internal": "{tool"}, "cannot be read"),
-    "no text": ({"internal": " "}, "has no text"),
+    "unknown field": ({"internal": "{cause}"}, "'internal': unknown field {cause}; known: {tool}"),
+    "attribute": ({"internal": "{tool.__class__}"}, "unknown field"),
+    "item": ({"internal": "{tool[0]}"}, "unknown field"),
+    "number": ({"internal": "{0}"}, "unknown field"),
+    "no name": ({"internal": "{}"}, "unknown field"),
+    "conversion": ({"internal": "{tool!r}"}, "unknown field"),
+    "format": ({"internal": "{tool:>9}"}, "unknown field"),
+    "nested": ({"internal": "{tool:{text}}"}, "unknown field"),
+    "brace": ({"internal": "{tool"}, "cannot parse '{tool'"),
+    "blank text": ({"internal": " "}, "must be a str that is not blank, not ' '"),
     "no texts": ({"internal": ()}, "has no text"),
-    "another type": ({"internal": (1,)}, "has no text"),
-    "one of several": ({"internal": ("a", "{b}")}, "asks for"),
-    "no kind": ({"crash": "x"}, "'crash' is for no kind of error; there are configuration"),
-    "no key": ({"": "x"}, "is for no kind of error"),
-    "a key that is no text": ({1: "x"}, "mapping of text"),
-    "a text that is none": ({"internal": 1}, "mapping of text"),
-    "no mapping": ([("internal", "x")], "mapping of text"),
-    "two services": ({"provider=a:provider=b:configuration": "x"}, "empty, or too much"),
-    "no service": ({"provider=:configuration": "x"}, "empty, or too much"),
-    "no tool": ({":configuration": "x"}, "empty, or too much"),
-    "no parameter": ({"validation:": "x"}, "empty, or too much"),
-    "no rule": ({"validation.": "x"}, "empty, or too much"),
+    "another type": ({"internal": (1,)}, "not 1"),
+    "one of several": ({"internal": ("a", "{b}")}, "unknown field"),
+    "no kind": ({"crash": "x"}, "'crash': its key names no kind of error; known: configuration"),
+    "no key": ({"": "x"}, "names no kind of error"),
+    "a key that is not text": ({1: "x"}, "must map each key to a text"),
+    "a text of another type": ({"internal": 1}, "must map each key to a text"),
+    "no mapping": ([("internal", "x")], "must map each key to a text"),
+    "two services": ({"provider=a:provider=b:configuration": "x"}, "empty or given twice"),
+    "no service": ({"provider=:configuration": "x"}, "empty or given twice"),
+    "no tool": ({":configuration": "x"}, "empty or given twice"),
+    "no parameter": ({"validation:": "x"}, "empty or given twice"),
+    "no rule": ({"validation.": "x"}, "empty or given twice"),
 }
 
 
 @pytest.mark.parametrize(("templates", "text"), [pytest.param(*row, id=name) for name, row in REFUSED.items()])
-def test_a_template_that_makes_no_sense_is_refused_at_once(templates: Any, text: str) -> None:
-    """Also where this error would not be told by it."""
+def test_a_bad_template_is_refused_at_once(templates: Any, text: str) -> None:
+    """A template with a bad key or text raises SetupError, even if the error at hand does not need it."""
     with pytest.raises(SetupError, match=text.replace("{", r"\{")):
         render(TimedOut(), templates=templates)
 
 
 def test_a_tools_name_may_hold_colons() -> None:
-    """All before the kind is the tool's name."""
+    """In a key, everything in front of the kind is the tool's name."""
     assert render(Crashed(), templates={"server:tool:internal": "x"}, tool="server:tool") == "x"
 
 
@@ -223,7 +223,7 @@ def test_a_tools_name_may_hold_colons() -> None:
     st.none() | st.text(max_size=5),
 )
 def test_a_template_makes_no_text_empty(error: ToolError, template: str, tool: str | None) -> None:
-    """Whatever fills it: there is a text, and it can be sent."""
+    """A text is not empty, within the budget, and can be encoded, whatever fills its template."""
     text = render(error, templates={error.kind: template}, tool=tool)
     assert text.strip()
     assert len(text) <= 8_000

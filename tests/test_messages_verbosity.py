@@ -1,4 +1,4 @@
-"""Every text in every profile and verbosity: never empty, bounded, of one line a problem where that is asked for."""
+"""Verbosity: each text keeps its budget in every profile, and a terse one has one line for each problem."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
-from test_messages_cases import ERRORS, PROFILES, VERBOSITIES
 
+from error_cases import ERRORS, PROFILES, VERBOSITIES
 from pipeline import (
     Crashed,
     ExecutionFailed,
@@ -26,8 +26,8 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import PROFILES as KNOWN
 from pipeline.messages import Profile, render
+from pipeline.messages.profiles import PROFILES as KNOWN
 from pipeline.privacy import approved
 
 SCHEMA: dict[str, Any] = {
@@ -114,15 +114,15 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
 
 @pytest.mark.parametrize(("error", "terse", "full"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
 def test_each_verbosity_has_its_text(error: ToolError, terse: str, full: str) -> None:
-    """Terse has no lines that help, full has all that is known and a valid example; normal stands between."""
+    """A terse text has no lines of help, and a full one has all details and a valid example."""
     assert render(error, verbosity="terse") == terse
     assert render(error, verbosity="full") == full
     assert len(terse) <= len(render(error)) <= len(full)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_a_problem_is_a_line(profile: str) -> None:
-    """Terse, each problem is one line in every profile, and so is any other error."""
+def test_a_terse_text_has_one_line_for_each_problem(profile: str) -> None:
+    """In a terse text of any profile each problem is one line, and so is any other error."""
     wanted = 1 if profile == "structured" else len(WRONG.problems)
     assert len(render(WRONG, profile=profile, verbosity="terse").splitlines()) == wanted
     for error, _, _ in TEXTS.values():
@@ -140,7 +140,7 @@ def test_a_problem_is_a_line(profile: str) -> None:
 def test_every_text_is_bounded(
     error: ToolError, previous: ToolError | None, profile: str, verbosity: str, tool: str | None
 ) -> None:
-    """Whatever the error holds: there is a text, within the budget, that can be sent, and without anything private."""
+    """For any error the text is not empty, within the budget, can be encoded, and holds nothing private."""
     text = render(error, profile=profile, previous=previous, verbosity=verbosity, tool=tool)
     assert text.strip()
     assert len(text) <= VERBOSITIES[verbosity]
@@ -154,8 +154,8 @@ def test_every_text_is_bounded(
 
 
 @given(ERRORS)
-def test_there_is_one_way_to_the_default_text(error: ToolError) -> None:
-    """The short cut of the commonest case says what the long way says."""
+def test_the_short_cut_gives_the_same_text(error: ToolError) -> None:
+    """The short cut for the commonest options gives the same text as the long way."""
     assert render(error, templates={}) == render(error, profile=KNOWN["default"]) == render(error)
     assert render(error, previous=Crashed()) == render(error)
 
@@ -173,16 +173,16 @@ REPAIRS: Any = st.lists(
 
 
 @given(ERRORS, REPAIRS, st.sampled_from(PROFILES), st.sampled_from(sorted(VERBOSITIES)))
-def test_tell_says_what_say_says(error: ToolError, repairs: list[Repair], profile: str, verbosity: str) -> None:
-    """Of a failure `tell` has the text of `say`, and perhaps one line on what was put right."""
-    said = render(error, profile=profile, verbosity=verbosity)
-    assert render(Failure(error), profile=profile, verbosity=verbosity) == said
-    told = render(Failure(error), profile=profile, verbosity=verbosity, repairs=repairs)
-    assert len(told) <= len(said) + 2_000
+def test_repairs_add_one_note(error: ToolError, repairs: list[Repair], profile: str, verbosity: str) -> None:
+    """A failure has the text of its error, followed by at most one line about repairs."""
+    text = render(error, profile=profile, verbosity=verbosity)
+    assert render(Failure(error), profile=profile, verbosity=verbosity) == text
+    noted = render(Failure(error), profile=profile, verbosity=verbosity, repairs=repairs)
+    assert len(noted) <= len(text) + 2_000
     if profile == "structured":
-        assert {**json.loads(told), "note": ""} == {**json.loads(said), "note": ""}
+        assert {**json.loads(noted), "note": ""} == {**json.loads(text), "note": ""}
     else:
-        assert told.startswith(said)
+        assert noted.startswith(text)
 
 
 def many(number: int, rule: str = "type") -> InvalidParams:
@@ -190,8 +190,8 @@ def many(number: int, rule: str = "type") -> InvalidParams:
 
 
 @pytest.mark.parametrize(("verbosity", "told"), [("terse", 13), ("normal", 20), ("full", 50)])
-def test_what_does_not_fit_is_counted(verbosity: str, told: int) -> None:
-    """Of many problems as many as fit are told, to the end of a line, and the last line counts the others."""
+def test_problems_that_do_not_fit_are_counted(verbosity: str, told: int) -> None:
+    """A text has as many whole problems as fit, and its last line counts the others."""
     lines = render(many(300), verbosity=verbosity).splitlines()
     assert lines[-1] == f"Error: And {300 - told} more of these."
     assert lines[:-1] == [
@@ -199,8 +199,8 @@ def test_what_does_not_fit_is_counted(verbosity: str, told: int) -> None:
     ]
 
 
-def test_the_budget_counts_and_not_only_the_number() -> None:
-    """Few problems of many words are cut at a line's end, too."""
+def test_a_few_long_problems_are_cut_at_a_line() -> None:
+    """The budget counts characters, not only problems, and cuts at the end of a line."""
     problems = tuple(Problem(f"p{place}", "required", approved("word " * 150)) for place in range(20))
     lines = render(InvalidParams(problems)).splitlines()
     assert lines[-1] == "Error: And 11 more of these."
@@ -210,41 +210,41 @@ def test_the_budget_counts_and_not_only_the_number() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_profile_counts_what_it_leaves_out(profile: str) -> None:
-    """No profile tells of many problems as if they were few."""
+    """In every profile the text says how many problems it leaves out."""
     text = render(many(300, "pattern"), profile=profile, verbosity="terse")
     assert "more of these." in text
     told = text.count("a[") // (2 if profile == "structured" else 1)
     assert f"nd {300 - told} more" in text or profile == "structured"
 
 
-def test_no_example_where_none_fits() -> None:
-    """An example that is too long, or for arguments whose schema is not known, is left out."""
+def test_no_example_is_better_than_a_bad_one() -> None:
+    """There is no example if the schema is not known, or if the example would be too long."""
     assert "example" not in render(InvalidParams(WRONG.problems), verbosity="full")
     long = InvalidParams(WRONG.problems, schema={**SCHEMA, "properties": {"path": {"const": "x" * 9_000}}})
     assert "example" not in render(long, verbosity="full")
 
 
 UNKNOWN = [
-    pytest.param({"profile": "agentopea"}, "'agentopea'; there are default, llmproc, rfc015", id="profile"),
-    pytest.param({"profile": ["default"]}, "no profile", id="no name of a profile"),
-    pytest.param({"verbosity": "loud"}, "'loud'; there are terse, normal, full", id="verbosity"),
-    pytest.param({"verbosity": 3}, "no verbosity", id="no name of a verbosity"),
-    pytest.param({"templates": {"validaton": "x"}}, "'validaton' is for no kind of error", id="templates"),
+    pytest.param(
+        {"profile": "agentopea"}, "unknown profile 'agentopea'; known: default, llmproc, rfc015", id="profile"
+    ),
+    pytest.param({"profile": ["default"]}, "unknown profile", id="a profile of another type"),
+    pytest.param({"verbosity": "loud"}, "unknown verbosity 'loud'; known: terse, normal, full", id="verbosity"),
+    pytest.param({"verbosity": 3}, "unknown verbosity", id="a verbosity of another type"),
+    pytest.param({"templates": {"validaton": "x"}}, "'validaton': its key names no kind of error", id="templates"),
 ]
 
 
 @pytest.mark.parametrize(("options", "text"), UNKNOWN)
 def test_an_unknown_name_is_refused(options: Any, text: str) -> None:
-    """A profile, a verbosity or a template that does not exist is a mistake of the programmer, also with a success."""
+    """An unknown profile, verbosity or template raises SetupError, even with a success."""
     with pytest.raises(SetupError, match=text):
         render(Crashed(), **options)
     with pytest.raises(SetupError, match=text):
         render(Success(1), **options)
 
 
-def test_the_six_are_known_by_name() -> None:
-    """`PROFILES` is a mapping of the six names."""
+def test_six_profiles_are_known_by_name() -> None:
+    """`PROFILES` maps each of the six names to the profile of that name."""
     assert tuple(KNOWN) == PROFILES
-    assert len(KNOWN) == 6
-    assert repr(KNOWN) == f"PROFILES({', '.join(PROFILES)})"
     assert all(isinstance(each, Profile) and each.name == name for name, each in KNOWN.items())

@@ -10,7 +10,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
-from ..errors import KINDS, Crashed, OutcomeUnknown
+from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown
 from ..guards import Guards, OneEffect, OpenTools
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
 from ..retries import settle
@@ -153,7 +153,7 @@ class Runner:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         error: Any = error_of(outcome)
-        if type(error) not in KINDS:
+        if type(error) not in ERROR_TYPES:
             error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
             outcome = Failure(error)
         elif type(error := settle(error, tool)) is OutcomeUnknown:

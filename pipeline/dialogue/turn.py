@@ -24,8 +24,8 @@ from .records import Answered, Record, Turn
 from .requests import Request, find_repeat, inherit_context, match_requests
 
 if TYPE_CHECKING:
-    from ..messages.profiles.profile import Profile
-    from ..messages.templates import Words
+    from ..messages.profile import Profile
+    from ..messages.templates import Texts
 
 GUIDANCE = (
     "The previous tool call(s) need additional information. Please retry with the missing parameters based on the "
@@ -77,7 +77,7 @@ async def run_turn(
     attempts: int = 3,
     profile: str | Profile = "default",
     verbosity: str = "normal",
-    templates: Mapping[str, Words] | None = None,
+    templates: Mapping[str, Texts] | None = None,
 ) -> Turn:
     """Run the calls of a reply, and ask the model again for those whose error it can fix.
 

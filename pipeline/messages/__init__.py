@@ -2,8 +2,8 @@
 
 from .conversation import Conversation
 from .exceptions import ToolCallError, raise_for_error
-from .profiles.profile import PROFILES, Profile
+from .profile import Profile
 from .rendering import render
 from .rewriting import enhance
 
-__all__ = ["PROFILES", "Conversation", "Profile", "ToolCallError", "enhance", "raise_for_error", "render"]
+__all__ = ["Conversation", "Profile", "ToolCallError", "enhance", "raise_for_error", "render"]

@@ -1,126 +1,142 @@
-"""A text by a profile: its templates, what changed, a valid example, all of it within the budget."""
+"""A text by profile, templates and verbosity: with what changed and a valid example, within the budget."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
 from ..parameters.example import make_example
 from ..parameters.phrases import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
-from .changes import changes
-from .default import MORE, block_of, said
-from .fields import about, facts_of, is_question
-from .profiles.profile import Profile, profile_of
-from .profiles.structured import as_json, as_value, with_note
-from .repair_notes import note_of
-from .templates import Templates, Words, compiled
-from .text import FULL, Verbosity, assembled, cut, ended, one_line, sendable, short, unmarked, verbosity_of
-from .values import as_json_value, as_text, shortened
+from .changes import describe_change
+from .default import MORE, default_text, describe_problem
+from .fields import fields_of, question_in, template_key
+from .profile import Profile, get_profile
+from .repair_notes import describe_repairs
+from .structured import add_note, build_error_json, build_value_json
+from .templates import Templates, Texts, compile_templates
+from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
+from .values import as_json, as_text, elide_middle
+from .verbosity import FULL, Verbosity, get_verbosity
 
 
-def told(
+class _Style(NamedTuple):
+    """How an error is told."""
+
+    profile: Profile
+    verbosity: Verbosity
+    templates: Templates | None  # the caller's own, which go before those of the profile
+    tool: str | None
+
+
+def build_text(
     error: ToolError,
     profile: str | Profile,
     previous: ToolError | None,
     verbosity: str,
-    templates: Mapping[str, Words] | None,
+    templates: Mapping[str, Texts] | None,
     tool: str | None,
 ) -> PublicText:
-    """As `say` says, which answers the commonest case itself."""
-    how, style = verbosity_of(verbosity), profile_of(profile)
-    own = None if templates is None else compiled(templates)  # checked as a whole, whatever the error is
-    since = "" if previous is None else changes(error, previous)
-    example = make_example(error.schema) if how.details and isinstance(error, InvalidParams) else ""
-    if len(example) > how.characters // 2:
+    """The text for an error; for the arguments see `render`, which has a short cut for the commonest case."""
+    own = None if templates is None else compile_templates(templates)
+    style = _Style(get_profile(profile), get_verbosity(verbosity), own, tool)
+    budget = style.verbosity.characters
+    change = "" if previous is None else describe_change(error, previous)
+    example = make_example(error.schema) if style.verbosity.details and isinstance(error, InvalidParams) else ""
+    if len(example) > budget // 2:
         example = ""
-    if style.json:
-        lines = _lines(error, how, style, own, tool)
-        return PublicText(sendable(as_json(error, lines, how, since, example)))
-    last = "\n".join(filter(None, (since, example and f"A valid example: {example}")))
-    room = how.characters - (len(last) + 1 if last else 0)
-    text = _text(error, how, style, own, tool, room)
-    text = cut(text if text.strip() else said(error, how, room), room)  # a template's places may all hold blanks
-    return PublicText(sendable(f"{text}\n{last}" if last else text))
+    if style.profile.json:
+        text = build_error_json(error, _build_lines(error, style), style.verbosity, change, example)
+        return PublicText(replace_surrogates(text))
+    end = "\n".join(filter(None, (change, example and f"A valid example: {example}")))
+    room = budget - (len(end) + 1 if end else 0)
+    text = _join_lines(error, style, room)
+    if not text.strip():  # all that a template says may be blank
+        text = default_text(error, style.verbosity, room)
+    text = truncate(text, room)
+    return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))
 
 
-def success(
+def build_value_text(
     value: object,
     profile: str | Profile,
     verbosity: str,
-    templates: Mapping[str, Words] | None,
+    templates: Mapping[str, Texts] | None,
     repairs: Sequence[Repair],
     limit: int | None,
 ) -> PublicText:
-    """As `tell` says of a success, but for the commonest case."""
-    verbosity_of(verbosity)  # what makes no sense is told of at once, and not with the first failure
-    compiled(templates or {})
-    note = note_of(repairs)
-    if not profile_of(profile).json:
-        text = shortened(as_text(value), limit)
-        return PublicText(sendable(f"{text}\n{note}" if note else text))
-    data = as_json_value(value)
-    if limit is not None and len(data) > limit:  # half of an object would be no JSON
-        data = json.dumps(shortened(as_text(value), limit), ensure_ascii=False)
-    return PublicText(sendable(as_value(data, note)))
+    """The text for a value; for the arguments see `render`, which has a short cut for the commonest case."""
+    get_verbosity(verbosity)  # a mistake in the options is raised with the first call, and not with its first failure
+    compile_templates(templates or {})
+    note = describe_repairs(repairs)
+    if not get_profile(profile).json:
+        text = elide_middle(as_text(value), limit)
+        return PublicText(replace_surrogates(f"{text}\n{note}" if note else text))
+    data = as_json(value)
+    if limit is not None and len(data) > limit:  # as text: half of an object would not be JSON
+        data = json.dumps(elide_middle(as_text(value), limit), ensure_ascii=False)
+    return PublicText(replace_surrogates(build_value_json(data, note)))
 
 
-def noted(said: PublicText, repairs: Sequence[Repair], profile: str | Profile) -> PublicText:
-    """The text of a failure, with what was put right in the call."""
-    note = sendable(note_of(repairs))
+def append_note(text: PublicText, repairs: Sequence[Repair], profile: str | Profile) -> PublicText:
+    """The text of a failure, and what was repaired in the call."""
+    note = replace_surrogates(describe_repairs(repairs))
     if not note:
-        return said
-    return PublicText(with_note(said, note) if profile_of(profile).json else f"{said}\n{note}")
+        return text
+    return PublicText(add_note(text, note) if get_profile(profile).json else f"{text}\n{note}")
 
 
-def _text(error: ToolError, how: Verbosity, style: Profile, own: Templates | None, tool: str | None, room: int) -> str:
+def _join_lines(error: ToolError, style: _Style, room: int) -> str:
+    lines = _build_lines(error, style)
     if isinstance(error, InvalidParams) and error.problems:
-        blocks = list(dict.fromkeys(_lines(error, how, style, own, tool)))
-        more = MORE if blocks[0].startswith("Error: ") else unmarked(MORE)
-        return assembled(blocks, room, more, max(0, len(error.problems) - how.problems))
-    text = "\n".join(_lines(error, how, style, own, tool))
-    return text if how.hints else one_line(text, room)
+        blocks = list(dict.fromkeys(lines))
+        more = MORE if blocks[0].startswith("Error: ") else strip_prefix(MORE)
+        return join_blocks(blocks, room, more, max(0, len(error.problems) - style.verbosity.max_problems))
+    text = "\n".join(lines)
+    return text if style.verbosity.hints else to_one_line(text, room)
 
 
-def _lines(error: ToolError, how: Verbosity, style: Profile, own: Templates | None, tool: str | None) -> list[str]:
-    """The text of each problem, or the only text there is."""
-    if not isinstance(error, InvalidParams):
-        facts, what = facts_of(error, None, how, tool), about(error, None, tool)
-        if own is not None and (text := own.told(what, facts)) is not None:
-            return [text]
-        if style.questions and (question := is_question(error)):
-            return [question]
-        return [style.compiled.told(what, facts) or said(error, how)]
-    lines = [_line(error, problem, how, style, own, tool) for problem in error.problems[: how.problems]]
-    return lines or [said(error, how)]
+def _build_lines(error: ToolError, style: _Style) -> list[str]:
+    """A text for each problem, or the only text."""
+    if isinstance(error, InvalidParams):
+        told = error.problems[: style.verbosity.max_problems]
+        return [_build_problem(error, problem, style) for problem in told] or [default_text(error, style.verbosity)]
+    key, fields = template_key(error, None, style.tool), fields_of(error, None, style.verbosity, style.tool)
+    if style.templates is not None and (text := style.templates.build_text(key, fields)) is not None:
+        return [text]
+    if style.profile.questions and (question := question_in(error)):
+        return [question]
+    return [style.profile.compiled.build_text(key, fields) or default_text(error, style.verbosity)]
 
 
-def _line(
-    error: InvalidParams, problem: Problem, how: Verbosity, style: Profile, own: Templates | None, tool: str | None
-) -> str:
-    facts, what = facts_of(error, problem, how, tool), about(error, problem, tool)
-    text = (own.told(what, facts) if own is not None else None) or style.compiled.told(what, facts)
+def _build_problem(error: InvalidParams, problem: Problem, style: _Style) -> str:
+    verbosity, profile = style.verbosity, style.profile
+    key, fields = template_key(error, problem, style.tool), fields_of(error, problem, verbosity, style.tool)
+    text = None if style.templates is None else style.templates.build_text(key, fields)
+    text = text or profile.compiled.build_text(key, fields)
     if text is None:
-        if style.json:
-            return facts["text"]
-        about_it = _about(error, problem) if how.details else ""
-        return "\n".join(filter(None, (block_of(problem, how), about_it)))
-    if not how.hints:
-        return one_line(text, how.wanted)
-    text = cut(text, how.wanted * 2)
-    return f"{text}\n{facts['hint']}" if style.hints and not style.json and facts["hint"] else text
+        if profile.json:
+            return fields["text"]
+        description = _describe_parameter(error, problem) if verbosity.details else ""
+        return "\n".join(filter(None, (describe_problem(problem, verbosity), description)))
+    if not verbosity.hints:
+        return to_one_line(text, verbosity.max_expected)
+    text = truncate(text, verbosity.max_expected * 2)
+    return f"{text}\n{fields['hint']}" if profile.hints and not profile.json and fields["hint"] else text
 
 
-def _about(error: InvalidParams, problem: Problem) -> str:
-    """What the schema says of a parameter whose value is wrong; of a missing one the hint says it."""
+def _describe_parameter(error: InvalidParams, problem: Problem) -> str:
+    """What the schema says of a parameter with a wrong value. For a missing one, the line of help says it."""
     if error.schema is None or problem.rule in ("required", "additionalProperties"):
         return ""
     try:
         declared: Any = schema_at(error.schema, [problem.path])
-        words = describe_expected(error.schema, [problem.path]) if "description" in declared else ""
-    except Exception:  # noqa: BLE001  # a schema may hold anything, and this is a courtesy
+        description = describe_expected(error.schema, [problem.path]) if "description" in declared else ""
+    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
         return ""
-    return f"Please send {short(problem.path)}: {ended(one_line(words, FULL.wanted))}" if words else ""
+    if not description:
+        return ""
+    return f"Please send {shorten(problem.path)}: {as_sentence(to_one_line(description, FULL.max_expected))}"

@@ -1,4 +1,4 @@
-"""What changed since the same tool's last failure: what is fixed, what is still wrong, what is the same as before."""
+"""What changed since the last failure of the same tool: what is fixed, what is still wrong, what was sent unchanged."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
-from .text import short
+from .text import shorten
 
-_MOST = 3  # names of one sort
-_LONGEST = 50  # characters of such a name
-_READABLE = 1_000_000  # characters of JSON text that is read once more only to be compared
+_MOST = 3  # paths in one list
+_LONGEST = 50  # characters of a path
+_READABLE = 1_000_000  # characters of JSON text; a longer one is compared as it stands
 
 
-def changes(error: ToolError, previous: ToolError) -> str:
-    """A sentence for the model, or "" where there is nothing to say."""
+def describe_change(error: ToolError, previous: ToolError) -> str:
+    """A sentence for the model; "" if there is nothing to say."""
     match error, previous:
         case InvalidParams(), InvalidParams():
-            return "These are the same arguments as before." if _same(error, previous) else _progress(error, previous)
+            if _has_same_arguments(error, previous):
+                return "These are the same arguments as before."
+            return _compare_problems(error, previous)
         case UnknownTool(), UnknownTool():
             return "This is the same name as before." if error.requested == previous.requested else ""
         case MalformedCall(), MalformedCall():
-            return _again(error, previous)
+            return _compare_malformed(error, previous)
         case (ResourceNotFound(), ResourceNotFound()) | (ExecutionFailed(), ExecutionFailed()):
             return "This is the same error as before." if error == previous else ""
         case _:
@@ -45,7 +47,7 @@ def canonical_arguments(arguments: object) -> str | None:
         return None
 
 
-def _again(error: MalformedCall, previous: MalformedCall) -> str:
+def _compare_malformed(error: MalformedCall, previous: MalformedCall) -> str:
     if error.truncated and previous.truncated:
         return "They were cut off before, too."
     if error == previous and error.position is not None:
@@ -53,37 +55,37 @@ def _again(error: MalformedCall, previous: MalformedCall) -> str:
     return ""
 
 
-def _progress(error: InvalidParams, previous: InvalidParams) -> str:
+def _compare_problems(error: InvalidParams, previous: InvalidParams) -> str:
     now = dict.fromkeys(problem.path for problem in error.problems)
     before = dict.fromkeys(problem.path for problem in previous.problems)
-    if "" in now and "" not in before:  # they came to nothing as a whole: nobody looked at the single ones
+    if "" in now and "" not in before:  # wrong as a whole: nobody looked at the single parameters
         return ""
-    fixed = [path for path in before if path and path not in now and not _hidden(path, now)]
+    fixed = [path for path in before if path and path not in now and not _is_inside(path, now)]
     still = [path for path in now if path in before]
     new = [path for path in now if path not in before]
-    told = [
-        f"{_named(paths)} {'is' if len(paths) == 1 else 'are'} {state}"
+    parts = [
+        f"{_list_paths(paths)} {'is' if len(paths) == 1 else 'are'} {state}"
         for paths, state in ((fixed, "fixed"), (still, "still wrong"), (new, "now wrong"))
         if paths
     ]
-    text = ", ".join(told)
+    text = ", ".join(parts)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-def _hidden(path: str, now: Mapping[str, object]) -> bool:
-    """Whether it is inside of something that is wrong now, and so nobody looked at it."""
-    return any(path.startswith((f"{other}.", f"{other}[")) for other in now)
+def _is_inside(path: str, others: Mapping[str, object]) -> bool:
+    """Whether it is inside a value that is wrong now, so that nobody looked at it."""
+    return any(path.startswith((f"{other}.", f"{other}[")) for other in others)
 
 
-def _named(paths: Sequence[str]) -> str:
-    names = [f"`{short(path, _LONGEST).replace('`', chr(39))}`" if path else "the whole" for path in paths[:_MOST]]
+def _list_paths(paths: Sequence[str]) -> str:
+    names = [f"`{shorten(path, _LONGEST).replace('`', chr(39))}`" if path else "the whole" for path in paths[:_MOST]]
     more = len(paths) - len(names)
     if more:
         return f"{', '.join(names)} and {more} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _same(error: InvalidParams, previous: InvalidParams) -> bool:
+def _has_same_arguments(error: InvalidParams, previous: InvalidParams) -> bool:
     sent, before = error.sent, previous.sent
     if sent is None or before is None:
         return bool(error.problems) and error.problems == previous.problems

@@ -1,4 +1,4 @@
-"""Conversation: one model's memory of what failed before, so that the next text can say what changed."""
+"""Conversation: remembers what failed before, so that the next text can say what changed."""
 
 from __future__ import annotations
 
@@ -12,37 +12,52 @@ from returns.result import Failure
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from .profiles.profile import Profile, profile_of
+from .profile import Profile, get_profile
 from .rendering import render
-from .text import verbosity_of
+from .verbosity import get_verbosity
 
 if TYPE_CHECKING:
-    from .templates import Words
+    from .templates import Texts
 
 
 @attrs.define(eq=False)
 class Conversation:
-    """Tells outcomes, each with the same tool's last failure in mind; a pipeline itself keeps nothing of the kind.
+    """Renders the outcomes of one conversation. A text says what changed since the last failure of the same tool.
 
-    One for each conversation. Of as many tools as ``tools`` the last failure is kept, and a success forgets it. Raises
-    SetupError as `say` does, but when it is made.
+    A success of a tool removes its failure from the memory. A pipeline itself remembers nothing of this kind.
+
+    Args:
+        profile: As in `render`.
+        verbosity: As in `render`.
+        templates: As in `render`.
+        limit: As in `render`.
+        tools: For how many tools the last failure is remembered. The oldest one is forgotten first. Default: 64.
+
+    Raises:
+        SetupError: The profile, the verbosity or a template does not exist or makes no sense.
     """
 
     profile: str | Profile = "default"
     verbosity: str = "normal"
-    templates: Mapping[str, Words] | None = None
-    limit: int | None = 100_000  # characters of a success, as with `tell`
+    templates: Mapping[str, Texts] | None = None
+    limit: int | None = 100_000
     tools: int = 64
     _failed: OrderedDict[str, ToolError] = attrs.field(init=False, repr=False, factory=OrderedDict[str, ToolError])
 
     def __attrs_post_init__(self) -> None:
-        profile_of(self.profile)
-        verbosity_of(self.verbosity)
+        get_profile(self.profile)
+        get_verbosity(self.verbosity)
         Profile("its own", self.templates or {})
 
     def render(self, call: Call, outcome: Outcome[Any], repairs: Sequence[Repair] = ()) -> PublicText:
-        """The text for the model, as `tell` says; it knows the tool's name, and what failed before."""
-        name = _name(call)
+        """Put the outcome of a call into words for the model, as `render` does, and remember a failure.
+
+        Args:
+            call: The call, for the name of its tool.
+            outcome: What the call came to.
+            repairs: As in `render`.
+        """
+        name = _tool_name(call)
         previous = self._failed.pop(name, None)
         if type(outcome) is Failure:
             self._failed[name] = outcome.failure()
@@ -60,11 +75,11 @@ class Conversation:
         )
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget all failures, as for a new conversation."""
         self._failed.clear()
 
 
-def _name(call: Call) -> str:
-    """The tool's own name where it is known, else what the model wrote, which need not be text."""
+def _tool_name(call: Call) -> str:
+    """The tool's own name if the call is resolved, else what the model wrote, which may be of any type."""
     name: object = getattr(getattr(call, "tool", None), "name", call.name)
     return str.__str__(name) if isinstance(name, str) else ""

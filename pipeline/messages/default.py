@@ -1,7 +1,8 @@
-"""The default texts: one exhaustive match over ToolError. Nothing private can reach them: no cause is ever read."""
+"""The default texts: one exhaustive match over ToolError. No cause is ever read, so nothing private gets out."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from ..errors import (
@@ -24,51 +25,70 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
-from .text import NORMAL, Verbosity, assembled, ended, listed, one_line, sayable, short, whole_seconds
+from .text import (
+    as_sentence,
+    format_wait,
+    is_known_time,
+    join_blocks,
+    join_names,
+    shorten,
+    to_one_line,
+)
+from .verbosity import NORMAL, Verbosity
 
 MORE = "Error: And {} more of these."
 _MOST_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
 _MOST_TOOLS = 100  # Resolve lists 20 at most
-_OF_TYPES = frozenset(("type", "enum", "const", "format", "anyOf"))  # which a value of another type breaks too
-_FEW_LINES = 10**9  # of a text whose place can be told
+_RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
+_LAST_LINE = 10**9  # nobody finds a place beyond it
 
 
-def said(error: ToolError, how: Verbosity = NORMAL, room: int | None = None) -> str:  # noqa: C901, PLR0912  # one case a kind
-    """What the model is told of an error; never empty. ``room`` is what the problems of a call may take up."""
+def default_text(  # noqa: C901, PLR0912  # one case for each kind
+    error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None
+) -> str:
+    """The text for an error, for which no profile or template has another one. Never empty.
+
+    Args:
+        error: Any error.
+        verbosity: How much the text may say.
+        room: How many characters the problems of a call may take up. None: the budget of the verbosity.
+    """
     match error:
         case UnknownTool():
-            return _unknown(error, how)
+            return _describe_unknown_tool(error, verbosity)
         case Unavailable():
-            return "This tool is not available"  # document 001: for all reasons alike
+            return "This tool is not available"  # document 001 has one text for all reasons
         case NotExecuted(reason):
-            return f"Error: Not executed: {ended(reason)}"
+            return f"Error: Not executed: {as_sentence(reason)}"
         case MalformedCall():
-            return _malformed(error)
+            return _describe_malformed(error)
         case InvalidParams():
-            blocks = list(dict.fromkeys(block_of(problem, how) for problem in error.problems[: how.problems]))
-            more = max(0, len(error.problems) - how.problems)
-            text = assembled(blocks, how.characters if room is None else room, MORE, more)
-            return text or "Error: Invalid parameters."
+            told = error.problems[: verbosity.max_problems]
+            blocks = list(dict.fromkeys(describe_problem(problem, verbosity) for problem in told))
+            room = verbosity.characters if room is None else room
+            return join_blocks(blocks, room, MORE, len(error.problems) - len(told)) or "Error: Invalid parameters."
         case NeedsUserInput(question, parameter):
             text = question if question.startswith("Question:") else f"Question: {question}"
-            return _of_parameter(text, parameter, how)
+            return _add_parameter(text, parameter, verbosity)
         case ResourceNotFound(message, details):
-            return _with_details(f"Error: {message}" if message else "Error: Not found.", details, how)
+            return _add_details(f"Error: {message}" if message else "Error: Not found.", details, verbosity)
         case Denied(_, message):
             return f"Error: {message}" if message else "Error: Permission denied."
         case NeedsSetup(service, message):
-            return f"Error: {message}" if message else _set_up(service)
+            fixed = f"{shorten(service)} is not set up. Tell the user; trying again will not help."
+            return f"Error: {message or fixed}"
         case TimedOut(after, still_running, landed):
-            limit = f"within {after:.6g} seconds" if sayable(after) else "in time"
-            running = " It may still be running." if how.details and still_running else ""
-            return f"Error: The tool did not finish {limit}.{running or _landed(landed, how)}"
+            limit = f"within {after:.6g} seconds" if is_known_time(after) else "in time"
+            running = " It may still be running." if verbosity.details and still_running else ""
+            return f"Error: The tool did not finish {limit}.{running or _describe_effect(landed, verbosity)}"
         case Transient():
-            wait = f" Try again in {whole_seconds(error.retry_after)}." if sayable(error.retry_after) else ""
-            return f"Error: The service is temporarily unavailable.{wait}{_landed(error.landed, how)}"
+            wait = f" Try again in {format_wait(error.retry_after)}." if is_known_time(error.retry_after) else ""
+            effect = _describe_effect(error.landed, verbosity)
+            return f"Error: The service is temporarily unavailable.{wait}{effect}"
         case ExecutionFailed(message, details):
-            return _with_details(f"Error: {message}" if message else "Error: The tool failed.", details, how)
+            return _add_details(f"Error: {message}" if message else "Error: The tool failed.", details, verbosity)
         case OutcomeUnknown():
-            check = f"Check with {short(error.verify_with)} before" if error.verify_with else "Check before"
+            check = f"Check with {shorten(error.verify_with)} before" if error.verify_with else "Check before"
             return f"Error: The call may have taken effect, but its result was lost. {check} repeating it."
         case Crashed():
             return "An unexpected error occurred while executing this tool"
@@ -76,99 +96,97 @@ def said(error: ToolError, how: Verbosity = NORMAL, room: int | None = None) -> 
             assert_never(error)
 
 
-def suggestions_of(error: UnknownTool) -> str:
-    """The names that may have been meant, or ""."""
-    return ", ".join(map(short, error.suggestions[:_MOST_SUGGESTIONS]))
+def format_suggestions(names: Sequence[str]) -> str:
+    """The names that the model may have meant; "" for none."""
+    return ", ".join(map(shorten, names[:_MOST_SUGGESTIONS]))
 
 
-def available_of(error: UnknownTool) -> str:
-    """The names that there are, or ""."""
-    return listed(error.available, _MOST_TOOLS)
+def format_available(names: Sequence[str]) -> str:
+    """The names that the model may choose from; "" for none."""
+    return join_names(names, _MOST_TOOLS)
 
 
-def _unknown(error: UnknownTool, how: Verbosity) -> str:
-    lines = [f"Error: Tool '{short(error.requested)}' not found."]
-    if error.suggestions:
-        lines.append(f"Did you mean: {suggestions_of(error)}?")
-    if not how.hints:
-        return " ".join(lines)
-    if error.available:
-        lines.append(f"Available tools: {available_of(error)}")
-    lines.append("Please try again with one of the available tools.")
-    return "\n".join(lines)
+def find_position(error: MalformedCall) -> tuple[int, int] | None:
+    """Line and column of the mistake; None if they are unknown or too large to be of use."""
+    return None if error.position is None or max(map(abs, error.position)) > _LAST_LINE else error.position
 
 
-def _malformed(error: MalformedCall) -> str:
-    if error.truncated:
-        return "Error: The arguments were cut off. Send a smaller payload, or split it over several calls."
-    place = place_of(error)
-    where = f" at line {place[0]} column {place[1]}" if place else ""
-    return f"Error: The arguments are not a JSON object: {error.reason}{where}."
-
-
-def place_of(error: MalformedCall) -> tuple[int, int] | None:
-    """Line and column, where there are any and somebody could find them."""
-    return None if error.position is None or max(map(abs, error.position)) > _FEW_LINES else error.position
-
-
-def block_of(problem: Problem, how: Verbosity) -> str:
-    """One problem: its line, and the line that helps where there is one. Terse, it is one line."""
-    line = line_of(problem, how)
-    hint = hint_of(problem, how)
-    if how.hints:
+def describe_problem(problem: Problem, verbosity: Verbosity) -> str:
+    """One problem: its line, then the line of help if there is one. A terse text puts both on one line."""
+    line = state_problem(problem, verbosity)
+    if verbosity.hints:
+        hint = explain_fix(problem, verbosity)
         return f"{line}\n{hint}" if hint else line
-    return f"{ended(line)} {_meant(problem)}" if problem.suggestion else line
+    return f"{as_sentence(line)} {_ask_if_meant(problem)}" if problem.suggestion else line
 
 
-def line_of(problem: Problem, how: Verbosity) -> str:
-    """Which parameter, what is wanted of it, and what came."""
-    path = short(problem.path)
+def state_problem(problem: Problem, verbosity: Verbosity) -> str:
+    """Which parameter is wrong, what is expected of it, and what came."""
+    path = shorten(problem.path)
     if problem.rule == "required":
         return f"Error: Missing required parameter: {path}"
     if problem.rule == "additionalProperties":
         return f"Error: Unknown parameter: {path}"
     where = f"Error: Invalid parameter value for {path}" if path else "Error: Invalid parameters"
-    expected = one_line(problem.expected, how.wanted)
-    if problem.rule == "validator":  # the words of the tool's author
+    expected = to_one_line(problem.expected, verbosity.max_expected)
+    if problem.rule == "validator":  # a sentence of the tool's author
         return f"{where}: {expected}"
-    return f"{where}: must be {expected}{_came(problem)}"
+    return f"{where}: must be {expected}{_describe_got(problem)}"
 
 
-def hint_of(problem: Problem, how: Verbosity) -> str:
-    """How to put it right, or ""."""
-    expected = one_line(problem.expected, how.wanted)
+def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
+    """How to correct a problem; "" if the line of the problem says it all."""
+    expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "required":
-        return f"Please send {short(problem.path)}: {ended(expected or 'a value')}"
+        return f"Please send {shorten(problem.path)}: {as_sentence(expected or 'a value')}"
     if problem.rule == "additionalProperties" and expected:
         known = f"The parameters are: {expected}."
-        return f"{known} {_meant(problem)}" if problem.suggestion else known
-    return _meant(problem)
+        return f"{known} {_ask_if_meant(problem)}" if problem.suggestion else known
+    return _ask_if_meant(problem)
 
 
-def _meant(problem: Problem) -> str:
-    return f"Did you mean: {short(problem.suggestion)}?" if problem.suggestion else ""
+def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
+    lines = [f"Error: Tool '{shorten(error.requested)}' not found."]
+    if error.suggestions:
+        lines.append(f"Did you mean: {format_suggestions(error.suggestions)}?")
+    if not verbosity.hints:
+        return " ".join(lines)
+    if error.available:
+        lines.append(f"Available tools: {format_available(error.available)}")
+    lines.append("Please try again with one of the available tools.")
+    return "\n".join(lines)
 
 
-def _came(problem: Problem) -> str:
-    rule, got = problem.rule, short(problem.got)
-    if got == "a string" and rule != "type":  # it is one of the wrong value, and that it is a string was right
+def _describe_malformed(error: MalformedCall) -> str:
+    if error.truncated:
+        return "Error: The arguments were cut off. Send a smaller payload, or split it over several calls."
+    position = find_position(error)
+    where = f" at line {position[0]} column {position[1]}" if position else ""
+    return f"Error: The arguments are not a JSON object: {error.reason}{where}."
+
+
+def _ask_if_meant(problem: Problem) -> str:
+    return f"Did you mean: {shorten(problem.suggestion)}?" if problem.suggestion else ""
+
+
+def _describe_got(problem: Problem) -> str:
+    rule, got = problem.rule, shorten(problem.got)
+    if got == "a string" and rule != "type":  # its type is right, so naming it would mislead
         return ""
-    if got in ("an array", "an object") and rule not in _OF_TYPES:
+    if got in ("an array", "an object") and rule not in _RULES_OF_FORM:
         return ""
     return f", not {got}" if got else ""
 
 
-def _set_up(service: str) -> str:
-    return f"Error: {short(service)} is not set up. Tell the user; trying again will not help."
+def _add_details(text: str, details: FailureDetails, verbosity: Verbosity) -> str:
+    if details.suggestion:
+        text = f"{as_sentence(text)} {details.suggestion}"
+    return _add_parameter(text, details.parameter, verbosity)
 
 
-def _with_details(text: str, details: FailureDetails, how: Verbosity) -> str:
-    return _of_parameter(f"{ended(text)} {details.suggestion}" if details.suggestion else text, details.parameter, how)
+def _add_parameter(text: str, parameter: str | None, verbosity: Verbosity) -> str:
+    return f"{text}\nThe parameter is {shorten(parameter)}." if verbosity.details and parameter else text
 
 
-def _of_parameter(text: str, parameter: str | None, how: Verbosity) -> str:
-    return f"{text}\nThe parameter is {short(parameter)}." if how.details and parameter else text
-
-
-def _landed(landed: Landed, how: Verbosity) -> str:
-    return " It had no effect." if how.details and landed == "no" else ""
+def _describe_effect(landed: Landed, verbosity: Verbosity) -> str:
+    return " It had no effect." if verbosity.details and landed == "no" else ""

@@ -1,4 +1,4 @@
-"""For callers who want exceptions after all: a view of the outcome, and no second way through the pipeline."""
+"""For callers who want exceptions: a view of an outcome, and no second way through the pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ T = TypeVar("T")
 
 
 class ToolCallError(Exception):
-    """A failed call; its text is what the model would be told, ``error`` is the error itself."""
+    """A failed call, as an exception. Its text is the one that the model would be told.
+
+    Args:
+        error: The error of the failure; also an attribute.
+    """
 
     def __init__(self, error: ToolError) -> None:
         super().__init__(error)
@@ -25,7 +29,11 @@ class ToolCallError(Exception):
 
 
 def raise_for_error(outcome: Outcome[T]) -> T:
-    """The value of a success; raises ToolCallError for a failure, from its private cause where there is one."""
+    """The value of a success.
+
+    Raises:
+        ToolCallError: The outcome is a failure. The private cause of the error, if any, is the ``__cause__``.
+    """
     if type(outcome) is Failure:
         error: ToolError = outcome.failure()
         cause = getattr(error, "cause", None)

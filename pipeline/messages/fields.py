@@ -1,107 +1,79 @@
-"""What a template can be found by, and filled with, of an error: public words only, each of bounded length."""
+"""What a template is found by, and what fills it: public texts of an error, each of bounded length."""
 
 from __future__ import annotations
 
-from ..errors import (
-    Denied,
-    ExecutionFailed,
-    InvalidParams,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
-    OutcomeUnknown,
-    Problem,
-    ResourceNotFound,
-    TimedOut,
-    ToolError,
-    Transient,
-    Unavailable,
-    UnknownTool,
-)
-from .default import available_of, hint_of, line_of, said, suggestions_of
-from .templates import About, Facts
-from .text import Verbosity, one_line, sayable, short, unmarked, whole_seconds
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
 
-_NO_NAME = "(no name)"
+from ..errors import InvalidParams, MalformedCall, NeedsSetup, Problem, ToolError, Unavailable
+from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
+from .templates import Fields, TemplateKey
+from .text import format_wait, is_known_time, shorten, strip_prefix, to_one_line
+from .verbosity import Verbosity
 
 
-def about(error: ToolError, problem: Problem | None, tool: str | None) -> About:
-    """What a template for that error is found by."""
-    rule = parameter = service = ""
-    name = tool or ""
+def _as_is(text: str) -> str:
+    return text
+
+
+# How an attribute of an error fills a template, by the attribute's name. All others are names, and are shortened.
+_FORMATS: Mapping[str, Callable[[Any], str]] = {
+    "message": _as_is,
+    "reason": _as_is,
+    "details.suggestion": _as_is,
+    "question": strip_prefix,
+    "requested": lambda name: shorten(name) or "(no name)",
+    "suggestions": format_suggestions,
+    "available": format_available,
+    "after": lambda seconds: f"{seconds:.6g}" if is_known_time(seconds) else "",
+    "retry_after": lambda seconds: format_wait(seconds) if is_known_time(seconds) else "",
+}
+
+
+def template_key(error: ToolError, problem: Problem | None, tool: str | None) -> TemplateKey:
+    """What a template for an error is found by; for one of its problems, if it has any."""
+    found = {name: attrgetter(attribute)(error) for name, attribute in error.template_fields.items()}
+    parameter, service = found.get("parameter") or "", found.get("service") or ""
+    name = found.get("tool") or tool or ""
+    rule = ""
     match error:
-        case UnknownTool(requested):
-            name = requested
-        case Unavailable(own, reason):
-            name, rule = own or name, reason
+        case InvalidParams() if problem is not None:
+            rule, parameter = problem.rule, problem.path
+        case Unavailable():
+            rule = error.reason
         case MalformedCall():
             rule = "truncated" if error.truncated else ""
-        case InvalidParams():
-            rule, parameter = (problem.rule, problem.path) if problem is not None else ("", "")
-        case NeedsUserInput():
-            parameter = error.parameter or ""
-        case ResourceNotFound() | ExecutionFailed():
-            parameter = error.details.parameter or ""
         case NeedsSetup():
-            service = error.service
-            name = tool or service  # Classify knows no other name for the service than the tool's
+            name = tool or service
             rule = "corrupted" if "corrupt" in error.message.lower() else ""
         case _:
             pass
-    return About(error.kind, rule, parameter, name, service)
+    return TemplateKey(error.kind, rule, parameter, name, service)
 
 
-def facts_of(  # noqa: C901, PLR0912  # one case a kind
-    error: ToolError, problem: Problem | None, how: Verbosity, tool: str | None
-) -> Facts:
-    """What the places of a template are filled with; "" for what is not known."""
-    facts = {"tool": short(tool or "")}
-    text = said(error, how) if problem is None else line_of(problem, how)
-    facts["text"] = unmarked(text)
-    match error:
-        case UnknownTool():
-            facts["tool"] = short(error.requested) or _NO_NAME
-            facts["suggestions"], facts["available"] = suggestions_of(error), available_of(error)
-        case Unavailable():
-            facts["tool"], facts["reason"] = short(error.tool or tool or ""), short(error.reason)
-            if sayable(error.retry_after):
-                facts["seconds"] = whole_seconds(error.retry_after)
-        case NotExecuted(reason) | MalformedCall(reason):
-            facts["reason"] = reason
-        case NeedsUserInput(question):
-            facts["question"], facts["parameter"] = unmarked(question), short(error.parameter or "")
-        case ResourceNotFound(message, details) | ExecutionFailed(message, details):
-            facts["message"], facts["parameter"] = message, short(details.parameter or "")
-            facts["suggestions"] = details.suggestion or ""
-        case Denied():
-            facts["message"] = error.message
-        case NeedsSetup(service, message):
-            facts["message"], facts["service"] = message, "" if service == tool else short(service)
-        case TimedOut(after):
-            facts["seconds"] = f"{after:.6g}" if sayable(after) else ""
-        case Transient():
-            facts["seconds"] = whole_seconds(error.retry_after) if sayable(error.retry_after) else ""
-        case OutcomeUnknown():
-            facts["verify_with"] = short(error.verify_with or "")
-        case _:
-            pass
+def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, tool: str | None) -> Fields:
+    """The fields that fill a template for an error, or for one of its problems; "" for what is not known."""
+    text = default_text(error, verbosity) if problem is None else state_problem(problem, verbosity)
+    fields = {"tool": shorten(tool or ""), "text": strip_prefix(text)}
+    for name, attribute in error.template_fields.items():
+        value: Any = attrgetter(attribute)(error)
+        filled = "" if value is None else _FORMATS.get(attribute, shorten)(value)
+        fields[name] = filled or fields.get(name, "")
+    if isinstance(error, NeedsSetup) and error.service == tool:  # Classify names the service after the tool
+        fields["service"] = ""
+    elif isinstance(error, Unavailable):  # its reason is a name, and not an approved text as with other errors
+        fields["reason"] = shorten(error.reason)
     if problem is not None:
-        facts |= _of_problem(problem, how)
-    return facts
+        fields["parameter"] = shorten(problem.path)
+        fields["expected"] = to_one_line(problem.expected, verbosity.max_expected)
+        fields["got"] = shorten(problem.got)
+        fields["suggestions"] = shorten(problem.suggestion)
+        fields["hint"] = explain_fix(problem, verbosity)
+    return fields
 
 
-def _of_problem(problem: Problem, how: Verbosity) -> dict[str, str]:
-    return {
-        "parameter": short(problem.path),
-        "expected": one_line(problem.expected, how.wanted),
-        "got": short(problem.got),
-        "suggestions": short(problem.suggestion),
-        "hint": hint_of(problem, how),
-    }
-
-
-def is_question(error: ToolError) -> str:
+def question_in(error: ToolError) -> str:
     """The approved text of an error if it is a question already, else ""."""
     text: str = getattr(error, "message", "") or getattr(error, "question", "")
     return text if text.lower().startswith("question:") else ""

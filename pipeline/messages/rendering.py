@@ -10,13 +10,14 @@ from returns.result import Failure, Success
 from ..call import Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from .default import said
-from .text import NORMAL, cut, sendable
-from .values import as_text, shortened
+from .default import default_text
+from .text import replace_surrogates, truncate
+from .values import as_text, elide_middle
+from .verbosity import NORMAL
 
 if TYPE_CHECKING:
-    from .profiles.profile import Profile
-    from .templates import Words
+    from .profile import Profile
+    from .templates import Texts
 
 _LIMIT = 100_000  # characters: a longer value crowds out all else that a model reads
 _LONGEST = NORMAL.characters
@@ -28,7 +29,7 @@ def render(
     profile: str | Profile = "default",
     previous: ToolError | None = None,
     verbosity: str = "normal",
-    templates: Mapping[str, Words] | None = None,
+    templates: Mapping[str, Texts] | None = None,
     tool: str | None = None,
     repairs: Sequence[Repair] = (),
     limit: int | None = _LIMIT,
@@ -59,9 +60,9 @@ def render(
     text = _render_error(error, profile, previous, verbosity, templates, tool)
     if not repairs:
         return text
-    from .assembly import noted
+    from .assembly import append_note  # 10 ms, and most texts do without
 
-    return noted(text, repairs, profile)
+    return append_note(text, repairs, profile)
 
 
 def _render_error(
@@ -69,26 +70,26 @@ def _render_error(
     profile: str | Profile,
     previous: ToolError | None,
     verbosity: str,
-    templates: Mapping[str, Words] | None,
+    templates: Mapping[str, Texts] | None,
     tool: str | None,
 ) -> PublicText:
     if previous is None and templates is None and profile == "default" and verbosity == "normal":
-        return PublicText(sendable(cut(said(error), _LONGEST)))
-    from .assembly import told
+        return PublicText(replace_surrogates(truncate(default_text(error), _LONGEST)))
+    from .assembly import build_text
 
-    return told(error, profile, previous, verbosity, templates, tool)
+    return build_text(error, profile, previous, verbosity, templates, tool)
 
 
 def _render_value(
     value: object,
     profile: str | Profile,
     verbosity: str,
-    templates: Mapping[str, Words] | None,
+    templates: Mapping[str, Texts] | None,
     repairs: Sequence[Repair],
     limit: int | None,
 ) -> PublicText:
     if profile == "default" and verbosity == "normal" and templates is None and not repairs:
-        return PublicText(sendable(shortened(as_text(value), limit)))
-    from .assembly import success
+        return PublicText(replace_surrogates(elide_middle(as_text(value), limit)))
+    from .assembly import build_value_text
 
-    return success(value, profile, verbosity, templates, repairs, limit)
+    return build_value_text(value, profile, verbosity, templates, repairs, limit)

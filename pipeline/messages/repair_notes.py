@@ -1,4 +1,4 @@
-"""What was put right in a call, in a line that the model can learn from. Only what the model itself sent is in it."""
+"""What was repaired in a call, in one line from which the model can learn. It holds only what the model itself sent."""
 
 from __future__ import annotations
 
@@ -6,44 +6,46 @@ from collections.abc import Sequence
 
 from ..errors import Repair
 from ..parameters.schema import json_type
-from .text import short
+from .text import shorten
 
 _MOST = 5  # repairs of one call
 _LONGEST = 60  # characters of a name or value
 _LARGEST = 10**15
-_AN = {"array": "an array", "object": "an object"}
+_NOUNS = {"array": "an array", "object": "an object"}
 
 
-def note_of(repairs: Sequence[Repair]) -> str:
-    """One line on all of them; "" where there is nothing to learn.
+def describe_repairs(repairs: Sequence[Repair]) -> str:
+    """One line about all repairs; "" if there is nothing to learn.
 
-    A name that an adapter made for the provider is put right without a word: the model wrote what it was given.
+    A name that an adapter made for the provider is left out: the model wrote the name that it was given.
     """
-    told = list(dict.fromkeys(text for each in repairs if (text := _sentence(each))))
-    if not told:
+    sentences = list(dict.fromkeys(sentence for each in repairs if (sentence := _describe_repair(each))))
+    if not sentences:
         return ""
-    more = f" And {len(told) - _MOST} more." if len(told) > _MOST else ""
-    return f"Note: {' '.join(told[:_MOST])}{more}"
+    more = f" And {len(sentences) - _MOST} more." if len(sentences) > _MOST else ""
+    return f"Note: {' '.join(sentences[:_MOST])}{more}"
 
 
-def _sentence(repair: Repair) -> str:  # noqa: C901, PLR0912  # a table of rules
-    path = short(repair.path, _LONGEST) if repair.path else "the whole of the arguments"
-    before, after = _name(repair.before), _name(repair.after)
+def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case for each rule
+    path = shorten(repair.path, _LONGEST) if repair.path else "the whole of the arguments"
+    before, after = _format_name(repair.before), _format_name(repair.after)
     match repair.rule:
         case "json_text":
-            return f"{path} was sent as text. Send it as {_AN.get(json_type(repair.after), 'JSON')}, not in quotes."
+            return f"{path} was sent as text. Send it as {_NOUNS.get(json_type(repair.after), 'JSON')}, not in quotes."
         case "null_optional":
             return f"{path} was empty and left out. Leave it out where it has no value."
         case "number_text":
-            number = _number(repair.after)
+            number = _format_number(repair.after)
             return f"{path} was sent as text and taken as the number{number}. Send it as a number."
         case "boolean_text":
             value = str(repair.after).lower() if isinstance(repair.after, bool) else "a boolean"
             return f"{path} was sent as text and taken as {value}. Send it as a boolean."
         case "text_of_number":
-            return f"{path} was sent as the number{_number(repair.before)} and taken as text. Send it as text."
+            number = _format_number(repair.before)
+            return f"{path} was sent as the number{number} and taken as text. Send it as text."
         case "whole_float":
-            return f"{path} was sent with a fraction and taken as the integer{_number(repair.after)}. Send an integer."
+            number = _format_number(repair.after)
+            return f"{path} was sent with a fraction and taken as the integer{number}. Send an integer."
         case "lone_scalar":
             return f"{path} was sent as a single value and taken as an array of one. Send an array."
         case "separated_text":
@@ -64,10 +66,10 @@ def _sentence(repair: Repair) -> str:  # noqa: C901, PLR0912  # a table of rules
             return f"{path} was put right before the tool ran."
 
 
-def _name(value: object) -> str:
-    return short(value, _LONGEST) if isinstance(value, str) else ""
+def _format_name(value: object) -> str:
+    return shorten(value, _LONGEST) if isinstance(value, str) else ""
 
 
-def _number(value: object) -> str:
+def _format_number(value: object) -> str:
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
     return f" {value}" if known else ""

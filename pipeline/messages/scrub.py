@@ -1,7 +1,7 @@
-"""What a text for a model should not hold: `flaws` names it, `scrub` takes it out of a foreign text.
+"""What a text for a model should not hold: `find_flaws` names it, `scrub` removes it from a foreign text.
 
-The list is DESIGN's of what `say` never tells (a status code, a stack, a class name, a URL, a path), and the Agentopia
-document's "zero raw HTTP status codes in user-facing errors".
+That is a status code, a stack, a class name, a URL and a path; the Agentopia document asks for "zero raw HTTP status
+codes in user-facing errors".
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 Patterns: TypeAlias = tuple[re.Pattern[str], ...]
 
-_LONGEST = 10_000  # characters of a foreign text that are read
+_LONGEST = 10_000  # characters of a foreign text; the rest is cut off
 _REASONS = (  # RFC 9110 section 15, in the words of the usual clients
     "bad request|unauthorized|payment required|forbidden|not found|method not allowed|not acceptable|conflict|gone|"
     "request timeout|too many requests|unprocessable (?:entity|content)|(?:content|payload) too large|too early|"
@@ -37,7 +37,7 @@ _URL: Patterns = (
 )
 _ROOTS = "app|bin|boot|data|dev|etc|home|lib|lib64|media|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|var"
 _PATH: Patterns = (
-    re.compile(r"([\"'`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^\"'`\n]+\1"),  # in quotes, where blanks belong to it
+    re.compile(r"([\"'`])(?:~?/|[A-Za-z]:[\\/]|\\\\)[^\"'`\n]+\1"),  # in quotes, where blanks are part of the path
     re.compile(r"(?<!\w)[A-Za-z]:\\(?:[^\\/:*?\"<>|\n]{1,100}\\)*[^\\/:*?\"<>|\s]*"),
     re.compile(r"(?<!\w)[A-Za-z]:/(?!/)[^\s\"'`<>|,;]+"),
     re.compile(r"\\\\[\w.$-]+(?:\\[^\\\s\"'<>|]+)+"),
@@ -61,9 +61,10 @@ _STACK: Patterns = (
     re.compile(r"^\s+at \S+:\d+:\d+\s*$", re.MULTILINE),
     re.compile(r"\bgoroutine \d+ \[|\bstack backtrace:|\bthread '[^'\n]*' panicked at"),
 )
-_KINDS = {"status code": _STATUS, "path": _PATH, "url": _URL, "class name": _CLASS, "stack": _STACK}
+_FLAWS = {"status code": _STATUS, "path": _PATH, "url": _URL, "class name": _CLASS, "stack": _STACK}
 
-# What is no flaw in an author's own text, and yet nothing to pass on from a foreign one.
+# What an author may write, but a foreign text must not pass on: keys, passwords, addresses, and numbers from 400 to 599
+# that do not count anything.
 _UNITS = (
     "%|bytes?|[kmg]i?b|tokens?|words?|lines?|pages?|rows?|items?|entries|results?|files?|times|days?|hours?|minutes?"
     "|m?s|seconds?|milliseconds?|char(?:acter)?s?|px|pixels?|requests?|calls?|messages?|recipients?|records?"
@@ -78,7 +79,7 @@ _FOREIGN: Patterns = (
     re.compile(r"(?<![\w/.-])(?:\.{0,2}/)?(?:[\w.@-]+/)+[\w.@-]+\.[A-Za-z]\w{0,5}\b"),  # a relative path
     re.compile(rf"{_COUNTING}(?<![\w$€£#-])[(\[<]?{_FAILED}[)\]>]?(?![\w-])(?! ?(?:{_UNITS})\b)", re.IGNORECASE),
 )
-_TIDY = (  # what was around the things taken out
+_TIDY = (  # what is left around a removed part
     (re.compile(r"\(\s*\)|\[\s*\]|<\s*>|\"\s*\"|'\s*'|`\s*`"), " "),
     (re.compile(r"[^\S\n]+"), " "),
     (re.compile(r" +([.,;:!?)])"), r"\1"),
@@ -88,38 +89,38 @@ _TIDY = (  # what was around the things taken out
 )
 
 
-def flaws(text: str) -> tuple[str, ...]:
-    """What a text for a model should not hold, of: status code, path, url, class name, stack; () for a good text."""
-    found = {name for name, patterns in _KINDS.items() if any(each.search(text) for each in patterns)}
+def find_flaws(text: str) -> tuple[str, ...]:
+    """The flaws of a text: of ``status code``, ``path``, ``url``, ``class name``, ``stack``; () for a good text."""
+    found = {name for name, patterns in _FLAWS.items() if any(each.search(text) for each in patterns)}
     if "path" in found and "url" in found:
-        bare = _without(_URL, text)
-        if not any(each.search(bare) for each in _PATH):  # it was a part of the URL
+        bare = _remove(_URL, text)
+        if not any(each.search(bare) for each in _PATH):  # the path was part of the URL
             found.remove("path")
-    return tuple(name for name in _KINDS if name in found)
+    return tuple(name for name in _FLAWS if name in found)
 
 
 def scrub(text: str) -> str:
-    """A foreign text without all that, and without keys and passwords; "" where nothing that can be told is left.
+    """Remove all flaws, keys and passwords from a foreign text; "" if nothing is left that can be told.
 
-    Of a text with a stack only what stands before the stack is kept.
+    Of a text with a stack, only what stands before the stack is kept.
     """
     text = text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0]
-    begins = [found.start() for each in _STACK if (found := each.search(text))]
-    if begins:
-        text = text[: min(begins)].rstrip()
-    for _ in range(10):  # what is taken out may bring together what stood apart
+    stacks = [found.start() for each in _STACK if (found := each.search(text))]
+    if stacks:
+        text = text[: min(stacks)].rstrip()
+    for _ in range(10):  # a removal may join two parts to a new flaw
         bare = text
         for patterns in (_URL, _FOREIGN[:4], _STATUS, _CLASS, _PATH, _FOREIGN[4:]):
-            bare = _without(patterns, bare)
+            bare = _remove(patterns, bare)
         if bare == text:
             return text if any(map(str.isalnum, text)) else ""
         text = bare
-        for pattern, instead in _TIDY:
-            text = pattern.sub(instead, text)
+        for pattern, replacement in _TIDY:
+            text = pattern.sub(replacement, text)
     return ""
 
 
-def _without(patterns: Patterns, text: str) -> str:
+def _remove(patterns: Patterns, text: str) -> str:
     for each in patterns:
         text = each.sub(" ", text)
     return text

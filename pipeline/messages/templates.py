@@ -1,14 +1,19 @@
-"""Templates: texts as data, found by what an error is, and filled with what is known of it.
+"""Templates: texts as data. An error is put into words by the template whose key fits it best.
 
-A key is ``kind``, more closely ``kind.rule`` and ``kind:parameter`` or both (``validation.required:to``), and in front
-of it for whom: a tool (``send_email:validation``), a family of tools (``gmail_*:configuration``) or the service that
-an integration is for (``provider=Gmail:configuration``), or a tool and a service. The rule of a ``validation`` is that
-of the `Problem`, of ``unavailable`` the reason, of ``malformed_call`` ``truncated``, of ``configuration`` ``corrupted``
-where the tool's author says that a credential is. Of several keys that fit the most specific one wins: one that names
-the tool, then one that names the service, then the longest family, then the parameter, then the rule.
+A key is a kind of error, such as ``validation``, which may be narrowed:
 
-A text is filled in place of ``{tool}`` and the like, and of several texts the first one is told of which all is known.
-What fills a place is never read as a template itself.
+- by a rule: ``validation.required``. The rule of a ``validation`` is that of its `Problem`, of ``unavailable`` the
+  reason. ``malformed_call.truncated`` is for arguments that were cut off, ``configuration.corrupted`` for a message of
+  the tool's author that says "corrupt".
+- by a parameter: ``validation:to``, ``validation.required:to``.
+- by a tool or a family of tools in front: ``send_email:validation``, ``gmail_*:configuration``.
+- by the service of an integration in front: ``provider=Gmail:configuration``, ``gmail_*:provider=Gmail:configuration``.
+
+The most specific key that fits wins: one with a tool's name, then one with a service's name, then the longest family of
+tools, then one with a parameter, then one with a rule.
+
+A text has fields such as ``{tool}``, see `UNKNOWN_FIELDS`. Of several texts the first is taken whose fields are all
+known. What fills a field is never read as a template itself.
 """
 
 from __future__ import annotations
@@ -19,21 +24,22 @@ from functools import lru_cache
 from string import Formatter
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from ..errors import KINDS, SetupError
+from ..errors import ERROR_TYPES, SetupError
 
-Words: TypeAlias = str | Sequence[str]  # of several, the first one of which all is known
-Facts: TypeAlias = Mapping[str, str]
+Texts: TypeAlias = str | Sequence[str]  # of several, the first is taken whose fields are all known
+Fields: TypeAlias = Mapping[str, str]
 
-# What a template may ask for, and what is said where it is not known and no other text is given.
-UNKNOWN = {
+# The fields of a template, each with the words in its place where it is not known and there is no other text.
+# "": the default text of the error.
+UNKNOWN_FIELDS = {
     "tool": "this tool",
     "service": "the service",
     "parameter": "the arguments",
     "expected": "another value",
     "got": "what came",
-    "message": "",  # the text
-    "question": "",  # the text
-    "reason": "",  # the text
+    "message": "",
+    "question": "",
+    "reason": "",
     "text": "",
     "hint": "",
     "suggestions": "none",
@@ -41,12 +47,12 @@ UNKNOWN = {
     "seconds": "a few",
     "verify_with": "the tool that shows it",
 }
-_KINDS = frozenset(str(cast("Any", each).kind) for each in KINDS)
+_KINDS = frozenset(each.kind for each in ERROR_TYPES)
 _SERVICE = "provider="
 
 
-class About(NamedTuple):
-    """What a template is found by."""
+class TemplateKey(NamedTuple):
+    """What the template for an error is found by."""
 
     kind: str
     rule: str = ""
@@ -55,36 +61,36 @@ class About(NamedTuple):
     service: str = ""
 
 
-class _Text(NamedTuple):
-    """One template, taken apart."""
+class _Pattern(NamedTuple):
+    """One text of a template, parsed."""
 
-    pieces: tuple[tuple[str, str | None], ...]  # text, and the name of what follows it
+    pieces: tuple[tuple[str, str | None], ...]  # literal text, and the field that follows it
 
-    def filled(self, facts: Facts, *, whole: bool) -> str | None:
-        """The text; None where ``whole`` is asked for and something is not known."""
-        told: list[str] = []
+    def fill(self, fields: Fields, *, complete: bool) -> str | None:
+        """The text. With ``complete``, None if a field is not known."""
+        parts: list[str] = []
         for literal, name in self.pieces:
-            told.append(literal)
+            parts.append(literal)
             if name is not None:
-                value = facts.get(name, "")
-                if not value and whole:
+                value = fields.get(name, "")
+                if not value and complete:
                     return None
-                told.append(value or UNKNOWN[name] or facts["text"])
-        return "".join(told)
+                parts.append(value or UNKNOWN_FIELDS[name] or fields["text"])
+        return "".join(parts)
 
 
-class _Entry(NamedTuple):
-    """One key with its texts."""
+class _Template(NamedTuple):
+    """The texts of one key, with what the key asks for; "" is for any."""
 
     tool: str
     service: str
     rule: str
     parameter: str
-    texts: tuple[_Text, ...]
+    patterns: tuple[_Pattern, ...]
 
     @property
     def rank(self) -> tuple[bool, bool, int, int, bool, bool]:
-        """How specific it is."""
+        """How specific the key is."""
         tool, service = _is_glob(self.tool), _is_glob(self.service)
         return (
             bool(self.tool) and not tool,
@@ -95,90 +101,95 @@ class _Entry(NamedTuple):
             bool(self.rule),
         )
 
-    def fits(self, about: About) -> bool:
-        """Whether it is about that."""
+    def fits(self, key: TemplateKey) -> bool:
+        """Whether it is for that error."""
         return (
-            (not self.rule or self.rule == about.rule)
-            and (not self.parameter or _leads_to(self.parameter, about.parameter))
-            and (not self.tool or fnmatchcase(about.tool, self.tool))
-            and (not self.service or fnmatchcase(about.service.lower(), self.service))
+            (not self.rule or self.rule == key.rule)
+            and (not self.parameter or _contains(self.parameter, key.parameter))
+            and (not self.tool or fnmatchcase(key.tool, self.tool))
+            and (not self.service or fnmatchcase(key.service.lower(), self.service))
         )
 
-    def told(self, facts: Facts) -> str:
-        """The first text of which all is known; else the last one, with words for what is not."""
-        for text in self.texts:
-            if (told := text.filled(facts, whole=True)) is not None:
-                return told
-        return self.texts[-1].filled(facts, whole=False) or facts["text"]
+    def fill(self, fields: Fields) -> str:
+        """The first text whose fields are all known; else the last text, with words for the unknown fields."""
+        for pattern in self.patterns:
+            if (text := pattern.fill(fields, complete=True)) is not None:
+                return text
+        return self.patterns[-1].fill(fields, complete=False) or fields["text"]
 
 
 class Templates(NamedTuple):
-    """Compiled templates, most specific first."""
+    """Compiled templates by kind of error, the most specific first."""
 
-    entries: Mapping[str, tuple[_Entry, ...]]
+    by_kind: Mapping[str, tuple[_Template, ...]]
 
-    def told(self, about: About, facts: Facts) -> str | None:
-        """The text for that; None where there is none."""
-        for entry in self.entries.get(about.kind, ()):
-            if entry.fits(about):
-                return entry.told(facts)
+    def build_text(self, key: TemplateKey, fields: Fields) -> str | None:
+        """The text for an error; None if no template is for it."""
+        for template in self.by_kind.get(key.kind, ()):
+            if template.fits(key):
+                return template.fill(fields)
         return None
 
 
-def compiled(templates: Mapping[str, Words]) -> Templates:
-    """Templates ready for use. Raises SetupError for a key or a text that makes no sense; kept for the next time."""
+def compile_templates(templates: Mapping[str, Texts]) -> Templates:
+    """Parse templates. The result is kept for the next time.
+
+    Raises:
+        SetupError: A key or a text makes no sense.
+    """
     try:
-        items = [(key, words if isinstance(words, str) else tuple(words)) for key, words in templates.items()]
-        return _compiled(tuple(items))
+        items = [(key, texts if isinstance(texts, str) else tuple(texts)) for key, texts in templates.items()]
+        return _compile(tuple(items))
     except (TypeError, AttributeError) as exc:
         if isinstance(exc, SetupError):
             raise
-        raise SetupError(f"templates are a mapping of text to text or to several texts: {exc}") from exc
+        raise SetupError(f"`templates` must map each key to a text or to several texts: {exc}") from exc
 
 
 @lru_cache(maxsize=64)
-def _compiled(items: tuple[tuple[str, Words], ...]) -> Templates:
-    entries: dict[str, list[_Entry]] = {}
-    for key, words in items:
-        kind, entry = _entry(key, words)
-        entries.setdefault(kind, []).append(entry)
-    return Templates({kind: tuple(sorted(each, key=_rank, reverse=True)) for kind, each in entries.items()})
+def _compile(items: tuple[tuple[str, Texts], ...]) -> Templates:
+    found: dict[str, list[_Template]] = {}
+    for key, texts in items:
+        kind, template = _parse(key, texts)
+        found.setdefault(kind, []).append(template)
+    return Templates({kind: tuple(sorted(each, key=_rank, reverse=True)) for kind, each in found.items()})
 
 
-def _rank(entry: _Entry) -> Any:
-    return entry.rank
+def _rank(template: _Template) -> Any:
+    return template.rank
 
 
-def _entry(key: str, words: Words) -> tuple[str, _Entry]:
+def _parse(key: str, texts: Texts) -> tuple[str, _Template]:
+    """Kind of error and template."""
     parts = key.split(":")
     place = next((place for place, part in enumerate(parts) if part.partition(".")[0] in _KINDS), None)
     if place is None:
-        raise SetupError(f"the template {key!r} is for no kind of error; there are {', '.join(sorted(_KINDS))}")
+        raise SetupError(f"template {key!r}: its key names no kind of error; known: {', '.join(sorted(_KINDS))}")
     kind, _, rule = parts[place].partition(".")
     services = [part for part in parts[:place] if part.startswith(_SERVICE)]
     tool = ":".join(part for part in parts[:place] if part not in services)
     parameter = ":".join(parts[place + 1 :])
     if len(services) > 1 or "" in parts or parts[place].endswith(".") or _SERVICE in services:
-        raise SetupError(f"the template {key!r} is for nothing: a part of its key is empty, or too much")
-    texts = (words,) if isinstance(words, str) else tuple(words)
+        raise SetupError(f"template {key!r}: a part of its key is empty or given twice")
+    texts = (texts,) if isinstance(texts, str) else tuple(texts)
     if not texts:
-        raise SetupError(f"the template {key!r} has no text")
+        raise SetupError(f"template {key!r} has no text")
     service = services[0].removeprefix(_SERVICE).lower() if services else ""
-    return kind, _Entry(tool, service, rule, parameter, tuple(_Text(tuple(_pieces(key, text))) for text in texts))
+    patterns = tuple(_Pattern(tuple(_parse_text(key, text))) for text in texts)
+    return kind, _Template(tool, service, rule, parameter, patterns)
 
 
-def _pieces(key: str, text: str) -> Iterator[tuple[str, str | None]]:
+def _parse_text(key: str, text: str) -> Iterator[tuple[str, str | None]]:
     if not isinstance(cast("object", text), str) or not text.strip():
-        raise SetupError(f"the template {key!r} has no text")
+        raise SetupError(f"template {key!r}: a text must be a str that is not blank, not {text!r}")
     try:
         parsed = list(Formatter().parse(text))
     except ValueError as exc:
-        raise SetupError(f"the template {key!r} cannot be read: {exc}") from exc
+        raise SetupError(f"template {key!r}: cannot parse {text!r}: {exc}") from exc
     for literal, name, spec, conversion in parsed:
-        if name is not None and (name not in UNKNOWN or spec or conversion):
-            raise SetupError(
-                f"the template {key!r} asks for {{{name}}}; there are {', '.join(f'{{{each}}}' for each in UNKNOWN)}"
-            )
+        if name is not None and (name not in UNKNOWN_FIELDS or spec or conversion):
+            known = ", ".join(f"{{{each}}}" for each in UNKNOWN_FIELDS)
+            raise SetupError(f"template {key!r}: unknown field {{{name}}}; known: {known}")
         yield literal, name
 
 
@@ -186,5 +197,5 @@ def _is_glob(pattern: str) -> bool:
     return any(each in pattern for each in "*?[")
 
 
-def _leads_to(parameter: str, path: str) -> bool:
+def _contains(parameter: str, path: str) -> bool:
     return path == parameter or path.startswith((f"{parameter}.", f"{parameter}["))

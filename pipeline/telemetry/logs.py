@@ -37,7 +37,7 @@ def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
         tool: The name of the tool that was found. None: no tool was.
         error: What it failed with.
     """
-    level = _LEVELS[error.log]
+    level = _LEVELS[error.log_level]
     if not logger.isEnabledFor(level):
         return
     if not logger.hasHandlers() and not _is_new_crash(tool, error):

@@ -29,14 +29,15 @@ from ...errors import (
     Unavailable,
     UnknownTool,
 )
-from ...messages import PROFILES, render
-from ...messages.scrub import flaws
+from ...messages import render
+from ...messages.profiles import PROFILES
+from ...messages.scrub import find_flaws
 from ...privacy import approved
 from ...tools.definition import Tool
 
 _UNDECLARED = "no_such_parameter"
 _WRONG_VALUES: tuple[object, ...] = (None, {"no_such_key": 0}, [[0]], True, 0.5, "?")  # no type accepts all of them
-_find_flaws = lru_cache(maxsize=1_000)(flaws)  # most texts are the same for all tools
+_find_flaws = lru_cache(maxsize=1_000)(find_flaws)  # most texts are the same for all tools
 
 
 @attrs.frozen
@@ -44,7 +45,7 @@ class FlawedText:
     """A flaw in a text."""
 
     kind: str  # of the error
-    flaw: str  # one that `flaws` names
+    flaw: str  # one that `find_flaws` names
     text: str
 
 

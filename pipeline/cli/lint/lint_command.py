@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...messages.text import A_TOKEN
+from ...messages.verbosity import CHARACTERS_PER_TOKEN
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr
 from ..terminal_text import format_count, make_printable
@@ -54,7 +54,7 @@ def _print_report(target: str, report: LintReport) -> None:
     tokens = f"about {cost.openai:,} tokens for OpenAI, {cost.anthropic:,} for Anthropic"
     for line in (
         f"{format_count(len(report.tools), 'tool')}: {counts}",
-        f"Definitions: {tokens} (estimated at {A_TOKEN} characters per token)",
+        f"Definitions: {tokens} (estimated at {CHARACTERS_PER_TOKEN} characters per token)",
         f"Errors in question form under the agentopia profile: {_format_share(texts)} (goal: more than 80 %)",
         f"Status codes: {report.status_codes:,} in {texts.texts + len(sources.texts):,} texts",
         f"Your own error texts: {len(sources.texts):,} in {format_count(sources.files, 'file')}",

@@ -17,20 +17,10 @@ from typing import Any
 import attrs
 from returns.result import Failure
 
-from ...errors import (
-    Denied,
-    ExecutionFailed,
-    FailureDetails,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
-    Problem,
-    ResourceNotFound,
-)
+from ...errors import ERROR_TYPES, FailureDetails, Problem
 from ...introspection import unwrap
-from ...messages.scrub import flaws
-from ...privacy import approved
+from ...messages.scrub import find_flaws
+from ...privacy import approved, public_fields
 from ...tools.definition import Tool
 from ...tools.failure import ToolFailed
 from .text_pieces import split_text
@@ -42,16 +32,8 @@ _BY_NAME = -1  # for an argument that has a name only
 _TEXT_ARGUMENTS: list[tuple[Any, tuple[tuple[int, str], ...]]] = [
     (ToolFailed, ((0, "message"), (_BY_NAME, "suggestion"))),
     (Failure, ((0, ""),)),
-    (ExecutionFailed, ((0, "message"),)),
-    (ResourceNotFound, ((0, "message"),)),
-    (Denied, ((1, "message"),)),
-    (NeedsSetup, ((0, "service"), (1, "message"))),
-    (NeedsUserInput, ((0, "question"),)),
-    (NotExecuted, ((0, "reason"),)),
-    (MalformedCall, ((0, "reason"),)),
-    (Problem, ((2, "expected"),)),
-    (FailureDetails, ((1, "suggestion"),)),
     (approved, ((0, "text"),)),
+    *((each, public_fields(each)) for each in (*ERROR_TYPES, Problem, FailureDetails)),
 ]
 _FIRST_ARGUMENT = ((0, ""),)
 _REVEALING_NAMES = {
@@ -171,7 +153,7 @@ class SourceReader(ast.NodeVisitor):
             text += piece if isinstance(piece, str) else _COMPUTED
             revealed += () if isinstance(piece, str) else self._find_revealed(piece)
         if text.strip(_COMPUTED) or revealed:
-            found = dict.fromkeys((*flaws(text), *revealed))
+            found = dict.fromkeys((*find_flaws(text), *revealed))
             self.texts.append(SourceText(self._tool, f"{self._file}:{node.lineno}", text, tuple(found)))
 
     def _split(self, node: ast.expr) -> Iterator[str | ast.expr]:

@@ -7,7 +7,7 @@ import json
 import attrs
 
 from ...adapters import anthropic, openai
-from ...messages.text import A_TOKEN
+from ...messages.verbosity import CHARACTERS_PER_TOKEN
 from ...tools.registry import ToolRegistry
 
 
@@ -26,4 +26,4 @@ def estimate_costs(registry: ToolRegistry) -> dict[str, TokenCost]:
 
 
 def _estimate_tokens(definition: object) -> int:
-    return -(-len(json.dumps(definition, ensure_ascii=False, separators=(",", ":"))) // A_TOKEN)
+    return -(-len(json.dumps(definition, ensure_ascii=False, separators=(",", ":"))) // CHARACTERS_PER_TOKEN)

@@ -1,12 +1,12 @@
-"""The Agentopia document's texts: errors as questions, per family of tools and per provider, as templates."""
+"""The texts of the Agentopia document, as templates: errors as questions, by family of tools and by provider."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..templates import Words
+from ..templates import Texts
 
-# The families of its ``enhanceErrorForRetry``, and the one tool of its sequence diagram.
+# The families of the document's ``enhanceErrorForRetry``, and the one tool of its sequence diagram.
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "email": ("gmail_*", "smtp_*", "send_email"),
     "search": ("web_search*", "news_*", "scrape_*"),
@@ -37,28 +37,28 @@ _SEARCH_ISSUE = (
     "Question: There seems to be an issue with the search parameters. Please provide a clear search query or valid "
     "URLs to scrape."
 )
-_ABSENT = ("required", "minLength", "minItems")  # the document's ``!value``: missing, or empty
+_MISSING_OR_EMPTY = ("required", "minLength", "minItems")  # the document tests ``!value``
 
 
-def _absent(parameter: str, text: str) -> dict[str, Words]:
-    return {f"validation.{rule}:{parameter}": text for rule in _ABSENT}
+def _for_missing(parameter: str, text: str) -> dict[str, Texts]:
+    return {f"validation.{rule}:{parameter}": text for rule in _MISSING_OR_EMPTY}
 
 
-_OF_EMAIL: Mapping[str, Words] = {
-    **_absent("to", "Question: Who should I send this email to? Please provide the recipient email address."),
-    **_absent("subject", "Question: What should be the subject line of this email?"),
-    **_absent("body", "Question: What message content should I include in the email body?"),
-    **_absent(
+_OF_EMAIL: Mapping[str, Texts] = {
+    **_for_missing("to", "Question: Who should I send this email to? Please provide the recipient email address."),
+    **_for_missing("subject", "Question: What should be the subject line of this email?"),
+    **_for_missing("body", "Question: What message content should I include in the email body?"),
+    **_for_missing(
         "action",
         "Question: What email action would you like me to perform? Please specify send_email, read_emails, or "
         "search_emails.",
     ),
-    **_absent(
+    **_for_missing(
         "params",
         "Question: What email details would you like me to use? For sending emails, please provide recipient (to), "
         "subject, and message body.",
     ),
-    **_absent("agent_id", "Missing agent context. Please retry with proper agent identification."),
+    **_for_missing("agent_id", "Missing agent context. Please retry with proper agent identification."),
     "validation.required": MISSING["email"],
     "validation.minProperties": (
         "Please provide the required email parameters: action, recipient details, and message content."
@@ -76,10 +76,10 @@ _OF_EMAIL: Mapping[str, Words] = {
         SET_UP["email"],
     ),
 }
-_OF_SEARCH: Mapping[str, Words] = {
+_OF_SEARCH: Mapping[str, Texts] = {
     "validation.required": MISSING["search"],
-    **_absent("query", MISSING["search"]),
-    **_absent("urls", _URLS),
+    **_for_missing("query", MISSING["search"]),
+    **_for_missing("urls", _URLS),
     "validation:query": _SEARCH_ISSUE,
     "validation:urls": _SEARCH_ISSUE,
     "configuration": (
@@ -95,8 +95,9 @@ _OF_SEARCH: Mapping[str, Words] = {
         "can perform searches."
     ),
 }
-# The two patterns without a family: "What [parameter] should I use?", "There seems to be an issue with [parameter]".
-_OF_ALL: Mapping[str, Words] = {
+# Two patterns of the document are for all families: "What [parameter] should I use?" and "There seems to be an issue
+# with [parameter]".
+_OF_ALL: Mapping[str, Texts] = {
     "unknown_tool": (
         "Question: Which tool would you like me to use? There is no tool named '{tool}'. Did you mean: {suggestions}?",
         (
@@ -138,7 +139,11 @@ _OF_ALL: Mapping[str, Words] = {
         "Question: There seems to be an issue with {parameter}. Please correct it: {expected}",
         "Question: There seems to be an issue with the parameters. Please correct them: {expected}",
     ),
-    **{f"*document*:validation.{rule}:{parameter}": _DOCUMENT for rule in _ABSENT for parameter in ("content", "text")},
+    **{
+        f"*document*:validation.{rule}:{parameter}": _DOCUMENT
+        for rule in _MISSING_OR_EMPTY
+        for parameter in ("content", "text")
+    },
     **{
         f"validation.required:{parameter}": _FILE
         for parameter in ("fileUrl", "fileContent", "file_url", "file_content")
@@ -182,11 +187,11 @@ _OF_ALL: Mapping[str, Words] = {
     ),
 }
 
-AGENTOPIA: Mapping[str, Words] = {
+AGENTOPIA: Mapping[str, Texts] = {
     **_OF_ALL,
-    **{f"{tool}:{key}": words for tool in FAMILIES["email"] for key, words in _OF_EMAIL.items()},
-    **{f"{tool}:{key}": words for tool in FAMILIES["search"] for key, words in _OF_SEARCH.items()},
-    # "Your email service needs to be set up. …": a tool of the family that says which service it is
+    **{f"{tool}:{key}": texts for tool in FAMILIES["email"] for key, texts in _OF_EMAIL.items()},
+    **{f"{tool}:{key}": texts for tool in FAMILIES["search"] for key, texts in _OF_SEARCH.items()},
+    # "Your email service needs to be set up. …", for a tool of the family that names its service
     **{f"{tool}:provider=email:configuration": _OF_EMAIL["configuration"] for tool in FAMILIES["email"]},
     **{
         f"{whom}configuration.corrupted": _OF_ALL["configuration.corrupted"]

@@ -1,18 +1,19 @@
-"""The texts of four of the source documents, as templates. What has none here has the default text.
+"""The texts of four source documents, as templates. An error without one gets the default text.
 
-``tests/test_messages_profiles.py`` holds each of their strings to the byte, and says where we part from them.
+``tests/test_messages_profiles.py`` compares each string with its document, and says where we differ from it and why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..templates import Words
+from ...errors import ERROR_TYPES
+from ..templates import Texts
 
-# llmproc's "Tool Error Handling Guidelines": one text for all that is not available, details of parameters, and
-# nothing of what happened inside.
+# llmproc's "Tool Error Handling Guidelines": one text for every tool that is not available, the details of wrong
+# parameters, and nothing about the inside of the tool.
 _NOT_AVAILABLE = "This tool is not available"
-LLMPROC: Mapping[str, Words] = {
+LLMPROC: Mapping[str, Texts] = {
     "unknown_tool": _NOT_AVAILABLE,
     "unavailable": _NOT_AVAILABLE,
     "validation": (
@@ -33,32 +34,19 @@ LLMPROC: Mapping[str, Words] = {
 
 # RFC015, "Graceful Tool Name Error Handling", in the blank-line form of its code.
 _EXECUTING = ("Error executing tool '{tool}': {text}", "Error executing this tool: {text}")
-_OF_ALL_BUT_NAMES = (
-    "unavailable",
-    "not_executed",
-    "malformed_call",
-    "validation",
-    "not_found",
-    "permission",
-    "configuration",
-    "timeout",
-    "transient",
-    "execution",
-    "outcome_unknown",
-    "internal",
-)
+_NAMES_AND_QUESTIONS = ("unknown_tool", "needs_input")
 _AGAIN = "Please try again with one of the available tools."
-RFC015: Mapping[str, Words] = {
+RFC015: Mapping[str, Texts] = {
     "unknown_tool": (
         f"Error: Tool '{{tool}}' not found.\n\nAvailable tools: {{available}}\n\n{_AGAIN}",
         f"Error: Tool '{{tool}}' not found.\n\nDid you mean: {{suggestions}}?\n\n{_AGAIN}",
         f"Error: Tool '{{tool}}' not found.\n\n{_AGAIN}",
     ),
-    **dict.fromkeys(_OF_ALL_BUT_NAMES, _EXECUTING),
+    **{each.kind: _EXECUTING for each in ERROR_TYPES if each.kind not in _NAMES_AND_QUESTIONS},
 }
 
-# "Tool Error Handling Analysis": the field ``error`` of its ToolErrorResponse, in which no value is repeated.
-STRUCTURED: Mapping[str, Words] = {
+# "Tool Error Handling Analysis": the field ``error`` of its ToolErrorResponse, without the value that was sent.
+STRUCTURED: Mapping[str, Texts] = {
     "validation": (
         "Invalid parameter value for {parameter}: must be {expected}",
         "Invalid parameters: must be {expected}",
@@ -72,7 +60,7 @@ STRUCTURED: Mapping[str, Words] = {
 }
 
 # "Tool Registration Design: batch.rs and invalid.rs": ``Unknown tool: {}. Error: {}``.
-INVALID_TOOL: Mapping[str, Words] = {
+INVALID_TOOL: Mapping[str, Texts] = {
     "unknown_tool": (
         "Unknown tool: {tool}. Error: there is no such tool. Did you mean: {suggestions}?",
         "Unknown tool: {tool}. Error: there is no such tool. Available tools: {available}",

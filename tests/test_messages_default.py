@@ -1,27 +1,15 @@
-"""Messages: what a model is told, byte for byte; total over errors and values; and raising for whoever wants that."""
+"""The default texts, byte for byte, and for every error that there can be."""
 
 from __future__ import annotations
 
-import enum
-import itertools
-import json
 import math
 import pickle
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from decimal import Decimal
-from pathlib import Path
-from typing import Any
-from uuid import UUID
 
-import attrs
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import BaseModel, field_serializer
-from returns.result import Failure, Success
-from test_messages_cases import ERRORS, SECRET
+from returns.result import Failure
 
+from error_cases import ERRORS, SECRET
 from pipeline import (
     Crashed,
     Denied,
@@ -36,14 +24,13 @@ from pipeline import (
     Problem,
     ResourceNotFound,
     TimedOut,
-    ToolCallError,
     ToolError,
     Transient,
     Unavailable,
     UnknownTool,
-    raise_for_error,
     render,
 )
+from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
 
 TEXTS: dict[str, tuple[ToolError, str]] = {
@@ -248,270 +235,21 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
 
 @pytest.mark.parametrize(("error", "text"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
 def test_each_error_has_its_text(error: ToolError, text: str) -> None:
-    """What a model reads of a failure is fixed to the byte; `tell` says the same as `say`."""
+    """The text for each error is fixed to the byte, and `render` takes the error or its failure."""
     assert render(error) == text
     assert render(Failure(error)) == text
 
 
 def test_every_kind_has_a_text() -> None:
-    """None of the fourteen kinds is left out above."""
-    assert len({type(error) for error, _ in TEXTS.values()}) == 14
+    """The table above has an entry for each kind of error."""
+    assert {type(error) for error, _ in TEXTS.values()} == ERROR_TYPES
 
 
 @given(ERRORS)
 def test_there_is_a_text_for_every_error(error: ToolError) -> None:
-    """It is never empty, holds nothing of a cause, and can be sent; the error can be sent as well."""
+    """A text is never empty, holds no private cause, and can be encoded; a pickled error has the same text."""
     text = render(error)
     assert text.strip()
     assert "hunter2" not in text
     assert text.encode().decode() == text
     assert render(pickle.loads(pickle.dumps(error))) == text
-
-
-# --- values -----------------------------------------------------------------------------------------------------------
-
-
-class Color(enum.Enum):
-    RED = "red"
-
-
-class Shade(str, enum.Enum):  # noqa: UP042  # as many still write it
-    DARK = "dark"
-
-
-@dataclass
-class Point:
-    x: int
-    y: object = None
-
-
-@attrs.define
-class Span:
-    start: int
-    _end: object = None
-
-
-class Model(BaseModel):
-    title: str
-
-
-class Unserialisable(BaseModel):
-    title: str
-
-    @field_serializer("title")
-    def refuse(self, value: str) -> str:
-        raise RuntimeError("hunter2")
-
-
-class Hostile:
-    """Raises on being shown."""
-
-    def __repr__(self) -> str:
-        raise RuntimeError("hunter2")
-
-    def __str__(self) -> str:
-        raise RuntimeError("hunter2")
-
-
-class HostileText(str):
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        raise RuntimeError("hunter2")
-
-
-class HostileDict(dict[str, int]):
-    def __iter__(self) -> Any:
-        raise RuntimeError("hunter2")
-
-    def items(self) -> Any:
-        raise RuntimeError("hunter2")
-
-
-def cyclic() -> list[Any]:
-    ring: list[Any] = []
-    ring.append(ring)
-    return ring
-
-
-def nested(levels: int = 100_000) -> list[Any]:
-    ring: list[Any] = []
-    for _ in range(levels):
-        ring = [ring]
-    return ring
-
-
-UNTELLABLE = "(the result cannot be shown as text)"
-VALUES: dict[str, tuple[object, str]] = {
-    "None": (None, "(no output)"),
-    "empty text": ("", "(no output)"),
-    "text": ("as it is\n", "as it is\n"),
-    "text that looks like JSON": ('{"a": 1}', '{"a": 1}'),
-    "text of another kind": (Shade.DARK, "dark"),
-    "text that will not be shown": (HostileText("plain"), "plain"),
-    "text with a lone surrogate": ("a\ud800b", "a?b"),
-    "umlaut": ({"ä": "ö"}, '{"ä": "ö"}'),
-    "zero": (0, "0"),
-    "false": (False, "false"),
-    "float": (1.5, "1.5"),
-    "empty list": ([], "[]"),
-    "tuple": ((1, 2), "[1, 2]"),
-    "object": ({"a": [1, None, True]}, '{"a": [1, null, true]}'),
-    "keys that are numbers": ({1: 2}, '{"1": 2}'),
-    "keys that are tuples": ({(1, 2): 3}, '{"1,2":3}'),
-    "bytes of text": (b"abc", '"abc"'),
-    "other bytes": (b"\xff", "(1 bytes of binary data)"),
-    "dataclass": (Point(1), '{"x":1,"y":null}'),
-    "attrs": (Span(1, Point(2)), '{"start":1,"_end":{"x":2,"y":null}}'),
-    "model": (Model(title="a"), '{"title":"a"}'),
-    "many in one": ([Point(1), Span(2), Model(title="a")], '[{"x":1,"y":null},{"start":2,"_end":null},{"title":"a"}]'),
-    "datetime": (datetime(2026, 11, 21, tzinfo=timezone.utc), '"2026-11-21T00:00:00Z"'),  # noqa: UP017
-    "UUID": (UUID(int=7), '"00000000-0000-0000-0000-000000000007"'),
-    "path": (Path("a/b"), '"a/b"'),
-    "decimal": (Decimal("1.50"), '"1.50"'),
-    "enum": (Color.RED, '"red"'),
-    "set": ({1}, "[1]"),
-    "NaN": (math.nan, '"NaN"'),
-    "NaN inside": ({"a": [math.inf]}, '{"a":["Infinity"]}'),
-    "surrogate inside": (["\ud800"], '["?"]'),
-    "large number": (10**5_000, "1" + "0" * 5_000),
-    "object of no kind": (object(), UNTELLABLE),
-    "function": (nested, UNTELLABLE),
-    "exception": (ValueError("hunter2"), UNTELLABLE),
-    "ring": (cyclic(), UNTELLABLE),
-    "nested without end": (nested(), UNTELLABLE),
-    "hostile": (Hostile(), UNTELLABLE),
-    "hostile inside": ([1, Hostile()], f'[1,"{UNTELLABLE}"]'),
-    "hostile in a dataclass": (Point(1, Hostile()), f'{{"x":1,"y":"{UNTELLABLE}"}}'),
-    "hostile dict": (HostileDict(a=1), '{"a":1}'),
-    "model with a serialiser that fails": (Unserialisable(title="a"), UNTELLABLE),
-}
-
-
-@pytest.mark.parametrize(("value", "text"), [pytest.param(*row, id=name) for name, row in VALUES.items()])
-def test_each_value_has_its_text(value: object, text: str) -> None:
-    """Text is told as it is and all else as JSON; what cannot be shown is no reason to raise, or to say nothing."""
-    assert render(Success(value)) == text
-
-
-JSON: Any = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
-
-
-@given(st.lists(JSON))
-def test_json_is_told_as_json(value: list[Any]) -> None:
-    """What a tool returns as plain values, a model can read back."""
-    assert json.loads(render(Success(value))) == value
-
-
-ODD: Any = st.recursive(
-    st.none()
-    | st.floats()
-    | st.binary()
-    | st.text(st.characters(codec=None))
-    | st.complex_numbers()
-    | st.dates()
-    | st.timedeltas()
-    | st.builds(Hostile)
-    | st.builds(object)
-    | st.builds(Point, st.integers(), st.builds(Hostile)),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.tuples(inner)
-        | st.builds(Span, st.integers(), inner)
-        | st.dictionaries(st.none() | st.text() | st.binary() | st.floats(), inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-
-
-@given(ODD)
-def test_there_is_a_text_for_every_value(value: object) -> None:
-    """Whatever a tool returns: a text that can be sent, and that is not empty."""
-    text = render(Success(value))
-    assert text
-    assert len(text) <= 100_000
-    assert text.encode().decode() == text
-    assert json.loads(render(Success(value), profile="structured")).keys() == {"ok", "data"}
-
-
-# --- for whoever wants exceptions -------------------------------------------------------------------------------------
-
-
-def test_a_success_is_its_value() -> None:
-    """`raise_for_error` gives back what the tool returned, as it is."""
-    value = object()
-    assert raise_for_error(Success(value)) is value
-    assert raise_for_error(Success(None)) is None
-
-
-@pytest.mark.parametrize(("error", "text"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
-def test_a_failure_is_raised(error: ToolError, text: str) -> None:
-    """The exception holds the error, and reads as the model would read it."""
-    with pytest.raises(ToolCallError) as raised:
-        raise_for_error(Failure(error))
-    assert raised.value.error is error
-    assert str(raised.value) == text
-    assert "hunter2" not in repr(raised.value)
-
-
-CHAINED: list[tuple[ToolError, BaseException | None]] = [
-    (Crashed(SECRET), SECRET),
-    (Denied("policy", cause=SECRET), SECRET),
-    (Crashed(), None),
-    (UnknownTool("raed"), None),
-    (OutcomeUnknown(Transient(SECRET)), None),
-]
-
-
-@pytest.mark.parametrize(("error", "cause"), CHAINED, ids=["crash", "denial", "no cause", "no such field", "an error"])
-def test_a_private_cause_is_the_exceptions_cause(error: ToolError, cause: BaseException | None) -> None:
-    """Whoever raises wants the stack: the cause stands behind the exception, where there is one."""
-    with pytest.raises(ToolCallError) as raised:
-        raise_for_error(Failure(error))
-    assert raised.value.__cause__ is cause
-
-
-def test_the_exception_pickles() -> None:
-    """It can leave a worker process, without the secrets of its cause."""
-    raised = pickle.loads(pickle.dumps(ToolCallError(Crashed(SECRET))))
-    assert raised.error == Crashed()
-    assert str(raised) == "An unexpected error occurred while executing this tool"
-
-
-@attrs.frozen
-class Shot:
-    name: str
-    png: bytes
-
-
-@dataclass
-class Page:
-    title: str
-    png: bytes
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param({"n": 1, "png": b"\xff\x00"}, '{"n": 1, "png": "(2 bytes of binary data)"}', id="in a dict"),
-        pytest.param([1, b"\xff"], '[1, "(1 bytes of binary data)"]', id="in a list"),
-        pytest.param(
-            [Shot("a", b"\xff")], '[{"name": "a", "png": "(1 bytes of binary data)"}]', id="in an attrs class"
-        ),
-        pytest.param(Page("a", b"\xff"), '{"title": "a", "png": "(1 bytes of binary data)"}', id="in a dataclass"),
-    ],
-)
-def test_bytes_inside_of_a_value_lose_nothing_else(value: object, text: str) -> None:
-    """Bytes that are no text are counted where they stand, and all around them is told."""
-    assert render(Success(value)) == text
-
-
-def test_an_iterator_is_not_run_by_looking_at_it() -> None:
-    """What would run, perhaps for ever, on being looked at is not looked at."""
-    endless = itertools.count()
-    assert render(Success(endless)) == "(the result cannot be shown as text)"
-    assert next(endless) == 0

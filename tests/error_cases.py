@@ -1,4 +1,7 @@
-"""Errors of every kind, as hypothesis makes them: with long, odd and hostile fields, and a secret in every cause."""
+"""Errors of every kind: an example of each, and as hypothesis makes them, with long, odd and hostile fields.
+
+Every cause holds the secret ``hunter2``. A new kind of error needs an entry in `EACH_KIND` and one in `ERRORS`.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,31 @@ from pipeline import (
     Repair,
     ResourceNotFound,
     TimedOut,
+    ToolError,
     Transient,
     Unavailable,
     UnknownTool,
 )
 
 PROFILES = ("default", "llmproc", "rfc015", "structured", "agentopia", "invalid_tool")
-VERBOSITIES = {"terse": 1_000, "normal": 8_000, "full": 16_000}  # with the characters that a text may have
+VERBOSITIES = {"terse": 1_000, "normal": 8_000, "full": 16_000}  # characters that a text may have
 SECRET = ValueError("password=hunter2")
+EACH_KIND: tuple[ToolError, ...] = (
+    UnknownTool("red", ("read",)),
+    Unavailable("read", "paused", 3.0),
+    NotExecuted("the batch stopped"),
+    MalformedCall("trailing comma", (1, 8)),
+    InvalidParams((Problem("to", "required", "a string"),), (Repair("name", "alias", "raed", "read"),)),
+    NeedsUserInput("To whom?", "to"),
+    ResourceNotFound("gone", FailureDetails("path"), cause=SECRET),
+    Denied("policy", cause=SECRET),
+    NeedsSetup("CRM", cause=SECRET),
+    TimedOut(3.0, cause=SECRET),
+    Transient(SECRET, 3.0, "no"),
+    ExecutionFailed("no", FailureDetails("a", "b"), cause=SECRET),
+    OutcomeUnknown(Transient(SECRET), "look"),
+    Crashed(SECRET),
+)
 TEXT = (
     st.text(max_size=40)
     | st.text(st.characters(codec=None), max_size=10)

@@ -1,0 +1,115 @@
+"""The JSON form of an error and of a value, as in the source document "Tool Error Handling Analysis".
+
+They are the document's ToolErrorResponse and ToolSuccessResponse, but for its ``details.value``: what the model sent
+may be anybody's secret, and is not repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import (
+    ExecutionFailed,
+    InvalidParams,
+    MalformedCall,
+    NeedsUserInput,
+    OutcomeUnknown,
+    Problem,
+    ResourceNotFound,
+    ToolError,
+    Transient,
+    UnknownTool,
+)
+from .default import find_position, format_suggestions
+from .text import as_sentence, is_known_time, shorten, strip_prefix, to_one_line, truncate
+from .verbosity import Verbosity
+
+_NO_TEXT = "Tool execution failed"  # the document's own, for an error without a text
+_ESCAPED = 8  # at least the characters of JSON that one character of text may become
+
+
+def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, example: str) -> str:
+    """The error as one JSON object within the budget, with as many of its problems as fit.
+
+    Args:
+        error: Any error.
+        lines: Its text; of `InvalidParams`, a text for each problem.
+        verbosity: How much the text may say.
+        change: What changed since the last call of the tool. "": nothing to say.
+        example: Valid arguments as JSON. "": none.
+    """
+    number = len(error.problems) if isinstance(error, InvalidParams) else 0
+    told = len(lines)
+    while True:
+        text = "; ".join(map(strip_prefix, lines[:told])).strip() or _NO_TEXT
+        if told < number:
+            text = f"{as_sentence(text)} And {number - told} more of these."
+        details = _build_details(error, told, verbosity)
+        if change:
+            details["changed"] = change
+        if example:
+            details["example"] = json.loads(example)
+        whole = _dump(error, text, details)
+        if len(whole) <= verbosity.characters:
+            return whole
+        if told <= 1:
+            return _dump(error, truncate(text, verbosity.characters // _ESCAPED - 20), {})
+        told //= 2
+
+
+def build_value_json(data: str, note: str) -> str:
+    """A value as one JSON object. ``data`` is JSON already; a ``note`` of "" is left out."""
+    return add_note(f'{{"ok": true, "data": {data}}}', note)
+
+
+def add_note(whole: str, note: str) -> str:
+    """The JSON object with a note, unless that is ""."""
+    return f'{whole[:-1]}, "note": {json.dumps(note, ensure_ascii=False)}}}' if note else whole
+
+
+def _dump(error: ToolError, text: str, details: dict[str, Any]) -> str:
+    whole: dict[str, Any] = {"ok": False, "error": text, "errorType": error.error_type}
+    if details:
+        whole["details"] = details
+    return json.dumps(whole, ensure_ascii=False)
+
+
+def _build_details(error: ToolError, told: int, verbosity: Verbosity) -> dict[str, Any]:
+    match error:
+        case InvalidParams(problems) if problems:
+            each = [_describe_problem(problem, verbosity) for problem in problems[:told]]
+            return each[0] if len(each) == 1 else {**each[0], "problems": each}
+        case ResourceNotFound(_, details) | ExecutionFailed(_, details):
+            return _drop_empty(parameter=shorten(details.parameter or ""), suggestion=details.suggestion or "")
+        case UnknownTool():
+            meant = f"Did you mean: {format_suggestions(error.suggestions)}?" if error.suggestions else ""
+            return _drop_empty(suggestion=meant, available=[shorten(name) for name in error.available[:100]])
+        case NeedsUserInput():
+            return _drop_empty(parameter=shorten(error.parameter or ""), suggestion="Ask the user")
+        case MalformedCall() if not error.truncated and (position := find_position(error)) is not None:
+            return {"line": position[0], "column": position[1]}
+        case Transient(_, seconds) if is_known_time(seconds):
+            return {"retryAfter": max(1, round(seconds))}
+        case OutcomeUnknown():
+            return _drop_empty(suggestion=f"Check with {shorten(error.verify_with)}" if error.verify_with else "")
+        case _:
+            return {}
+
+
+def _describe_problem(problem: Problem, verbosity: Verbosity) -> dict[str, Any]:
+    expected = to_one_line(problem.expected, verbosity.max_expected)
+    suggestion = f"Did you mean: {shorten(problem.suggestion)}?" if problem.suggestion else ""
+    if problem.rule == "required":
+        suggestion = f"Provide {expected or 'a value'}"
+        expected = ""
+    elif problem.rule == "additionalProperties":
+        known = f"The parameters are: {expected}." if expected else ""
+        suggestion, expected = f"{known} {suggestion}".strip(), "no other parameters"
+    suggestion = suggestion if verbosity.hints else ""
+    return _drop_empty(parameter=shorten(problem.path), constraint=expected, suggestion=suggestion)
+
+
+def _drop_empty(**details: Any) -> dict[str, Any]:
+    return {name: value for name, value in details.items() if value}
