@@ -1,4 +1,4 @@
-"""Foreign errors: what a tool returned instead of raising it."""
+"""Detectors: failures in what a tool returned, and the errors made of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pipeline import (
 )
 from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
-from pipeline.tools.detectors import error_text, exit_status, is_error, returned_error
+from pipeline.tools.detectors import exit_status, extract_error_text, is_error, returned_error
 
 
 def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:
@@ -170,7 +170,7 @@ FAILURES: dict[str, tuple[Any, ToolError]] = {
 
 @pytest.mark.parametrize(("value", "error"), FAILURES.values(), ids=FAILURES)
 def test_failures(value: Any, error: ToolError) -> None:
-    """Each foreign shape is the error of its kind, with the text that its author gave it."""
+    """Each shape of a failure gives the error of its kind, with its own text."""
     assert returned_error(value) == error
     assert is_error(value)
 
@@ -209,7 +209,7 @@ SUCCESSES: dict[str, Any] = {
 
 @pytest.mark.parametrize("value", SUCCESSES.values(), ids=SUCCESSES)
 def test_successes(value: Any) -> None:
-    """What does not clearly tell of a failure is none: only False is False, and null is no error."""
+    """A value is a failure only if it clearly says so: False and not 0, an error and not null."""
     assert returned_error(value) is None
     assert not is_error(value)
 
@@ -229,8 +229,8 @@ TEXTS: dict[str, tuple[Any, str | None, str]] = {
 
 @pytest.mark.parametrize(("value", "top_level", "text"), TEXTS.values(), ids=TEXTS)
 def test_texts(value: Any, top_level: str | None, text: str) -> None:
-    """The text is the first one in the document's order, or the document's own for nothing."""
-    assert error_text(value, top_level) == text
+    """The text is the first in the document's order, or the document's own if there is none."""
+    assert extract_error_text(value, top_level) == text
 
 
 @pytest.mark.parametrize(
@@ -245,23 +245,23 @@ def test_texts(value: Any, top_level: str | None, text: str) -> None:
     ids=["failed", "stdout only", "exit code alone decides", "it never ran", "process"],
 )
 def test_commands(value: Any, strict: ToolError | None, lenient: ToolError | None) -> None:
-    """Of a command the exit code alone decides, or, where it is an answer, nothing that has one is a failure."""
+    """The exit code alone decides about a command; where it is an answer, a value with one is never a failure."""
     assert exit_status()(value) == strict
     assert exit_status(allow_nonzero_exit=True)(value) == lenient
 
 
 def test_an_exception_is_as_if_raised() -> None:
-    """An exception under ``error`` is a cause whose own text nobody approved; a text beside it was approved."""
+    """An exception under ``error`` is a private cause, and a text beside it is told."""
     boom = ValueError("/home/ann")
-    bare, told = returned_error({"error": boom}), returned_error({"error": boom, "message": "No printer"})
+    bare, explained = returned_error({"error": boom}), returned_error({"error": boom, "message": "No printer"})
     assert isinstance(bare, Crashed)
     assert bare.cause is boom
-    assert isinstance(told, ExecutionFailed)
-    assert (told.cause, told.message) == (boom, "No printer")
+    assert isinstance(explained, ExecutionFailed)
+    assert (explained.cause, explained.message) == (boom, "No printer")
 
 
-def test_a_time_out_is_told_to_the_log() -> None:
-    """The text of a time-out, for which the model has a fixed one, is its cause; whether it landed is not known."""
+def test_the_text_of_a_time_out_is_for_the_log() -> None:
+    """The text of a time-out is in its private cause, and whether the call took effect is not known."""
     error = returned_error({"ok": False, "errorType": "timeout", "error": "The printer slept"})
     assert isinstance(error, TimedOut)
     assert (str(error.cause), error.landed) == ("The printer slept", "maybe")
@@ -283,23 +283,23 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 @given(JSON)
 def test_any_json(value: Any) -> None:
-    """Whatever a tool returns is a success or an error that can be told, and the three ways to ask agree."""
+    """Any JSON is a success, or an error with a text, and all three functions agree."""
     error = returned_error(value)
     assert is_error(value) is (error is not None)
     assert error is None or type(error) in ERROR_TYPES
     assert error is None or render(error)
-    assert error_text(value).strip() == error_text(value) != ""
+    assert extract_error_text(value).strip() == extract_error_text(value) != ""
 
 
 @given(st.dictionaries(st.text().filter(lambda key: key not in ("ok", "success")), JSON))
-def test_error_null(value: dict[str, Any]) -> None:
-    """``{error: null, …}`` is a success, whatever else is there that is no sign of its own."""
+def test_a_null_error_is_a_success(value: dict[str, Any]) -> None:
+    """``{error: null, …}`` is a success, unless another field says that it is a failure."""
     signs = {"isError", "is_error", "exitCode", "exit_code", "returncode", "code"}
     assert returned_error({**{key: inner for key, inner in value.items() if key not in signs}, "error": None}) is None
 
 
 class Hostile:
-    """Raises on being looked at."""
+    """Raises when any attribute is read."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)
@@ -367,13 +367,13 @@ ODD: dict[str, tuple[Any, str | None]] = {
 
 @pytest.mark.parametrize(("value", "text"), ODD.values(), ids=ODD)
 def test_odd_values(value: Any, text: str | None) -> None:
-    """Nothing raises: what cannot be read is not there, and errors within errors end somewhere."""
+    """No value raises: what cannot be read counts as absent, and errors within errors are read to some depth."""
     error = returned_error(value)
     assert (None if text is None else failed(text)) == error
 
 
-async def test_in_a_pipeline() -> None:
-    """A tool that declares a detector fails by what it returns; one that declares none returned a value."""
+async def test_detectors_in_a_pipeline() -> None:
+    """A tool with a detector fails by what it returns, and one without returns a value."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read", detect=returned_error)

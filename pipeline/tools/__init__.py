@@ -1,5 +1,6 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
+from .classification import classify
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
@@ -17,6 +18,7 @@ __all__ = [
     "ToolContext",
     "ToolFailed",
     "ToolRegistry",
+    "classify",
     "exit_status",
     "find_canonical",
     "freeze",

@@ -1,4 +1,4 @@
-"""ToolFailed: what a tool raises to tell the model of its failure, in words that its author approved."""
+"""ToolFailed: what a tool raises to tell the model about its failure, in words that the tool's author approves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,18 @@ FailureKind: TypeAlias = Literal[
 ]
 
 
-class ToolFailed(Exception):  # noqa: N818  # it is what happened, as in "raise ToolFailed"
-    """Raised by a tool: a failure whose text its author approved for the model.
+class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise ToolFailed"
+    """A failure with a text for the model, which the tool's author approves by raising it.
 
-    ``parameter`` names the argument at fault, ``suggestion`` what to do about it, ``retry_after`` is in seconds,
-    ``landed`` says whether the side effect happened (None: not known).
+    Args:
+        message: The text for the model. Errors of the kinds ``unavailable``, ``timeout`` and ``transient`` have a fixed
+            text instead.
+        kind: What kind of error it is; see `pipeline.tools.classification`. Default: ``execution``.
+        parameter: The argument that caused the failure. Default None: no single one.
+        suggestion: What to do about it, for the model. Default None: nothing.
+        retry_after: Seconds until another attempt makes sense, for ``unavailable`` and ``transient``. Default None: not
+            known.
+        landed: Whether the side effect happened. Default None: not known, so a mutating tool is not called again.
     """
 
     def __init__(

@@ -1,0 +1,190 @@
+"""The table of exceptions: what kind of error an exception of a tool is."""
+
+from __future__ import annotations
+
+import socket
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from pipeline import (
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    FailureDetails,
+    InvalidParams,
+    NeedsSetup,
+    NeedsUserInput,
+    Problem,
+    ResourceNotFound,
+    TimedOut,
+    ToolError,
+    ToolFailed,
+    Transient,
+    Unavailable,
+    render,
+)
+from pipeline.tools.classification import classify, parse_retry_after
+from support import a_tool
+
+NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
+
+
+class HTTPError(Exception):
+    """As httpx, requests and others raise it: with the status on a response, or on the exception itself."""
+
+    def __init__(self, status: Any, headers: Any = None, *, direct: bool = False) -> None:
+        super().__init__("https://internal.example/secret")
+        if direct:
+            self.status_code, self.headers = status, headers
+        else:
+            self.response = type("Response", (), {"status_code": status, "headers": headers})()
+
+
+def classify_raised(exc: Exception, **options: Any) -> Any:
+    return classify(Crashed(exc), a_tool(**options), NOW)
+
+
+BY_TYPE: list[tuple[Exception, ToolError]] = [
+    (ConnectionError("secret"), Transient()),
+    (ConnectionRefusedError("secret"), Transient()),
+    (BrokenPipeError("secret"), Transient()),
+    (socket.gaierror(8, "secret"), Transient()),
+    (TimeoutError("secret"), TimedOut(None)),
+    (PermissionError("secret"), Denied("probe")),
+    (FileNotFoundError(2, "secret", "/home/secret"), ResourceNotFound()),
+    (IsADirectoryError("secret"), Crashed()),
+    (ValueError("secret"), Crashed()),
+    (KeyError("secret"), Crashed()),
+    (RuntimeError("Missing required parameter: secret"), Crashed()),
+    (ExceptionGroup("one", [ConnectionError("secret")]), Transient()),
+    (ExceptionGroup("two", [ConnectionError("secret"), ValueError("secret")]), Crashed()),
+]
+BY_STATUS: list[tuple[Any, ToolError]] = [
+    (400, ExecutionFailed()),
+    (401, NeedsSetup("probe")),
+    (403, Denied("probe")),
+    (404, ResourceNotFound()),
+    (408, Transient()),
+    (410, ResourceNotFound()),
+    (418, ExecutionFailed()),
+    (422, ExecutionFailed()),
+    (425, Transient()),
+    (429, Transient()),
+    (500, Transient()),
+    (503, Transient()),
+    (599, Transient()),
+    (200, Crashed()),
+    (302, Crashed()),
+    (600, Crashed()),
+    (HTTPStatus.SERVICE_UNAVAILABLE, Transient()),
+    ("503", Crashed()),
+    (True, Crashed()),
+    (None, Crashed()),
+]
+
+
+@pytest.mark.parametrize(("exc", "expected"), BY_TYPE, ids=[f"{n}-{row[0]!r}"[:40] for n, row in enumerate(BY_TYPE)])
+def test_an_exception_is_classified_by_its_type(exc: Exception, expected: ToolError) -> None:
+    """A built-in exception has the kind of its type, and any other exception stays a crash."""
+    error = classify_raised(exc)
+    assert error == expected
+    assert "secret" not in render(error)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+@pytest.mark.parametrize(("status", "expected"), BY_STATUS, ids=[repr(row[0]) for row in BY_STATUS])
+def test_an_exception_is_classified_by_its_http_status(status: Any, expected: ToolError, direct: bool) -> None:
+    """The status on an exception or its response decides, and the model sees neither status nor text."""
+    error = classify_raised(HTTPError(status, direct=direct))
+    assert error == expected
+    assert "secret" not in render(error)
+    assert str(status) not in render(error)
+
+
+HEADERS: list[tuple[Any, float | None]] = [
+    (None, None),
+    ({}, None),
+    ({"Retry-After": "7"}, 7.0),
+    ({"retry-after": " 7 "}, 7.0),
+    ({"Retry-After": "Sun, 09 Sep 2001 01:47:40 GMT"}, 60.0),
+    ({"Retry-After": "Sun, 09 Sep 2001 01:45:40 GMT"}, 0.0),
+    ({"Retry-After": "soon"}, None),
+    ({"Retry-After": "-1"}, None),
+    ({"Retry-After": "inf"}, None),
+    ({"Retry-After": "٣"}, None),
+    (7, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "seconds"), HEADERS, ids=[str(n) for n in range(len(HEADERS))])
+def test_retry_after_is_seconds_or_a_date(headers: Any, seconds: float | None) -> None:
+    """A Retry-After is a number of seconds or an HTTP date, and anything else is ignored."""
+    assert parse_retry_after(headers, NOW) == seconds
+    assert classify_raised(HTTPError(503, headers)).retry_after == seconds
+
+
+DECLARED: list[tuple[ToolFailed, ToolError]] = [
+    (ToolFailed("no"), ExecutionFailed("no")),
+    (ToolFailed("no", suggestion="try b"), ExecutionFailed("no", FailureDetails(suggestion="try b"))),
+    (ToolFailed("no", kind="not_found", parameter="a"), ResourceNotFound("no", FailureDetails("a"))),
+    (ToolFailed("no", kind="permission"), Denied("probe", "no")),
+    (ToolFailed("no", kind="configuration"), NeedsSetup("probe", "no")),
+    (ToolFailed("who?", kind="needs_input", parameter="to"), NeedsUserInput("who?", "to")),
+    (ToolFailed("no", kind="validation", parameter="a"), InvalidParams((Problem("a", "validator", "no"),))),
+    (ToolFailed("no", kind="unavailable", retry_after=3), Unavailable("probe", "busy", 3)),
+    (ToolFailed("no", kind="timeout", landed=False), TimedOut(None, landed="no")),
+    (ToolFailed("no", kind="transient", retry_after=3, landed=True), Transient(None, 3, "yes")),
+]
+
+
+@pytest.mark.parametrize(("failed", "expected"), DECLARED, ids=[row[1].kind + str(n) for n, row in enumerate(DECLARED)])
+def test_a_tool_failed_has_the_kind_that_it_names(failed: ToolFailed, expected: ToolError) -> None:
+    """A ToolFailed becomes the error of its kind, with its text."""
+    assert classify_raised(failed) == expected
+
+
+REVEALED: list[tuple[Exception, ToolError]] = [
+    (KeyError("approved"), ExecutionFailed("'approved'")),
+    (FileNotFoundError("approved"), ResourceNotFound("approved")),
+    (PermissionError("approved"), Denied("probe", "approved")),
+    (HTTPError(404), ResourceNotFound("https://internal.example/secret")),
+    (ConnectionError("approved"), Transient()),
+]
+
+
+@pytest.mark.parametrize(("exc", "expected"), REVEALED, ids=[type(row[0]).__name__ for row in REVEALED])
+def test_reveal_approves_the_text(exc: Exception, expected: ToolError) -> None:
+    """An exception that the tool reveals has the same kind, and its text is told."""
+    assert classify_raised(exc, reveal=(type(exc),)) == expected
+    assert classify_raised(exc, reveal=Exception) == expected
+
+
+class Mail(BaseModel):
+    to: list[int]
+
+
+def test_a_pydantic_error_is_told_without_names_and_links() -> None:
+    """For a pydantic error in a tool's body the model sees paths and messages, but no class and no link."""
+    with pytest.raises(ValidationError) as raised:
+        Mail.model_validate({"to": ["x"]})
+    error = classify_raised(raised.value, reveal=ValueError)
+    assert render(error).startswith("Error: to.0: Input should be a valid integer")
+    assert "Mail" not in render(error)
+    assert "http" not in render(error)
+
+
+def test_the_exception_is_the_private_cause() -> None:
+    """The classified error keeps the exception for the log."""
+    cause = ConnectionError("secret")
+    assert classify_raised(cause).cause is cause
+    assert classify_raised(PermissionError("x")).cause is not None
+
+
+@pytest.mark.parametrize("cause", [None, ValueError("secret")], ids=["no cause", "unknown"])
+def test_a_crash_stays_the_same_object(cause: Exception | None) -> None:
+    """A crash that the table does not know is returned as it is."""
+    crash = Crashed(cause)
+    assert classify(crash, a_tool(), NOW) is crash
