@@ -1,4 +1,4 @@
-"""No leak: what is planted in exceptions, arguments and settings is in nothing that a model, a trace or a log shows."""
+"""No leaks: secrets in exceptions, arguments and settings are in no text, span, ``repr`` or pickle."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from test_messages_cases import PROFILES, VERBOSITIES
 
+from error_cases import PROFILES, VERBOSITIES
 from middlewares import Retry, Trace, standard
 from pipeline import Call, Outcome, Pipeline, Tool, ToolCallError, ToolFailed, ToolRegistry, is_failure, raise_for_error
 from pipeline.adapters import anthropic, openai
@@ -36,9 +36,6 @@ def _environment() -> Iterator[None]:
     del os.environ["TOOLCALL_TEST_CANARY"]
 
 
-# --- what is raised ---------------------------------------------------------------------------------------------------
-
-
 @attrs.frozen
 class Response:
     status_code: int
@@ -47,15 +44,15 @@ class Response:
 
 
 class HttpError(Exception):
-    """As the usual clients raise them."""
+    """As the usual HTTP clients raise it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"{status} for https://{RAISED}/")
         self.response = Response(status)
 
 
-class Shown(Exception):
-    """Shows more than it should, however it is looked at."""
+class Talkative(Exception):
+    """Has the secret in its text and its ``repr``."""
 
     def __repr__(self) -> str:
         return RAISED
@@ -68,13 +65,13 @@ class Account(BaseModel):
     token: int
 
 
-def refused() -> Exception:
-    """What pydantic raises inside of a body: it repeats what it was given."""
+def make_validation_error() -> Exception:
+    """What pydantic raises in a tool's body: it repeats the value that it refuses."""
     try:
         TypeAdapter(Account).validate_python({"token": RAISED})
     except ValidationError as exc:
         return exc
-    raise AssertionError("pydantic took it")
+    raise AssertionError("pydantic accepted it")
 
 
 EXCEPTIONS: dict[str, Callable[[], Exception]] = {
@@ -88,8 +85,8 @@ EXCEPTIONS: dict[str, Callable[[], Exception]] = {
     "OSError": lambda: OSError(RAISED),
     "StopIteration": lambda: StopIteration(RAISED),
     "UnicodeError": lambda: UnicodeDecodeError("utf-8", RAISED.encode(), 0, 1, RAISED),
-    "ValidationError": refused,
-    "Shown": Shown,
+    "ValidationError": make_validation_error,
+    "Talkative": Talkative,
     "ToolFailed": lambda: ToolFailed("It did not work."),
     "ToolFailed, set-up": lambda: ToolFailed("Log in first.", kind="configuration"),
     "ToolFailed, transient": lambda: ToolFailed("Later.", kind="transient"),
@@ -100,8 +97,8 @@ EXCEPTIONS: dict[str, Callable[[], Exception]] = {
 }
 
 
-def planted(name: str, deps: object) -> Exception:
-    """An exception with the canaries in all that hangs on it."""
+def plant(name: str, deps: object) -> Exception:
+    """Make an exception with canaries in its cause, context, notes and attributes."""
     exc = EXCEPTIONS[name]()
     exc.__cause__ = ValueError(RAISED)
     exc.__context__ = KeyError(RAISED)
@@ -112,7 +109,7 @@ def planted(name: str, deps: object) -> Exception:
 
 @attrs.frozen
 class Settings:
-    """The caller's own object, which shows its secret."""
+    """An object of the caller, with its secret in its ``repr``."""
 
     api_key: str = DEPS
 
@@ -125,8 +122,8 @@ class Filter(BaseModel):
     tags: list[int]
 
 
-def pipeline_of(exported: Exported, raised: str, effect: Any) -> Pipeline:
-    """A default set-up, its tools by name: a function with many types, a schema, and one that is closed."""
+def build_pipeline(exported: Exported, raised: str, effect: Any) -> Pipeline:
+    """The standard stages over three tools: a function with many types, a schema, and one that is disabled."""
     tools = ToolRegistry()
 
     @tools.tool(effect=effect, context=True)
@@ -142,10 +139,10 @@ def pipeline_of(exported: Exported, raised: str, effect: Any) -> Pipeline:
         either: int | list[bool] = 1,
     ) -> str:
         """Act."""
-        raise planted(raised, context.deps)
+        raise plant(raised, context.deps)
 
     async def raw(**_: object) -> str:
-        raise planted(raised, None)
+        raise plant(raised, None)
 
     schema = {
         "type": "object",
@@ -161,12 +158,12 @@ def pipeline_of(exported: Exported, raised: str, effect: Any) -> Pipeline:
     tools.register(Tool.from_schema(name="raw", parameters=schema, handler=raw, effect=effect))
     tools.register(Tool.from_schema(name="closed", parameters=None, handler=raw, effect=effect))
     tools.disable("closed")
-    waiting = Retry(first_delay=0, sleep=_at_once)
-    return standard(tools).replace("trace", Trace(tracer_provider=exported.provider)).replace("retry", waiting)
+    impatient = Retry(first_delay=0, sleep=_skip)
+    return standard(tools).replace("trace", Trace(tracer_provider=exported.provider)).replace("retry", impatient)
 
 
-async def _at_once(_seconds: float) -> None:
-    """Nobody waits in a test."""
+async def _skip(_seconds: float) -> None:
+    """Do not wait."""
 
 
 SECRETS: Any = st.recursive(
@@ -186,7 +183,7 @@ ARGUMENTS: Any = st.one_of(
 
 
 class Records(logging.Handler):
-    """Keeps every record as a file would have it."""
+    """Keeps every record as a log file would have it."""
 
     def __init__(self) -> None:
         super().__init__(logging.DEBUG)
@@ -200,8 +197,8 @@ class Records(logging.Handler):
         self.lines.append(f"{self.format(record)} {extra}" if record.exc_info is None else str(extra))
 
 
-def renders(call: Call, outcome: Outcome[Any]) -> Iterator[str]:
-    """All that is shown of an outcome to anybody but its developer's log."""
+def show(call: Call, outcome: Outcome[Any]) -> Iterator[str]:
+    """Every way in which an outcome is shown, except in the log of the developer."""
     yield from (repr(outcome), str(outcome), render(outcome))
     yield from (str(openai.message(call, outcome)), str(openai.message(call, outcome, api="responses")))
     yield str(anthropic.message(call, outcome))
@@ -225,7 +222,7 @@ def renders(call: Call, outcome: Outcome[Any]) -> Iterator[str]:
         yield from (repr(raised), str(raised), repr(raised.args))
 
 
-def canaries_in(texts: Iterator[str] | list[str]) -> set[tuple[str, str]]:
+def find_canaries(texts: Iterator[str] | list[str]) -> set[tuple[str, str]]:
     return {(canary, text) for text in texts for canary in CANARIES if canary in text}
 
 
@@ -240,7 +237,7 @@ def canaries_in(texts: Iterator[str] | list[str]) -> set[tuple[str, str]]:
 async def test_nothing_planted_is_shown(
     name: str, arguments: Any, raised: str, effect: str, reason: str | None
 ) -> None:
-    """Every text, message, repr and span is free of every canary; a log of all that was sent and of all settings."""
+    """No text, message, ``repr`` or span holds a canary, and the log at most that of a raised exception."""
     exported, records = Exported(), Records()
     logger = logging.getLogger("toolcall_pipeline")
     level = logger.level
@@ -248,36 +245,36 @@ async def test_nothing_planted_is_shown(
     logger.setLevel(logging.DEBUG)
     try:
         call = Call(name, arguments, "call_1", principal=WHO, deps=Settings(), finish_reason=reason)
-        outcome = await pipeline_of(exported, raised, effect)(call)
+        outcome = await build_pipeline(exported, raised, effect)(call)
     finally:
         logger.removeHandler(records)
         logger.setLevel(level)
-    assert canaries_in(renders(call, outcome)) == set()
+    assert find_canaries(show(call, outcome)) == set()
     assert exported.spans
-    assert canaries_in([span.to_json() for span in exported.spans]) == set()
-    # The log is the only home of a private cause: what was raised may stand there, and nothing else.
-    assert {canary for canary, _ in canaries_in(records.lines)} <= {RAISED}
+    assert find_canaries([span.to_json() for span in exported.spans]) == set()
+    # The log is the only place for a private cause.
+    assert {canary for canary, _ in find_canaries(records.lines)} <= {RAISED}
 
 
 @pytest.mark.parametrize("raised", EXCEPTIONS)
-async def test_each_exception_is_raised_and_told_without_its_secret(raised: str) -> None:
-    """The property above does reach the body: each of its exceptions becomes a failure with a text of its kind."""
+async def test_each_exception_is_reached_and_stays_private(raised: str) -> None:
+    """Each exception of the test above does reach the pipeline, and becomes a failure without its secret."""
     exported = Exported()
     call = Call("act", {"name": SENT}, principal=WHO, deps=Settings())
-    report = await pipeline_of(exported, raised, "read").report(call)
+    report = await build_pipeline(exported, raised, "read").report(call)
     outcome = report.outcome
     assert outcome is not None
     assert is_failure(outcome)
-    # A report is its developer's, and shows what was sent by whom; of what was raised and of settings it shows nothing.
-    assert {canary for canary, _ in canaries_in([repr(report)])} <= {SENT, WHO}
+    # A report is for the developer: it shows arguments and principal, but neither the exception nor the settings.
+    assert {canary for canary, _ in find_canaries([repr(report)])} <= {SENT, WHO}
     assert "validation" not in outcome.failure().kind
-    assert canaries_in(renders(call, outcome)) == set()
-    assert canaries_in([span.to_json() for span in exported.spans]) == set()
+    assert find_canaries(show(call, outcome)) == set()
+    assert find_canaries([span.to_json() for span in exported.spans]) == set()
 
 
-def test_the_search_finds_what_is_planted() -> None:
-    """The test can fail: a text that holds a canary is found."""
-    assert canaries_in([f"a {RAISED} b", "c"]) == {(RAISED, f"a {RAISED} b")}
-    text = "".join(str(value) for value in vars(planted("ValueError", Settings())).values())
+def test_the_search_finds_a_canary() -> None:
+    """The tests above can fail: a canary in a text is found."""
+    assert find_canaries([f"a {RAISED} b", "c"]) == {(RAISED, f"a {RAISED} b")}
+    text = "".join(str(value) for value in vars(plant("ValueError", Settings())).values())
     assert DEPS in text
     assert ENVIRONMENT in text

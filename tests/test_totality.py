@@ -1,4 +1,4 @@
-"""Nothing that a model sends, and nothing that a tool does, makes a pipeline raise."""
+"""A pipeline never raises, whatever a model sends and whatever a tool does."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from support import Exported, a_tool
 
 
 class Hostile(Exception):
-    """Raises on being looked at, in every way that a careless reader looks."""
+    """Raises in every way in which an exception can be read."""
 
     def __str__(self) -> str:
         raise RuntimeError("str")
@@ -47,7 +47,7 @@ class Hostile(Exception):
 
 
 class Interrupt(BaseException):
-    """What stands for KeyboardInterrupt, which would end the tests too."""
+    """In place of KeyboardInterrupt, which would end the tests too."""
 
 
 class Unshowable:
@@ -178,7 +178,7 @@ RETURNED: list[Any] = [
 ]
 
 
-def numbered(values: Sequence[Any]) -> list[Any]:
+def number(values: Sequence[Any]) -> list[Any]:
     return [pytest.param(value, id=f"{place}-{type(value).__name__}") for place, value in enumerate(values)]
 
 
@@ -212,9 +212,9 @@ def returning_from_a_thread(value: Any) -> Any:
 
 @pytest.fixture(params=["alone", "nobody", "recorded", "reported", "gathered"])
 def run(request: pytest.FixtureRequest) -> Any:
-    """Each way in which a call can travel."""
+    """Each way in which a call can be run."""
 
-    def registry(tool: Any) -> Pipeline:
+    def build(tool: Any) -> Pipeline:
         tools = ToolRegistry()
         tools.register(tool)
 
@@ -224,8 +224,8 @@ def run(request: pytest.FixtureRequest) -> Any:
 
         return standard(tools, attempts=1)
 
-    async def travel(call: Call, tool: Any = None) -> Outcome:
-        pipeline = registry(tool or a_tool())
+    async def run_once(call: Call, tool: Any = None) -> Outcome:
+        pipeline = build(tool or a_tool())
         if request.param == "alone":
             return await pipeline.without("trace")(call)
         if request.param == "recorded":
@@ -238,11 +238,11 @@ def run(request: pytest.FixtureRequest) -> Any:
             return (await gather(pipeline, [call]))[0]
         return await pipeline(call)
 
-    return travel
+    return run_once
 
 
 def check(outcome: Outcome) -> None:
-    """What holds for every outcome of every call."""
+    """Check what holds for every outcome."""
     assert is_success(outcome) or is_failure(outcome)
     assert render(outcome)
     assert "secret" not in render(outcome)
@@ -252,27 +252,27 @@ def check(outcome: Outcome) -> None:
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-@pytest.mark.parametrize("name", numbered(NAMES))
+@pytest.mark.parametrize("name", number(NAMES))
 async def test_any_name_is_an_unknown_tool(run: Any, name: Any) -> None:
-    """A name that no tool has is an UnknownTool, whatever it is made of."""
+    """A name of any type and content that no tool has is an UnknownTool."""
     outcome = await run(Call(name))
     check(outcome)
     assert isinstance(outcome.failure(), UnknownTool)
 
 
-@pytest.mark.parametrize("arguments", numbered(ARGUMENTS))
+@pytest.mark.parametrize("arguments", number(ARGUMENTS))
 @pytest.mark.parametrize("name", ["add", "probe"])
-async def test_any_arguments_are_params_or_refused(run: Any, name: str, arguments: Any) -> None:
-    """Arguments are what the tool asked for, a malformed call, or invalid; for function tools and raw schemas."""
+async def test_any_arguments_are_accepted_or_refused(run: Any, name: str, arguments: Any) -> None:
+    """Any arguments give a success, a MalformedCall or InvalidParams, for function tools and schemas."""
     outcome = await run(Call(name, arguments))
     check(outcome)
     assert is_success(outcome) or isinstance(outcome.failure(), (MalformedCall, InvalidParams))
 
 
 @pytest.mark.parametrize("wrap", [raising, raising_in_a_thread])
-@pytest.mark.parametrize("error", numbered(RAISED))
+@pytest.mark.parametrize("error", number(RAISED))
 async def test_whatever_a_tool_raises_is_a_failure(run: Any, error: Exception, wrap: Any) -> None:
-    """A tool may raise anything; it is never told as an unknown tool or a bad parameter that the model sent."""
+    """Any exception of a tool is a failure, and never one that blames the name or the arguments."""
     outcome = await run(Call("probe"), a_tool(fn=wrap(error)))
     check(outcome)
     kind = outcome.failure()
@@ -281,9 +281,9 @@ async def test_whatever_a_tool_raises_is_a_failure(run: Any, error: Exception, w
 
 
 @pytest.mark.parametrize("wrap", [returning, returning_from_a_thread])
-@pytest.mark.parametrize("value", numbered(RETURNED))
+@pytest.mark.parametrize("value", number(RETURNED))
 async def test_whatever_a_tool_returns_is_an_outcome(run: Any, value: Any, wrap: Any) -> None:
-    """A tool may return anything; a Success or Failure of its own is its outcome, all else is its value."""
+    """Any value of a tool is an outcome: its own Success or Failure, else a success with the value."""
     outcome = await run(Call("probe"), a_tool(fn=wrap(value)))
     check(outcome)
     assert is_failure(outcome) == isinstance(value, Failure)
@@ -291,15 +291,15 @@ async def test_whatever_a_tool_returns_is_an_outcome(run: Any, value: Any, wrap:
 
 @pytest.mark.parametrize("error", [ValueError("secret"), KeyError("secret"), TypeError("secret")])
 async def test_a_tools_own_bug_is_a_crash(run: Any, error: Exception) -> None:
-    """A ValueError, KeyError or TypeError of the tool is a crash of the tool, and its text stays private."""
+    """A ValueError, KeyError or TypeError of a tool is a crash, and its text stays private."""
     outcome = await run(Call("probe"), a_tool(fn=raising(error)))
     assert isinstance(outcome.failure(), Crashed)
     assert render(outcome) == "An unexpected error occurred while executing this tool"
 
 
 @pytest.mark.parametrize("wrap", [raising, raising_in_a_thread])
-async def test_what_is_no_exception_passes(run: Any, wrap: Any) -> None:
-    """An interrupt is nobody's outcome: it leaves the pipeline as it came."""
+async def test_an_interrupt_leaves_the_pipeline(run: Any, wrap: Any) -> None:
+    """A BaseException that is not an Exception is not an outcome, and leaves the pipeline as it is."""
     with pytest.raises((Interrupt, BaseExceptionGroup)) as raised:
         await run(Call("probe"), a_tool(fn=wrap(Interrupt())))
     assert isinstance(raised.value, Interrupt) or raised.group_contains(Interrupt)
@@ -307,39 +307,42 @@ async def test_what_is_no_exception_passes(run: Any, wrap: Any) -> None:
 
 
 async def test_a_generator_exit_in_a_thread_is_a_crash(run: Any) -> None:
-    """What a sync tool raises in its thread closes no coroutine of ours: it is a failure of the tool."""
+    """A GeneratorExit in the thread of a sync tool is a crash: it does not close our coroutines."""
     outcome = await run(Call("probe"), a_tool(fn=raising_in_a_thread(GeneratorExit())))
     assert isinstance(outcome.failure(), Crashed)
 
 
 async def test_cancellation_passes_untouched(run: Any) -> None:
-    """A cancelled call raises the event loop's own cancellation, and runs nothing more."""
+    """A cancelled call raises the cancellation of the event loop, and runs nothing more."""
     reached: list[str] = []
 
-    async def hang() -> None:
+    async def cancel_itself() -> None:
+        scope.cancel()
         await anyio.sleep_forever()
 
-    with anyio.move_on_after(0.01) as scope:
-        await run(Call("probe"), a_tool(fn=hang))
+    with anyio.CancelScope() as scope:
+        await run(Call("probe"), a_tool(fn=cancel_itself))
         reached.append("after the call")
     assert scope.cancelled_caught
     assert reached == []
 
 
-async def test_a_cancelled_pipeline_ends_with_its_callers_exception() -> None:
-    """Cancelling a task group around calls lets nothing but the group's own cause out."""
-    tools = ToolRegistry()
-    tools.register(a_tool(fn=anyio.sleep_forever))
-    pipeline = standard(tools)
+async def test_a_cancelled_call_adds_no_exception_to_its_task_group() -> None:
+    """A task group that is cancelled around a call raises only the exception that cancelled it."""
+    tools, running = ToolRegistry(), anyio.Event()
 
-    async def fail_soon() -> None:
-        await anyio.sleep(0.01)
-        raise LookupError("the cause")
+    async def hang() -> None:
+        running.set()
+        await anyio.sleep_forever()
+
+    tools.register(a_tool(fn=hang))
+    pipeline = standard(tools)
 
     async def both() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(pipeline, Call("probe"))
-            group.start_soon(fail_soon)
+            await running.wait()
+            raise LookupError("the cause")
 
     with pytest.raises(ExceptionGroup) as raised:
         await both()
@@ -356,5 +359,5 @@ JSON = st.recursive(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
 @given(name=st.text() | st.sampled_from(["add", "probe", "ad"]), arguments=JSON | st.text() | st.binary())
 async def test_no_call_makes_a_pipeline_raise(run: Any, name: str, arguments: Any) -> None:
-    """For any name and any arguments there is one outcome, and a text for it."""
+    """For any name and any arguments there is an outcome, and a text for it."""
     check(await run(Call(name, arguments)))
