@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..errors import InvalidParams, MalformedCall, NeedsSetup, Problem, ToolError, Unavailable
+from ..errors import ERROR_TYPES, InvalidParams, MalformedCall, NeedsSetup, Problem, ToolError, Unavailable
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, shorten, strip_prefix, to_one_line
@@ -30,10 +30,19 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "retry_after": lambda seconds: format_wait(seconds) if is_known_time(seconds) else "",
 }
 
+# For each kind of error its fields: the name, how to read it, how to format it.
+_FIELDS: Mapping[str, Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], str]]]] = {
+    each.kind: [
+        (name, attrgetter(attribute), _FORMATS.get(attribute, shorten))
+        for name, attribute in each.template_fields.items()
+    ]
+    for each in ERROR_TYPES
+}
+
 
 def template_key(error: ToolError, problem: Problem | None, tool: str | None) -> TemplateKey:
     """What a template for an error is found by; for one of its problems, if it has any."""
-    found = {name: attrgetter(attribute)(error) for name, attribute in error.template_fields.items()}
+    found = {name: read(error) for name, read, _ in _FIELDS[error.kind]}
     parameter, service = found.get("parameter") or "", found.get("service") or ""
     name = found.get("tool") or tool or ""
     rule = ""
@@ -56,10 +65,9 @@ def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, t
     """The fields that fill a template for an error, or for one of its problems; "" for what is not known."""
     text = default_text(error, verbosity) if problem is None else state_problem(problem, verbosity)
     fields = {"tool": shorten(tool or ""), "text": strip_prefix(text)}
-    for name, attribute in error.template_fields.items():
-        value: Any = attrgetter(attribute)(error)
-        filled = "" if value is None else _FORMATS.get(attribute, shorten)(value)
-        fields[name] = filled or fields.get(name, "")
+    for name, read, format_value in _FIELDS[error.kind]:
+        value = read(error)
+        fields[name] = ("" if value is None else format_value(value)) or fields.get(name, "")
     if isinstance(error, NeedsSetup) and error.service == tool:  # Classify names the service after the tool
         fields["service"] = ""
     elif isinstance(error, Unavailable):  # its reason is a name, and not an approved text as with other errors

@@ -56,17 +56,21 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float) -> ToolError:
     Returns:
         An error by the table above, with the exception as its private cause. ``error`` itself if it stays a crash.
     """
-    exc = _unwrap_group(error.cause)
+    exc = error.cause
+    if isinstance(exc, BaseExceptionGroup):
+        exc = _unwrap(cast("BaseException", exc))
     if exc is None:
         return error
     if isinstance(exc, ToolFailed):
         return _as_declared(exc, tool)
-    revealed = isinstance(exc, tool.reveal)
-    text = _read_text(exc) if revealed else approved("")
-    found = _by_type(exc, tool, text) or _by_status(exc, tool, text, now)
-    if found is None and revealed:
-        return ExecutionFailed(text, cause=exc)
-    return found or error
+    revealed = bool(tool.reveal) and isinstance(exc, tool.reveal)
+    text = _read_text(exc) if revealed else PublicText("")
+    if isinstance(exc, OSError) and (found := _by_type(exc, tool, text)) is not None:
+        return found
+    status, headers = _read_status(exc)
+    if status is not None and (found := _by_status(status, headers, exc, tool, text, now)) is not None:
+        return found
+    return ExecutionFailed(text, cause=exc) if revealed else error
 
 
 def parse_retry_after(headers: Any, now: float) -> float | None:
@@ -90,8 +94,8 @@ def parse_retry_after(headers: Any, now: float) -> float | None:
         return None
 
 
-def _unwrap_group(exc: BaseException | None) -> BaseException | None:
-    """The exception, without the groups that task groups put around it; None for a group of several."""
+def _unwrap(exc: BaseException) -> BaseException | None:
+    """The only exception of a group, which a task group makes of it; None for a group of several."""
     while isinstance(exc, BaseExceptionGroup):
         first, *others = cast("BaseExceptionGroup[BaseException]", exc).exceptions
         if others:
@@ -123,7 +127,7 @@ def _as_declared(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
             return ExecutionFailed(message, details, cause=failed)
 
 
-def _by_type(exc: BaseException, tool: Tool[..., Any], text: PublicText) -> ToolError | None:
+def _by_type(exc: OSError, tool: Tool[..., Any], text: PublicText) -> ToolError | None:
     match exc:
         case ConnectionError() | socket.gaierror():
             return Transient(exc)
@@ -137,11 +141,10 @@ def _by_type(exc: BaseException, tool: Tool[..., Any], text: PublicText) -> Tool
             return None
 
 
-def _by_status(exc: BaseException, tool: Tool[..., Any], text: PublicText, now: float) -> ToolError | None:
-    status, headers = _read_status(exc)
+def _by_status(
+    status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], text: PublicText, now: float
+) -> ToolError | None:
     match status:
-        case None:
-            return None
         case 401:
             return NeedsSetup(approved(tool.name), text, cause=exc)
         case 403:
