@@ -536,7 +536,9 @@ def test_every_kind_is_rendered(shelf: Any) -> None:
     run(f"{module}:tools")
     tool: Tool[..., Any] = sys.modules[module].tools.tools["weather"]
     errors = list(list_errors(tool, ["weather"]))
-    assert {type(error) for error in errors} | {type(e) for e in list_errors(a_tool(effect="mutating"), [])} == ERROR_TYPES
+    assert {type(error) for error in errors} | {
+        type(e) for e in list_errors(a_tool(effect="mutating"), [])
+    } == ERROR_TYPES
     assert [(p.path, p.rule) for error in errors for p in getattr(error, "problems", ())] == [
         ("city", "required"),
         ("city", "type"),
