@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 import anthropic as sdk
 import pytest
@@ -16,30 +16,17 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 import fake_providers as fake
+from error_cases import EACH_KIND
 from fake_providers import FakeProvider, adders
 from middlewares import standard
 from pipeline import (
     Call,
-    Crashed,
-    Denied,
-    ExecutionFailed,
     Failure,
-    InvalidParams,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
     Outcome,
-    OutcomeUnknown,
-    Problem,
-    ResourceNotFound,
     SetupError,
     Success,
-    TimedOut,
     ToolError,
     ToolRegistry,
-    Transient,
-    Unavailable,
     UnknownTool,
     gather,
     render,
@@ -218,30 +205,7 @@ def test_definitions() -> None:
     assert [call.name for call in anthropic.calls(fake.message(("c", read["name"], {})), tools)] == ["fs.read"]
 
 
-ERRORS: list[ToolError] = [
-    UnknownTool("x"),
-    Unavailable("x", "disabled"),
-    NotExecuted("the batch stopped"),
-    MalformedCall("no"),
-    InvalidParams((Problem("a", "required", "an integer"),)),
-    NeedsUserInput("Which one?"),
-    ResourceNotFound(),
-    Denied("policy"),
-    NeedsSetup("the calendar"),
-    TimedOut(1.0),
-    Transient(),
-    ExecutionFailed("no"),
-    OutcomeUnknown(),
-    Crashed(),
-]
-
-
-def test_every_kind_of_error_is_here() -> None:
-    """The table of errors has every kind."""
-    assert {type(error) for error in ERRORS} == set(get_args(ToolError))
-
-
-@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.kind)
+@pytest.mark.parametrize("error", EACH_KIND, ids=lambda error: error.kind)
 def test_a_failure_of_any_kind_is_an_error(error: ToolError) -> None:
     """`is_error` is true for every kind of failure, and the content is the rendered error."""
     expected = {"type": "tool_result", "tool_use_id": "toolu_1", "content": render(error), "is_error": True}

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from ..errors import KINDS
+from ..errors import ERROR_TYPES
 from ..report import CANCELLED, CallReport
 from ..semconv import (
     ATTEMPT,
@@ -24,7 +24,7 @@ from ..telemetry.span_tree import FinishedSpan, id_of
 
 Role: TypeAlias = Literal["call", "attempt", "stage"]
 Breach: TypeAlias = tuple[str, FinishedSpan | None]  # the rule that is broken, and the span that breaks it
-_VERDICTS = {*(str(vars(kind)["kind"]) for kind in KINDS), CANCELLED}
+_VERDICTS = {*(each.kind for each in ERROR_TYPES), CANCELLED}
 
 
 class CallTraces:
