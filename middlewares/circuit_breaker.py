@@ -7,18 +7,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, get_args
 
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, ToolRegistry, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, ToolError, ToolRegistry, Unavailable
 from pipeline.report import CANCELLED, kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
 
-_FAILURE_KINDS = frozenset(("timeout", "transient", "internal", "outcome_unknown"))
-_IGNORED_KINDS = frozenset(("unavailable", "not_executed", CANCELLED))  # these say nothing about the tool
+_FAILURE_KINDS = frozenset(each.kind for each in get_args(ToolError) if each.breaker == "failure")
+# These say nothing about the tool.
+_IGNORED_KINDS = frozenset((CANCELLED, *(each.kind for each in get_args(ToolError) if each.breaker == "ignored")))
 _REASON = "breaker_open"
 _BUCKETS = 10  # of a window
 _AN_HOUR = 3600.0  # seconds of silence after which the failures of a tool may be forgotten
