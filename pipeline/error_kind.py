@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NotRequired, TypeAlias, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack
 
 from .privacy import reduce_publicly
 
@@ -54,8 +54,8 @@ class ErrorKind:
     def __reduce__(self) -> tuple[Any, ...]:
         return reduce_publicly(self)
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self  # frozen, and a pickled copy would lose the cause
 
-    def __deepcopy__(self, _memo: object) -> Any:
+    def __deepcopy__(self, _memo: object) -> Self:
         return self

@@ -62,13 +62,13 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float) -> ToolError:
     if exc is None:
         return error
     if isinstance(exc, ToolFailed):
-        return _as_declared(exc, tool)
+        return _as_declared(exc, tool.name)
     revealed = bool(tool.reveal) and isinstance(exc, tool.reveal)
     text = _read_text(exc) if revealed else PublicText("")
-    if isinstance(exc, OSError) and (found := _by_type(exc, tool, text)) is not None:
+    if isinstance(exc, OSError) and (found := _by_type(exc, tool.name, text)) is not None:
         return found
     status, headers = _read_status(exc)
-    if status is not None and (found := _by_status(status, headers, exc, tool, text, now)) is not None:
+    if status is not None and (found := _by_status(status, headers, exc, tool.name, text, now)) is not None:
         return found
     return ExecutionFailed(text, cause=exc) if revealed else error
 
@@ -104,21 +104,21 @@ def _unwrap(exc: BaseException) -> BaseException | None:
     return exc
 
 
-def _as_declared(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
+def _as_declared(failed: ToolFailed, tool: str) -> ToolError:
     message, details = _read_text(failed), failed.details
     match failed.kind:
         case "not_found":
             return ResourceNotFound(message, details, cause=failed)
         case "permission":
-            return Denied(tool.name, message, cause=failed)
+            return Denied(tool, message, cause=failed)
         case "configuration":
-            return NeedsSetup(approved(tool.name), message, cause=failed)
+            return NeedsSetup(approved(tool), message, cause=failed)
         case "needs_input":
             return NeedsUserInput(message, details.parameter)
         case "validation":
             return InvalidParams((Problem(details.parameter or "", "validator", message),))
         case "unavailable":
-            return Unavailable(tool.name, "busy", failed.retry_after)
+            return Unavailable(tool, "busy", failed.retry_after)
         case "timeout":
             return TimedOut(landed=failed.landed, cause=failed)
         case "transient":
@@ -127,14 +127,14 @@ def _as_declared(failed: ToolFailed, tool: Tool[..., Any]) -> ToolError:
             return ExecutionFailed(message, details, cause=failed)
 
 
-def _by_type(exc: OSError, tool: Tool[..., Any], text: PublicText) -> ToolError | None:
+def _by_type(exc: OSError, tool: str, text: PublicText) -> ToolError | None:
     match exc:
         case ConnectionError() | socket.gaierror():
             return Transient(exc)
         case TimeoutError():
             return TimedOut(cause=exc)
         case PermissionError():
-            return Denied(tool.name, text, cause=exc)
+            return Denied(tool, text, cause=exc)
         case FileNotFoundError():
             return ResourceNotFound(text, cause=exc)
         case _:
@@ -142,13 +142,13 @@ def _by_type(exc: OSError, tool: Tool[..., Any], text: PublicText) -> ToolError 
 
 
 def _by_status(
-    status: int, headers: Any, exc: BaseException, tool: Tool[..., Any], text: PublicText, now: float
+    status: int, headers: Any, exc: BaseException, tool: str, text: PublicText, now: float
 ) -> ToolError | None:
     match status:
         case 401:
-            return NeedsSetup(approved(tool.name), text, cause=exc)
+            return NeedsSetup(approved(tool), text, cause=exc)
         case 403:
-            return Denied(tool.name, text, cause=exc)
+            return Denied(tool, text, cause=exc)
         case 404 | 410:
             return ResourceNotFound(text, cause=exc)
         case _ if status in _LATER or 500 <= status <= 599:  # noqa: PLR2004
