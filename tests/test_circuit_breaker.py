@@ -16,32 +16,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from returns.result import Failure, Success
 
+from error_cases import EACH_KIND
 from middlewares import Retry, standard
 from middlewares.circuit_breaker import CircuitBreaker
 from pipeline import (
     Call,
-    Crashed,
-    Denied,
     ExecutionFailed,
-    InvalidParams,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
     Outcome,
     OutcomeUnknown,
     ResolvedCall,
-    ResourceNotFound,
     SetupError,
     TimedOut,
     ToolError,
     ToolRegistry,
     Transient,
     Unavailable,
-    UnknownTool,
     render,
 )
-from pipeline.errors import ERROR_TYPES
 from pipeline.testing import script
 from support import a_call, a_tool
 
@@ -110,23 +101,9 @@ def is_open(breaker: CircuitBreaker, call: ResolvedCall | None = None) -> bool:
     return running.refused is not None
 
 
-FAILURES: list[ToolError] = [TimedOut(1.0), Transient(), Crashed(), OutcomeUnknown()]
-ANSWERS: list[ToolError] = [
-    ExecutionFailed(),
-    ResourceNotFound(),
-    Denied("somebody"),
-    NeedsSetup("it"),
-    NeedsUserInput("Which one?"),
-    InvalidParams(()),
-    MalformedCall("they are no JSON"),
-    UnknownTool("of an inner pipeline"),
-]
-NOTHING: list[ToolError] = [Unavailable("probe", "busy"), NotExecuted("a plan")]
-
-
-def test_every_kind_is_classified() -> None:
-    """Each kind of error counts as a failure, as a success, or is ignored."""
-    assert {type(error) for error in FAILURES + ANSWERS + NOTHING} == ERROR_TYPES
+FAILURES = [error for error in EACH_KIND if error.breaker == "failure"]
+ANSWERS = [error for error in EACH_KIND if error.breaker == "success"]
+NOTHING = [error for error in EACH_KIND if error.breaker == "ignored"]
 
 
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.kind)
