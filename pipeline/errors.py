@@ -1,11 +1,9 @@
 """ToolError: everything that a tool call can fail with, as a closed union of 14 classes.
 
-The union is closed, so the type checkers prove that a ``match`` over it is complete. The stage of a third party
-refuses a call with `Denied` or `Unavailable`. What the library knows about each kind of error stands in the arguments
-of its class, see `ErrorKind`; the README of ``pipeline/messages`` shows all kinds in one table.
-
-A ``cause`` is private: it is in no ``repr``, no span and no text for the model, and a pickle keeps only the name of its
-type (see `RemoteCause`). A text that the model sees has the type `Public`, which the text of an exception has not.
+The type checkers prove that a ``match`` over the union is complete. The stage of a third party refuses a call with
+`Denied` or `Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in
+``pipeline/messages`` has them in one table. A ``cause`` is private: it is in no ``repr``, no span and no text for the
+model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
 """
 
 from __future__ import annotations
@@ -20,6 +18,7 @@ from .privacy import Public, private
 
 # Did the side effect happen? "no": the body never began, or the tool said so. "maybe": it began and was lost.
 Landed: TypeAlias = Literal["no", "maybe", "yes"]
+_MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", "suggestions": "details.suggestion"}
 
 
 class SetupError(TypeError, ValueError):
@@ -58,9 +57,6 @@ class FailureDetails:
 
     parameter: str | None = None  # the argument that caused the failure
     suggestion: Public | None = None  # what to do about it
-
-
-_MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", "suggestions": "details.suggestion"}
 
 
 @attrs.frozen
@@ -126,9 +122,8 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
     kind: ClassVar[Literal["validation"]] = "validation"
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if they are valid then
-    # For a text that compares two failures or shows an example. Neither is shown itself.
-    sent: object = private()  # the arguments as the model wrote them
-    schema: Mapping[str, Any] | None = private()
+    sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
+    schema: Mapping[str, Any] | None = private()  # for a valid example
 
 
 @attrs.frozen
