@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from hashlib import sha256
 from typing import Any
 
 from ..errors import SetupError
@@ -80,6 +79,8 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
 
 
 def _change(name: str, longest: int, salt: int) -> str:
+    from hashlib import sha256  # takes 2 ms to import, and few names have to be changed
+
     salted = f"{name}\0{salt}" if salt else name  # a salt only if the name without one is taken
     digest = sha256(salted.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     return f"{_FORBIDDEN.sub('_', name)[: longest - _DIGITS - 1]}_{digest}"
