@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from opentelemetry.context import get_current
-from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from pipeline import Placement, Tool
 from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
 
 
 class Trace:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
-
-from opentelemetry.metrics import MeterProvider
+from typing import TYPE_CHECKING, Any
 
 from ..report import Recorder
 from ..semconv import SCOPE
@@ -14,6 +12,9 @@ from ..tools.definition import Tool
 from .fan_out import FanOutRecorder, Sink
 from .logs import flow, log_flow
 from .metrics import Instruments, make_instruments
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
 
 _SECOND = 1_000_000_000  # ns
 
