@@ -108,6 +108,12 @@ def reads_stdin() -> str:
     import subprocess
     return subprocess.run(["cat"], capture_output=True, check=True).stdout.decode()
 
+@tools.tool(effect="read")
+async def waits() -> None:
+    from pathlib import Path
+    while not Path(__file__).with_name("go").exists():
+        await anyio.sleep(0.005)
+
 empty = ToolRegistry()
 def noisy():
     print("NOISE from a factory")
@@ -131,6 +137,10 @@ class Desk:
     def results(self) -> Path:
         return self.path / "results.jsonl"
 
+    @property
+    def marks(self) -> Path:
+        return self.path / "results.jsonl.begun"
+
     def put(self, *lines: object) -> None:
         """Write the lines of CALLS: bytes and text as they are, other values as JSON."""
         self.calls.write_bytes(b"".join(as_line(line) + b"\n" for line in lines))
@@ -145,8 +155,10 @@ class Desk:
     def run(self, *options: str, target: str = "tools") -> Result:
         return CliRunner().invoke(toolcall, self.arguments(*options, target=target))
 
-    def start(self, *options: str, calls: str | None = None, **more: Any) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "pipeline", *self.arguments(*options, calls=calls)]
+    def start(
+        self, *options: str, target: str = "tools", calls: str | None = None, **more: Any
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "pipeline", *self.arguments(*options, target=target, calls=calls)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
         return cast("subprocess.Popen[bytes]", subprocess.Popen(command, cwd=self.path, **pipes))
 
@@ -179,10 +191,10 @@ def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def open_desk(path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Desk]:
+def open_desk(path: Path, monkeypatch: pytest.MonkeyPatch, module: str = MODULE) -> Generator[Desk]:
     """Write the module, whose name is a new one each time, and make its directory the current one."""
     made = Desk(path, f"desk_{next(NUMBERS)}")
-    (path / f"{made.module}.py").write_text(MODULE, encoding="utf-8")
+    (path / f"{made.module}.py").write_text(module, encoding="utf-8")
     monkeypatch.chdir(path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)

@@ -108,7 +108,7 @@ def test_other_processes_are_other_processes(desk: Path) -> None:
 def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
     """--timeout kills the tool's process, and does not include the time that a call waits for a process."""
     put(desk, {"name": "sleeps"}, {"name": "echo", "arguments": {"n": 1}})
-    done = run(desk, "--executor", "process", "--workers", "1", "--timeout", "1", "--attempts", "1")
+    done = run(desk, "--executor", "process", "--workers", "1", "--timeout", "3", "--attempts", "1")
     assert done.returncode == 0, done.stderr
     assert [row["kind"] for _, row in sorted(rows(desk).items())] == ["timeout", None]
     assert "left" not in done.stderr

@@ -153,10 +153,13 @@ def test_more_calls(desk: Desk) -> None:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ended_half_way_and_resumed(desk: Desk, number: signal.Signals, code: int) -> None:
     """However a run ends, its results stay, and --resume gives every other line exactly one result."""
-    desk.put_many(600)
+    lines: list[object] = [{"id": f"c{n}", "name": "slow", "arguments": {"n": n}} for n in range(1, 601)]
+    lines[100] = {"id": "c101", "name": "waits"}  # so the run cannot end before the signal
+    desk.put(*lines)
     process = desk.start("--concurrency", "4")
     desk.await_rows(200)
     process.send_signal(number)
+    (desk.path / "go").touch()
     _, told = process.communicate(timeout=60)
     assert process.returncode == code
     written = desk.results.read_bytes()

@@ -226,7 +226,7 @@ def test_a_thread_that_never_ends(desk: Desk) -> None:
     """A thread that still runs after its time limit does not keep the command from exiting, with its exit code."""
     desk.put({"name": "sleeps"}, "nope")
     script = "from pipeline.cli import main; import pipeline.cli.run.abandoned_threads as t; t._PATIENCE = 0.1; main()"
-    command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.05")]
+    command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.5")]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=60)
     assert (done.returncode, sorted(desk.by_line)) == (1, [1, 2])
     assert b"1 abandoned tools still run in threads" in done.stderr

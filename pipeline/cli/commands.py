@@ -108,9 +108,10 @@ def demo(otlp: str | None, log: Path | None) -> None:
 @click.option(
     "--resume",
     is_flag=True,
-    help="Run only the calls that have no result in RESULTS yet. Calls that were running when the last run ended are "
-    "run again.",
+    help="Run only the calls that have no result in RESULTS yet. A call that had begun when the last run ended, and "
+    "that may have changed something, is not run again: its kind is outcome_unknown.",
 )
+@click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
 def run(
     target: str,
     calls: str,
@@ -121,6 +122,7 @@ def run(
     executor: str | None,
     workers: int | None,
     resume: bool,  # noqa: FBT001  # click passes it by name
+    rerun_unknown: bool,  # noqa: FBT001  # as above
 ) -> None:
     """Run a file of calls, one JSON object per line.
 
@@ -134,6 +136,9 @@ def run(
     (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), attempts
     (how often the tool ran), ms, repairs. A line that is not a call gets a result of the kind malformed_line, and
     "told" says what is wrong with it.
+
+    While a call runs that may change something, RESULTS.begun names it. The file is removed when each call has a
+    result.
 
     Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
 
@@ -156,6 +161,7 @@ def run(
             executor=executor,
             workers=workers,
             resume=resume,
+            rerun_unknown=rerun_unknown,
         )
     sys.exit(code)
 

@@ -33,14 +33,17 @@ class FinishedLines:
         self.unmatched += 1
         return True
 
+    def __contains__(self, number: int) -> bool:
+        """Whether the line has a result."""
+        return self._get_mark(number) != 0
+
     def match(self, line: CallLine) -> bool:
         """Whether the line has a result. To be asked once for each line.
 
         Raises:
             CommandError: it has the result of a call with another id or name.
         """
-        page = self._pages.get(line.number // _PAGE)
-        mark = page[line.number % _PAGE] if page is not None else 0
+        mark = self._get_mark(line.number)
         if not mark:
             return False
         if mark == _MALFORMED:
@@ -51,6 +54,10 @@ class FinishedLines:
             )
         self.unmatched -= 1
         return True
+
+    def _get_mark(self, number: int) -> int:
+        page = self._pages.get(number // _PAGE)
+        return page[number % _PAGE] if page is not None else 0
 
 
 def _compute_mark(id_: object, name: object) -> int:

@@ -14,13 +14,17 @@ from ...call import Call
 from ...compose.pipeline import Pipeline
 from ...errors import Crashed
 from ...executors import Executor
+from ...guards import Guards
 from ...messages import render
 from ...telemetry.logs import log_failure
+from ..command_error import CommandError
+from .begin_guard import BeginGuard, find_tool, works_unmarked
 from .calls_file import CallLine, LineReader, parse_line
 from .executor_choice import open_executor
 from .interruption import catch_signals
+from .marks_file import MarksFile
 from .progress import RunProgress
-from .result_rows import MALFORMED, build_row, build_row_without_report
+from .result_rows import MALFORMED, build_row, build_row_without_report, build_unknown_row
 from .results_file import ResultsFile
 
 _GRACE = 5.0  # seconds for the running calls after an interruption
@@ -36,6 +40,8 @@ class LineRunner:
         progress: What counts and prints.
         concurrency: Workers, so calls at the same time; at least 1.
         executor: Opened before the first call, closed after the last one.
+        marks: Where the calls that begin are marked. None if RESULTS is no file that a later run could resume.
+        rerun_unknown: Run again what had begun in an earlier run and has no result.
     """
 
     pipeline: Pipeline
@@ -43,50 +49,93 @@ class LineRunner:
     progress: RunProgress
     concurrency: int
     executor: Executor
+    marks: MarksFile | None
+    rerun_unknown: bool = False
+    _marks_early: bool = attrs.field(init=False, repr=False)  # before the first stage, not right before the body
+    _failure: CommandError | None = attrs.field(init=False, default=None, repr=False)
     _workers: anyio.CancelScope = attrs.field(init=False, repr=False)  # set while there are any
+
+    def __attrs_post_init__(self) -> None:
+        self._marks_early = works_unmarked(self.pipeline)
 
     async def run_all(self, fd: int, bar: Progress) -> int | None:
         """Run every line without a result. Returns the signal that interrupted it, or None.
 
         Raises:
-            CommandError: CALLS cannot be read, RESULTS cannot be written, or they do not belong together. Inside of an
-                exception group.
+            CommandError: CALLS cannot be read, RESULTS or the marks cannot be written, or they do not belong together.
         """
-        lines, interrupted = LineReader(fd), anyio.Event()
+        lines, stopping = LineReader(fd), anyio.Event()
         loop = asyncio.get_running_loop()
         async with open_executor(self.executor):  # a signal until here ends the process: no call has begun
-            with catch_signals(lambda: loop.call_soon_threadsafe(interrupted.set)) as caught:
+            with catch_signals(lambda: loop.call_soon_threadsafe(stopping.set)) as caught:
                 async with anyio.create_task_group() as helpers:
-                    helpers.start_soon(self._stop_when, interrupted, lines)
+                    helpers.start_soon(self._stop_when, stopping, lines)
                     helpers.start_soon(self.progress.update_bar, bar, lines)
                     async with anyio.create_task_group() as workers:
                         self._workers = workers.cancel_scope
                         for _ in range(self.concurrency):
-                            workers.start_soon(self._work, lines)
+                            workers.start_soon(self._work, lines, stopping)
                     helpers.cancel_scope.cancel()
+        if self._failure is not None:
+            raise self._failure
+        if self.marks is not None:
+            self.marks.complete = not caught
         return caught[0] if caught else None
 
-    async def _stop_when(self, interrupted: anyio.Event, lines: LineReader) -> None:
+    async def _stop_when(self, stopping: anyio.Event, lines: LineReader) -> None:
         """Start no more calls, and let the running ones end: they may have taken effect already."""
-        await interrupted.wait()
+        await stopping.wait()
         lines.stop()
         self.progress.print(f"stopping: waiting up to {_GRACE:g} s for running calls; a second signal stops at once")
         await anyio.sleep(_GRACE)
         self._workers.cancel()
 
-    async def _work(self, lines: LineReader) -> None:
-        while (taken := await lines.next()) is not None:
-            line = parse_line(*taken)
-            if self.results.finished.unmatched and self.results.finished.match(line):
-                self.progress.skipped += 1
-            elif line.call is None:
-                self.results.write(build_row_without_report(line, MALFORMED, line.problem))
-                self.progress.print_malformed(line.number, line.problem)
-            else:
-                row = await self._run_call(line, line.call)
-                self.results.write(row)
-                self.progress.calls += 1
-                self.progress.failed += not row["ok"]
+    async def _work(self, lines: LineReader, stopping: anyio.Event) -> None:
+        try:
+            while (taken := await lines.next()) is not None:
+                await self._run_line(parse_line(*taken))
+        except CommandError as exc:
+            self._failure = self._failure or exc
+            stopping.set()
+
+    async def _run_line(self, line: CallLine) -> None:
+        if self.results.finished.unmatched and self.results.finished.match(line):
+            self.progress.skipped += 1
+        elif self._is_unknown(line):
+            self.progress.unknown += 1
+        elif line.call is None:
+            self.results.write(build_row_without_report(line, MALFORMED, line.problem))
+            self.progress.print_malformed(line.number, line.problem)
+        else:
+            row = await self._run_marked(line, line.call)
+            self.results.write(row)
+            self.progress.calls += 1
+            self.progress.failed += not row["ok"]
+
+    def _is_unknown(self, line: CallLine) -> bool:
+        """Write that nobody knows how a call ended, if it had begun in an earlier run and must not run again."""
+        mark = None if self.marks is None else self.marks.take(line)
+        if mark is None or self.rerun_unknown:
+            return False
+        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.tool_of(mark.tool)))
+        return True
+
+    async def _run_marked(self, line: CallLine, call: Call) -> dict[str, Any]:
+        """Run a call whose mark is written before it begins.
+
+        Raises:
+            CommandError: The mark cannot be written. The call has not begun, so it gets no result.
+        """
+        if self.marks is None:
+            return await self._run_call(line, call)
+        guard = BeginGuard(self.marks, line)
+        if self._marks_early:
+            guard.mark(find_tool(self.pipeline, call))
+        if guard.refusal is None:
+            row = await self._run_call(line, attrs.evolve(call, guards=Guards.of(guard)))
+            if guard.refusal is None:
+                return row
+        raise guard.refusal
 
     async def _run_call(self, line: CallLine, call: Call) -> dict[str, Any]:
         began = perf_counter()

@@ -34,12 +34,14 @@ class RunProgress:
         calls: Calls that ended.
         failed: Those of them that failed.
         skipped: Lines that had a result from an earlier run.
+        unknown: Calls that had begun in an earlier run, and were not run again.
     """
 
     def __init__(self) -> None:
         self.calls = 0
         self.failed = 0
         self.skipped = 0
+        self.unknown = 0
         self._malformed = 0
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
@@ -96,6 +98,9 @@ class RunProgress:
         self.print(f"{format_count(total, 'result')} in {results}: {calls}{skipped}")
         if malformed := kinds[MALFORMED]:
             self.print(f"{format_count(malformed, 'malformed line')}: no call, so nothing was run")
+        if self.unknown:
+            had = f"{format_count(self.unknown, 'call')} had begun when an earlier run ended, and may have taken effect"
+            self.print(f"{had}: not run again; check each outcome_unknown, and append to CALLS what has to run again")
 
 
 def measure_file(fd: int) -> int | None:

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from ...call import is_failure
-from ...errors import Repair
+from ...errors import OutcomeUnknown, Repair
 from ...messages import render
 from ...report import CallReport
+from ...tools.definition import Tool
 from .calls_file import CallLine
 
 MALFORMED = "malformed_line"  # the kind of a line that is not a call; not a ToolError, because nothing was called
@@ -39,6 +40,18 @@ def build_row_without_report(
     """The result of a malformed line, or of a call that left the pipeline with a BaseException."""
     start = {"line": line.number, "id": line.id, "name": line.name, "tool": None, "ok": False}
     return start | {"kind": kind, "told": told, "attempts": attempts, "ms": round(seconds * 1000, 3), "repairs": []}
+
+
+def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any] | None) -> dict[str, Any]:
+    """The result of a call that had begun when an earlier run ended, and that is not run again.
+
+    Args:
+        line: The line of the call.
+        tool_name: What its name was resolved to in the earlier run.
+        tool: The tool of that name, if there is one now.
+    """
+    error = OutcomeUnknown(None, None if tool is None else tool.verify_with)
+    return build_row_without_report(line, error.kind, render(error), 1) | {"tool": tool_name}
 
 
 def encode_row(row: dict[str, Any]) -> bytes:

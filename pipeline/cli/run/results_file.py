@@ -12,6 +12,7 @@ from typing import Any, Self, cast
 import attrs
 
 from ..command_error import CommandError
+from .exclusive_file import is_named, open_exclusively
 from .finished_lines import FinishedLines
 from .result_rows import MALFORMED, encode_row
 
@@ -24,28 +25,33 @@ class ResultsFile:
     """The open file. A row is written without a buffer: after that, not even SIGKILL loses it.
 
     Attributes:
+        path: Its absolute path, as it was given.
         finished: The lines of CALLS that have a result from an earlier run.
+        status: Of the file when it was opened.
         kinds: How many results there are of each kind, those of earlier runs included.
     """
 
+    path: Path
     fd: int
     finished: FinishedLines = attrs.field(factory=FinishedLines)
     kinds: Counter[str] = attrs.field(factory=lambda: cast("Counter[str]", Counter()))
+    status: os.stat_result = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.status = os.fstat(self.fd)
 
     @classmethod
     def open(cls, path: Path, *, resume: bool) -> Self:
         """Create the file, or with ``resume`` read the results that are in it.
 
         Raises:
-            CommandError: it cannot be opened, is not empty without ``resume``, or contains something else.
+            CommandError: it cannot be opened, another run writes to it, it is not empty without ``resume``, or it
+                contains something else.
         """
         if str(path) == "-":
             raise CommandError("-o -: use -o /dev/stdout for standard output")
-        try:
-            fd = os.open(path, (os.O_RDWR if resume else os.O_WRONLY) | os.O_CREAT | os.O_APPEND, 0o666)
-        except OSError as exc:
-            raise CommandError(f"-o {path}: {exc.strerror}") from None
-        results = cls(fd)
+        fd = open_exclusively(path, os.O_RDWR if resume else os.O_WRONLY, f"-o {path}")
+        results = cls(Path(os.path.abspath(path)), fd)  # noqa: PTH100  # resolve() would follow a link
         try:
             results._prepare(path, resume=resume)
         except BaseException:
@@ -67,24 +73,31 @@ class ResultsFile:
             raise CommandError(f"RESULTS cannot be written: {exc.strerror}") from exc
         self.kinds[row["kind"] or SUCCESS] += 1
 
+    def find_home(self) -> Path | None:
+        """The path without links; None for what has no name to be found by: a pipe, a device, a removed file."""
+        home = self.path.resolve()
+        return home if stat.S_ISREG(self.status.st_mode) and is_named(home, self.status) else None
+
+    def is_in_place(self) -> bool:
+        """Whether the path still leads to the file."""
+        return is_named(self.path, self.status)
+
     def close(self) -> None:
         """Close the file."""
         os.close(self.fd)
 
     def _prepare(self, path: Path, *, resume: bool) -> None:
-        _lock(self.fd, path)
-        status = os.fstat(self.fd)
         if resume:
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(self.status.st_mode):
                 raise CommandError(f"-o {path}: --resume needs a regular file")
             self._read(path)
-        elif status.st_size:
+        elif self.status.st_size:
             raise CommandError(f"-o {path} is not empty: write to a new file, or continue this one with --resume")
 
     def _read(self, path: Path) -> None:
         """Note what is finished. A torn last row is cut off; a whole one without a line end gets its line end."""
         whole, torn, number = 0, b"", 0
-        with open(self.fd, "rb", closefd=False) as file:  # to close another descriptor of it would release the lock
+        with open(self.fd, "rb", closefd=False) as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n") and not self._add(line):
                     torn = line
@@ -114,17 +127,3 @@ class ResultsFile:
             return False
         self.kinds[kind or SUCCESS] += new
         return new
-
-
-def _lock(fd: int, path: Path) -> None:
-    """Keep other runs away: two that resume one file would both run a call that has no result yet."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows
-        return
-    try:
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a lock of the process: a child that outlives it has none
-    except (BlockingIOError, PermissionError):
-        raise CommandError(f"-o {path}: another run is writing to it") from None
-    except OSError:  # a pipe, or a file system without locks
-        return

@@ -25,6 +25,7 @@ from .abandoned_threads import exit_without_threads
 from .executor_choice import choose_executor, default_concurrency
 from .interruption import to_exit_code
 from .line_runner import LineRunner
+from .marks_file import MarksFile
 from .progress import RunProgress, measure_file
 from .result_rows import MALFORMED
 from .results_file import ResultsFile
@@ -41,6 +42,7 @@ def run(
     executor: str | None = None,
     workers: int | None = None,
     resume: bool = False,
+    rerun_unknown: bool = False,
 ) -> int:
     """Run a file of calls. The arguments are those of the command; None is the default that its help names.
 
@@ -50,17 +52,20 @@ def run(
     Raises:
         CommandError: nothing was run, or the run stopped early.
     """
+    if rerun_unknown and not resume:
+        raise CommandError("--rerun-unknown needs --resume")
     try:
         with redirect_to_stderr():
             concurrency = concurrency or default_concurrency(executor, workers)
             chosen = choose_executor(executor, workers, concurrency)
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
-            with _open_calls(calls) as fd, closing(ResultsFile.open(output, resume=resume)) as results:
+            with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, marks):
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
-                code = _run_lines(LineRunner(pipeline, results, progress, concurrency, chosen), fd, output)
+                runner = LineRunner(pipeline, results, progress, concurrency, chosen, marks, rerun_unknown)
+                code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
         return to_exit_code(signal.SIGINT)
     exit_without_threads(code)
@@ -105,18 +110,22 @@ def _open_calls(calls: str) -> Generator[int]:
         yield fd
 
 
+@contextmanager
+def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile, MarksFile | None]]:
+    with closing(ResultsFile.open(output, resume=resume)) as results:
+        marks = MarksFile.open(results, resume=resume)
+        if marks is None:
+            yield results, None
+        else:
+            with closing(marks):  # before RESULTS, whose lock keeps other runs away
+                yield results, marks
+
+
 def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     began = perf_counter()
-    interrupted = None
     results, progress = runner.results, runner.progress
-    try:
-        with progress.show_bar(measure_file(fd)) as bar:
-            interrupted = anyio.run(runner.run_all, fd, bar)
-    except* CommandError as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+    with progress.show_bar(measure_file(fd)) as bar:
+        interrupted = anyio.run(runner.run_all, fd, bar)
     progress.print_summary(results.kinds, output, perf_counter() - began)
     if results.finished.repaired:
         progress.print(_explain_repaired(results.finished.repaired))
@@ -126,6 +135,8 @@ def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     if unmatched := results.finished.unmatched:
         have = "result has a line" if unmatched == 1 else "results have lines"
         raise CommandError(f"{unmatched:,} {have} that CALLS no longer has: it was changed after they were written")
+    if runner.marks is not None:
+        runner.marks.check_end()
     return int(results.kinds[MALFORMED] > 0)
 
 
