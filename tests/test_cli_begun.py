@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.scale.kill_and_resume import kill_and_resume
 from cli_desk import Desk, open_desk, until
-from kill_and_resume import kill_and_resume
 from pipeline.cli.command_error import CommandError
 from pipeline.cli.run.calls_file import CallLine
 from pipeline.cli.run.marks_file import MarksFile

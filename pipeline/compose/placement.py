@@ -19,8 +19,8 @@ class Placement:
         inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason.
         repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
             pipeline has at most one such stage.
-        marks: The stage says itself when the tool's body begins, with `pipeline.executors.begin_body`; a time limit around it
-            then knows whether the body began. Without it, a body that the stage runs counts as begun at once.
+        marks: The stage never does the work of a tool itself, or calls `pipeline.executors.begin_body` right before it
+            does. Without it, a call that ends while the stage has not called on counts as one that may have landed.
         owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
     """
 
