@@ -96,7 +96,7 @@ def kill_and_resume(folder: Path, options: Sequence[str], *, kills: int, lines: 
     (folder / "kill_tools.py").write_text(MODULE, encoding="utf-8")
     calls = ({"id": f"c{n}", "name": TOOLS[n % 3], "arguments": {"n": n}} for n in range(1, lines + 1))
     (folder / "calls.jsonl").write_text("".join(json.dumps(call) + "\n" for call in calls), encoding="utf-8")
-    random = Random(seed)  # not for secrets
+    random = Random(seed)  # noqa: S311  # the same moments for the same seed
     for number in range(kills):
         with _start(folder, options) as process:
             _await_growth(folder / _FILES[number % len(_FILES)], random.randint(1, _MAX_GROWTH), process)
@@ -110,7 +110,7 @@ def kill_and_resume(folder: Path, options: Sequence[str], *, kills: int, lines: 
 
 def _start(folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "pipeline", "run", "kill_tools:tools", "calls.jsonl", "-o", "results.jsonl"]
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603  # our own command
         [*command, "--resume", *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
 

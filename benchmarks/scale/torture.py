@@ -1,9 +1,8 @@
-"""``python -m benchmarks.scale.torture``: tries to make the pipeline do an effect twice, lose a result, raise, or block.
+"""``python -m benchmarks.scale.torture``: tries to make an effect happen twice, to lose a result, to raise, or to block.
 
-Four trials, each a program of its own elsewhere: ``toolcall run`` killed with SIGKILL and resumed, with threads and with
-processes; a soak of calls with random faults on both event loops; shapes of stacks with stages that misbehave, found by
-hypothesis; and hostile inputs against the bound on the time that a call may hold the loop. ``--short`` takes about three
-minutes.
+Four trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
+random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; and hostile inputs
+against the bound on the time that a call may hold the loop. ``--short`` takes about three minutes.
 """
 
 from __future__ import annotations
@@ -67,7 +66,9 @@ def kill(effort: Effort) -> Iterator[str]:
 def run_elsewhere(name: str, *command: str, **environment: str) -> Iterator[str]:
     """Run a program of this repository with its output shown; yield its name if it fails."""
     print(f"{name}:", flush=True)
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, env={**os.environ, **environment}, check=False)
+    done = subprocess.run(  # noqa: S603  # modules of this repository
+        [sys.executable, *command], cwd=ROOT, env={**os.environ, **environment}, check=False
+    )
     if done.returncode:
         yield f"{name} ended with exit code {done.returncode}"
 
