@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scale.torture``: tries to make an effect happen twice, to lose a result, to raise, or to block.
+"""``python -m benchmarks.scale.torture``: tries to make an effect happen twice, lose a result, raise, or block.
 
 Four trials: ``toolcall run`` killed with SIGKILL and resumed, with threads and with processes; a soak of calls with
 random faults on both event loops; shapes of stacks with stages that misbehave, found by hypothesis; and hostile inputs
