@@ -1,4 +1,4 @@
-"""Available: is the tool open right now? Before Validate: nobody should mend arguments for a closed tool."""
+"""Available: refuses the call of a tool that is closed now."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ R = TypeVar("R", bound=ResolvedCall)
 
 @attrs.frozen
 class Available:
-    """Asks the registry's gate, as ``definitions()`` and the suggestions do."""
+    """A check that refuses closed tools.
+
+    It asks the same gate as ``definitions()`` and the suggestions: a model is never offered what this check refuses.
+
+    Args:
+        registry: Its ``closed`` says which tools are closed, and why.
+    """
 
     placement: ClassVar[Placement] = Placement(
         kind="available",
-        reason="before validate: nobody should mend arguments for a closed tool",
+        reason="before validate: the model should not correct arguments for a closed tool",
         owns_registry=True,
     )
 
     registry: ToolRegistry
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
-        """The same call, or why its tool is closed."""
+        """The same call; or Unavailable, with the reason why its tool is closed."""
         closed = self.registry.closed
         if closed and (why := closed.get(call.tool.name)) is not None:
             return Failure(why)

@@ -1,4 +1,4 @@
-"""Classify: what kind of error the exception of a tool is. Inside Retry, which decides by the kind."""
+"""Classify: turns the exception of a tool into a kind of error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ R = TypeVar("R", bound=ResolvedCall)
 
 @attrs.frozen
 class Classify:
-    """Gives each exception that Execute caught the kind of error that `pipeline.tools.classify` finds for it.
+    """A middleware that replaces a crash of the tool by the error that `pipeline.tools.classify` finds for it.
 
     Args:
-        clock: Gives the seconds since the epoch, for a ``Retry-After`` that is a date. Default: ``time.time``.
+        clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default ``time.time``.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="classify",
-        reason="inside retry, which decides by the kind of error",
+        reason="inside of retry, which decides by the kind of error",
         inside_of={
             "retry": "Retry decides by the kind that Classify finds, and would see only crashes",
             "circuit_breaker": "CircuitBreaker counts by the kind that Classify finds, and would see only crashes",
@@ -35,7 +35,7 @@ class Classify:
     clock: Callable[[], float] = attrs.field(default=time.time, repr=False)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
-        """The inside's outcome, with a crash replaced by the error that it stands for."""
+        """The inside's outcome; for a crash, the error that its exception means."""
         outcome = await call_next(call)
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()

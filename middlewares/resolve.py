@@ -1,4 +1,4 @@
-"""Resolve: the name that the model wrote becomes a tool, or an UnknownTool with the closest names."""
+"""Resolve: finds the tool by the name that the model wrote, or suggests the closest names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Resolve:
     merely similar never runs a tool.
 
     Args:
-        registry: Where the tools are.
+        registry: The tools to search.
         canonical_names: Also accept a name that differs only in case, separators and server prefix. It must fit one
             tool alone, and that tool must not be stronger in effect than every other near name: ``DeleteUser`` does
             not run a mutating ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
@@ -47,7 +47,7 @@ class Resolve:
         self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
-        """The call with its tool, and a repair if the name was not exact; or why there is no such tool."""
+        """The call with its tool, and a repair if the name was not exact; or UnknownTool, with suggestions."""
         name: Any = call.name  # whatever a model put there
         if type(name) is not str:
             name = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything

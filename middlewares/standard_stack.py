@@ -1,4 +1,4 @@
-"""The stack that most people want, and why it is in this order."""
+"""The standard stack, and why it is in this order."""
 
 from __future__ import annotations
 
@@ -26,19 +26,29 @@ def standard(
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
 ) -> Pipeline:
-    """The seven stages; with ``timeout`` (seconds for an attempt) an eighth, ``timeout``, inside of ``retry``.
+    """Build a pipeline of the seven standard stages.
 
-    ``attempts`` counts the first one. ``canonical_names`` is told at `Resolve`, ``executor`` and ``executors``, where
-    the tools run, at `Execute`.
+    Args:
+        tools: The registry in which the pipeline finds its tools.
+        timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
+            limit, and no such stage.
+        attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
+        canonical_names: See `Resolve`. Default False.
+        executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
+        executors: Further executors by name, see `Execute`. Default None: none.
+
+    Raises:
+        SetupError: A number is out of its range; or a tool of the registry names an executor that is not known, or one
+            that cannot run it.
     """
     pipeline = (
         Stack()
-        .observe(Trace())  # outermost: a refusal is part of the story too
+        .observe(Trace())  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names))
-        .check(Available(tools))  # before validate: nobody should mend arguments for a closed tool
-        .check(Validate())  # last of the checks: from here on params are what the tool asked for
-        .wrap(Retry(attempts))  # inside of the checks: a bad name never gets better
-        .wrap(Classify())  # inside of retry, which reads its verdict
+        .check(Available(tools))  # before validate: no correction of arguments for a closed tool
+        .check(Validate())  # last of the checks: the stages after it need the params
+        .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
+        .wrap(Classify())  # inside of retry, which reads the kind of error
         .end(Execute(executor, executors=executors or {}))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.

@@ -1,4 +1,4 @@
-"""Timeout: gives the inside so many seconds."""
+"""Timeout: limits the time of everything that stands inside of it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ R = TypeVar("R", bound=ResolvedCall)
 
 @attrs.frozen
 class Timeout:
-    """Inside of Retry it limits each attempt, outside of it the whole call. With both, one of them needs ``name=``.
+    """A middleware that limits the seconds of everything inside of it.
 
-    An async tool that suppresses cancellation is waited for, since it runs in the caller's own task.
+    Inside of Retry it limits each attempt, outside of it the whole call. With both, one of them needs ``name=``. An
+    async tool that suppresses cancellation is waited for, since it runs in the caller's own task.
 
     Args:
-        seconds: The limit. None: no limit, and no cancel scope is opened.
-        tools: The limit of a tool, by its name, in place of ``seconds``.
+        seconds: The limit, > 0. None: no limit, and no cancel scope is opened.
+        tools: Seconds by the name of a tool, which replace ``seconds`` for that tool. Default: no tool has its own.
 
     Raises:
-        SetupError: A limit is not above zero.
+        SetupError: A limit is not a number > 0.
     """
 
     placement: ClassVar[Placement] = Placement(
         kind="timeout",
-        reason="so many seconds for all that stands inside of it; inside of retry, for each attempt",
+        reason="inside of retry it limits each attempt, outside of retry the whole call",
         marks=True,
     )
 
@@ -37,10 +38,11 @@ class Timeout:
     tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)
 
     def __attrs_post_init__(self) -> None:
-        given: tuple[Any, ...] = (self.seconds, *self.tools.values())
-        for seconds in given:
+        given: dict[str, Any] = {"`seconds`": self.seconds}
+        given |= {f"`tools` for {name!r}": seconds for name, seconds in self.tools.items()}
+        for name, seconds in given.items():
             if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-                raise SetupError(f"Timeout: a limit must be a number of seconds > 0, or None, not {seconds!r}")
+                raise SetupError(f"Timeout: {name} must be a number of seconds > 0 or None, not {seconds!r}")
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `pipeline.compose.run_within`."""

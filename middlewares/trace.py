@@ -1,4 +1,4 @@
-"""Trace: records each call as spans and metrics, and hands its report to your own sinks."""
+"""Trace: records each call as spans and metrics, and passes its report to sinks."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Records each call as spans and metrics, and hands its report to sinks.
+    """An observer that records each call as spans and metrics, and passes its report to sinks.
 
-    It stands outermost, so that refused calls are recorded too. It is an observer and stands in no chain: the stages of
-    a call that nobody records run as if it were not there.
+    It stands outermost, so that refused calls are recorded too. It is not part of the chain of stages: a call that is
+    not recorded costs one question to it.
 
     Args:
         defer: Make the stage spans, and end the spans of attempts, on a thread of its own. Default False: the caller's
             thread does it when the call ends. Before you shut a provider down yourself, call `flush`; `configure` and
             the end of the process do so by themselves.
-        stages: Make a span for each stage that ran. False: none; the call span has the attribute
+        stages: Make a span for each stage that ran. Default True. False: none; the call span has the attribute
             ``toolcall.stage.<name>.duration`` (seconds) for each stage instead.
         stage_durations: Record the duration of each stage as a metric as well. Default False.
         openinference: Add the attributes that Phoenix and other OpenInference backends read. Default False.
         content: Record arguments and result on the call span. They may hold secrets, and whoever reads the traces
-            reads them. None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
+            reads them. Default None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
             ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
         sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
-            block. If one raises, that is logged and changes nothing else.
-        tracer_provider: Where spans go. None: the global provider, also if it is set later: at once, or within
+            block. If one raises, that is logged and changes nothing else. Default: none.
+        tracer_provider: Where spans go. Default None: the global provider, also if it is set later: at once, or within
             0.1 ms in a process that has made 100 calls in a row without one.
-        meter_provider: Where metrics go. None: the global provider; if it is set later, metrics begin within a second.
+        meter_provider: Where metrics go. Default None: the global provider; if that is set later, metrics begin within
+            a second.
     """
 
     placement: ClassVar[Placement] = Placement(
