@@ -1,7 +1,7 @@
 """ToolError: everything that a tool call can fail with, as a closed union of 14 classes.
 
-The type checkers prove that a ``match`` over the union is complete. The stage of a third party refuses a call with
-`Denied` or `Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in
+The type checkers prove that a ``match`` over the union is complete. A stage of your own refuses a call with `Denied` or
+`Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in
 ``pipeline/messages`` has them in one table. A ``cause`` is private: it is in no ``repr``, no span and no text for the
 model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
 """
@@ -16,7 +16,8 @@ import attrs
 from .error_kind import ErrorKind
 from .privacy import Public, private
 
-# Did the side effect happen? "no": the body never began, or the tool said so. "maybe": it began and was lost.
+# Whether the side effect happened. "no": the body never began, or the tool says that nothing happened. "maybe": the
+# body began, and nothing is known. "yes": the tool succeeded, or says that it happened.
 Landed: TypeAlias = Literal["no", "maybe", "yes"]
 _MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", "suggestions": "details.suggestion"}
 
@@ -24,7 +25,7 @@ _MESSAGE_AND_DETAILS = {"message": "message", "parameter": "details.parameter", 
 class SetupError(TypeError, ValueError):
     """A programmer's mistake at set-up. Raised at once, never during a call.
 
-    A stage out of place is a kind of TypeError and a name taken twice a kind of ValueError: catching either works.
+    It is a TypeError and a ValueError, so ``except TypeError`` and ``except ValueError`` catch it too.
     """
 
 
@@ -55,8 +56,8 @@ class Repair:
 class FailureDetails:
     """What the author of a tool adds to a failure, for the model."""
 
-    parameter: str | None = None  # the argument that caused the failure
-    suggestion: Public | None = None  # what to do about it
+    parameter: str | None = None  # the argument that caused the failure; None: no single one
+    suggestion: Public | None = None  # the next step for the model; None: none
 
 
 @attrs.frozen
@@ -84,7 +85,7 @@ class Unavailable(
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not told by default
+    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not in the default text
     retry_after: float | None = None  # seconds; None: not known
 
 
@@ -97,7 +98,7 @@ class NotExecuted(
     log_level="info",
     breaker="ignored",
 ):
-    """The call was held back: its batch stopped, or only a plan was wanted."""
+    """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for."""
 
     kind: ClassVar[Literal["not_executed"]] = "not_executed"
     template_fields: ClassVar = {"reason": "reason"}
@@ -121,7 +122,7 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
 
     kind: ClassVar[Literal["validation"]] = "validation"
     problems: tuple[Problem, ...]  # all of them, at least one
-    repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if they are valid then
+    repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
     schema: Mapping[str, Any] | None = private()  # for a valid example
 
@@ -142,7 +143,7 @@ class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", erro
 
     kind: ClassVar[Literal["not_found"]] = "not_found"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
-    message: Public = ""  # "": the model is told a fixed text
+    message: Public = ""  # "": the model gets a fixed text
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
@@ -153,8 +154,8 @@ class Denied(ErrorKind, fixable_by="human", category="execution", error_type="pe
 
     kind: ClassVar[Literal["permission"]] = "permission"
     template_fields: ClassVar = {"message": "message"}
-    by: str  # who refused; not told to the model
-    message: Public = ""  # "": the model is told a fixed text
+    by: str  # who refused; the model does not see it
+    message: Public = ""  # "": the model gets a fixed text
     cause: BaseException | None = private()
 
 
@@ -165,7 +166,7 @@ class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_t
     kind: ClassVar[Literal["configuration"]] = "configuration"
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
-    message: Public = ""  # "": the model is told a fixed text
+    message: Public = ""  # "": the model gets a fixed text
     cause: BaseException | None = private()
 
 
@@ -202,7 +203,7 @@ class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error
 
     kind: ClassVar[Literal["execution"]] = "execution"
     template_fields: ClassVar = _MESSAGE_AND_DETAILS
-    message: Public = ""  # "": the model is told a fixed text
+    message: Public = ""  # "": the model gets a fixed text
     details: FailureDetails = FailureDetails()
     cause: BaseException | None = private()
 
@@ -216,7 +217,7 @@ class OutcomeUnknown(
     kind: ClassVar[Literal["outcome_unknown"]] = "outcome_unknown"
     template_fields: ClassVar = {"verify_with": "verify_with"}
     cause: TimedOut | Transient | None = None
-    verify_with: str | None = None  # the tool that shows whether the call took effect
+    verify_with: str | None = None  # the tool that shows whether the call took effect; None: no such tool
 
 
 @attrs.frozen

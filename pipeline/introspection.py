@@ -1,4 +1,4 @@
-"""What the pipeline reads from a callable: the function that runs, its documentation, the parameters left to fill."""
+"""What the pipeline reads from a callable: the function that runs, its docstring, and its open parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def unwrap(function: Callable[..., Any]) -> Any:
 
 
 def get_docstring(function: Callable[..., Any]) -> str:
-    """Read what the author wrote about calling it; "" if there is nothing."""
+    """Return the docstring about calling it; "" if there is none."""
     if isinstance(function, functools.partial):  # its own docstring is the one of functools.partial
         return get_docstring(function.func)
     if inspect.isroutine(function) or isinstance(function, type):
@@ -38,10 +38,10 @@ def get_bound_names(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def get_open_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """List the parameters that are left to fill.
+    """List the parameters that a partial has not filled.
 
     Raises:
-        SetupError: The callable has no signature, as some builtins.
+        SetupError: The callable has no signature that Python can read, such as some builtins.
     """
     try:
         signature = inspect.signature(function)
@@ -54,7 +54,7 @@ def get_open_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]
 def bind_by_name(
     function: Callable[..., Any], skip: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """Give positional and keyword arguments the form that a model sends: all by name.
+    """Convert positional and keyword arguments to the form that a model sends: all by name.
 
     Args:
         function: The callable whose parameters name the arguments.

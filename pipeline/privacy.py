@@ -18,7 +18,7 @@ def approved(text: str) -> PublicText:
     """Declare that a model may see this text: ``approved(f"only {n} calls a minute")``.
 
     Raises:
-        TypeError: ``text`` is not a str. An exception has to be put into words first.
+        TypeError: ``text`` is not a str, such as an exception: write a text instead.
     """
     if not isinstance(cast("object", text), str):
         raise TypeError(f"approved() takes a str, not {type(text).__name__}")
@@ -30,7 +30,7 @@ class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any
 
     Args:
         type_name: The name of the exception's class.
-        withheld: How many characters of text the exception had.
+        withheld: How many characters of text the exception had. Default 0.
     """
 
     def __init__(self, type_name: str, withheld: int = 0) -> None:
@@ -45,8 +45,11 @@ class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any
 def private(*, positional: bool = False) -> Any:
     """Make an attrs field for the developer alone, such as a cause for the log. Its default is None.
 
-    The field is in no ``repr`` and no comparison. A pickle keeps a `RemoteCause` of an exception in it, and nothing of
-    any other value.
+    The field is in no ``repr`` and no comparison. A pickle replaces an exception in it by a `RemoteCause`, and leaves
+    out any other value.
+
+    Args:
+        positional: Whether the field may be given by position. Default False: by name only.
     """
     return attrs.field(default=None, repr=False, eq=False, kw_only=not positional, metadata={_PRIVATE: True})
 

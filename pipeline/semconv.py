@@ -1,4 +1,4 @@
-"""The names that leave the process: spans, attributes and metrics, with their units and the schema they follow.
+"""The names of spans, attributes and metrics, with their units and the schema that they follow.
 
 ``gen_ai.*`` and ``error.type`` come from OpenTelemetry (semantic conventions 1.41.1, the last version with both).
 ``openinference.*``, ``input.*``, ``output.*`` and ``tool.*`` come from OpenInference. ``toolcall.*`` are ours.

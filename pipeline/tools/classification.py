@@ -1,4 +1,4 @@
-"""What kind of error an exception of a tool is. The text of an exception is private unless the tool reveals it.
+"""Which kind of error an exception of a tool means. Its text is private unless the tool reveals it.
 
 =====================================================  ====================================================
 a `ToolFailed`                                         the kind that it names, with its text
@@ -12,7 +12,7 @@ an HTTP status 404 or 410                              ``not_found``
 an HTTP status 408, 425, 429 or 5xx                    ``transient``, with the seconds of a ``Retry-After``
 any other HTTP status 4xx                              ``execution``
 any other exception that the tool reveals              ``execution``
-anything else, such as ValueError and KeyError         a crash, as it was
+anything else, such as ValueError and KeyError         ``internal``: it stays a crash
 =====================================================  ====================================================
 
 The first line that applies decides; an exception group of one exception counts as that exception. The HTTP status is
@@ -46,7 +46,7 @@ _LATER = frozenset((408, 425, 429))  # and 5xx: RFC 9110 section 15, RFC 8470, R
 
 
 def classify(error: Crashed, tool: Tool[..., Any], now: float) -> ToolError:
-    """The error that an exception stands for.
+    """Find the error that an exception means.
 
     Args:
         error: A crash, with the exception as its cause.

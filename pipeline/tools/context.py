@@ -1,4 +1,4 @@
-"""ToolContext: what a tool may know of the call that it serves. A model does not see it."""
+"""ToolContext: what a tool may know of its call. A model does not see it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class ToolContext:
     """The first parameter of a tool that was made with ``context=True``. The pipeline makes it for each attempt.
 
     Args:
-        call_id: The provider's id of the call; may be empty.
+        call_id: The provider's id of the call; "": it sent none.
         attempt: The number of this attempt, from 1.
         idempotency_key: Made once for each call and the same in all its attempts, for backends that drop repeats.
-        deadline: When the time of the call is up, in seconds on ``time.monotonic()``. None: there is no time limit.
+        deadline: The time at which the call times out, in seconds of ``time.monotonic()``. None: there is no limit.
         principal: Who asks: a process, an agent or a tenant. "": the call did not say.
         deps: An object of the caller's own, given with the call. None: the call gave none.
     """

@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 @attrs.define(eq=False)
 class FunctionTool(Tool[P, T], Generic[P, T, R]):
-    """A tool made of a function; ``R`` is what calling the function gives: a coroutine if it is async."""
+    """A tool made from a function; ``R`` is what calling it returns: a coroutine if it is async."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, without a pipeline."""
@@ -31,7 +31,7 @@ class FunctionTool(Tool[P, T], Generic[P, T, R]):
 
 @attrs.define(eq=False)
 class ContextTool(Tool[P, T], Generic[P, T, R]):
-    """A tool made of a function whose first parameter is a ToolContext."""
+    """A tool made from a function whose first parameter is a ToolContext."""
 
     def __call__(self, context: ToolContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, without a pipeline."""
@@ -52,7 +52,7 @@ class Decorator:
     @overload
     def __call__(self, function: Callable[P, T], /) -> FunctionTool[P, T, T]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        """Make a tool of the function."""
+        """Make a tool from the function."""
         return self.make(function)
 
 
@@ -69,29 +69,29 @@ class ContextDecorator:
     @overload
     def __call__(self, function: Callable[Concatenate[ToolContext, P], T], /) -> ContextTool[P, T, T]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
-        """Make a tool of the function."""
+        """Make a tool from the function."""
         return self.make(function)
 
 
 @attrs.frozen
 class ToolDecorator:
-    """Makes a tool of a function: ``@tool``, ``@tool(effect="read")``; ``@tools.tool`` also registers it.
+    """Makes a tool from a function: ``@tool``, ``@tool(effect="read")``; ``@tools.tool`` also registers it.
 
     The schema is made at first use: a type that has none is a SetupError then. An option that contradicts the function
     or another option is a SetupError at once.
 
     Args:
-        name: What a model calls it by; default: the function's name.
-        description: What a model is told of it; default: the function's docstring up to its first section.
+        name: The name that a model sees and calls; default: the function's name.
+        description: The description that a model sees; default: the function's docstring up to its first section.
         context: Whether the function's first parameter is a ToolContext, which the model does not see; default: False.
         effect: ``read`` changes nothing, ``idempotent`` may be repeated, ``keyed`` may be repeated with the same
             idempotency key (it needs ``context=True``), ``mutating`` may not be repeated; default: ``mutating``.
         reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
-        aliases: Other names that a model may call it by; default: none.
+        aliases: Further names by which a call finds it, not shown to a model; default: none.
         run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
-            None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has an
-            executor for tools that leave it open.
-        verify_with: The name of the tool that tells whether a lost call of this one took effect; default: none.
+            None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one
+            executor for all tools without ``run_in``.
+        verify_with: The name of the tool that shows whether a lost call of this one took effect; default: none.
         undeclared: What becomes of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
             leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
@@ -103,7 +103,7 @@ class ToolDecorator:
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
     """
 
-    register: Callable[[Tool[..., Any]], None] | None = None
+    register: Callable[[Tool[..., Any]], None] | None = None  # called with each tool; None: it is not registered
 
     @overload
     def __call__(
@@ -126,7 +126,7 @@ class ToolDecorator:
         self, /, *, name: str | None = ..., description: str | None = ..., **options: Unpack[ToolOptions]
     ) -> Decorator: ...
     def __call__(self, function: Any = None, /, *, context: bool = False, **options: Any) -> Any:
-        """Make a tool of the function; without one, return a decorator that does."""
+        """Make a tool from the function; without one, return a decorator that does."""
 
         def make(function: Callable[..., Any]) -> Any:
             made = _make_tool(function, context=context, **options)
@@ -151,12 +151,12 @@ def _make_tool(
     **options: Unpack[ToolOptions],
 ) -> Tool[..., Any]:
     if isinstance(function, Tool):
-        raise SetupError(f"{function.name}: this is a tool already, and a tool is made of a function")
+        raise SetupError(f"{function.name}: this is a tool already; @tool takes a function")
     if not callable(function):
-        raise SetupError(f"a tool is made of a function, not of {function!r}")
+        raise SetupError(f"@tool takes a function, not {function!r}")
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
-        raise SetupError(f"{function!r} has no name of its own: add name=")
+        raise SetupError(f"@tool needs `name` for {function!r}, which has no name of its own")
     left = get_open_parameters(function)
     if context and not left:
         raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")

@@ -60,9 +60,9 @@ def _read_parameters(tool: Tool[..., Any]) -> Parameters:
 
 @attrs.define(eq=False)
 class Tool(Generic[P, T]):
-    """What the pipeline knows of a tool; ``P`` and ``T`` are what ``pipeline.run`` is typed by.
+    """What the pipeline knows of a tool. ``@tool`` or `Tool.from_schema` makes one.
 
-    Made by ``@tool`` or by `Tool.from_schema`.
+    ``P`` and ``T`` are the types of its parameters and of its result, for ``pipeline.run``.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Tool(Generic[P, T]):
     aliases: tuple[str, ...] = ()
     run_in: RunIn = "loop"
     context: bool = False  # the first parameter is a ToolContext, and not part of the schema
-    verify_with: str | None = None  # the tool that tells whether a lost call of this one took effect
+    verify_with: str | None = None  # the tool that shows whether a lost call of this one took effect
     undeclared: Undeclared | None = None  # None: as the schema says
     detect: Detector | None = attrs.field(default=None, repr=False)
     polling: bool = False  # called again and again on purpose: no loop guard counts it
@@ -104,15 +104,15 @@ class Tool(Generic[P, T]):
         context: bool = False,
         **options: Unpack[ToolOptions],
     ) -> Tool[..., Any]:
-        """Make a tool of a JSON Schema and a handler.
+        """Make a tool from a JSON Schema and a handler.
 
         Args:
-            name: What a model calls it by.
+            name: The name that a model sees and calls.
             parameters: The JSON Schema of its arguments; None: any object. It is copied. Nothing is fetched for a
                 ``$ref``, neither from the network nor from a file.
             handler: The function to run, sync or async; called with the arguments as keyword arguments.
-            description: What a model is told of it.
-            context: Whether a ToolContext is its first parameter.
+            description: The description that a model sees. Default "": none.
+            context: Whether a ToolContext is the first parameter of ``handler``. Default False.
             **options: Those of ``@tool``, see `ToolDecorator`.
 
         Raises:
@@ -139,10 +139,10 @@ class Tool(Generic[P, T]):
         return self.parameters.schema if self.parameters.is_compiled else None
 
     def definition(self) -> dict[str, Any]:
-        """Return what a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema.
+        """Return what a model is shown: ``name``, ``description`` and ``parameters``, a JSON Schema. It is a copy.
 
-        It is the caller's own: changing it changes nothing of the tool. Raises SetupError where a parameter's type has
-        no JSON Schema, or an annotation cannot be found.
+        Raises:
+            SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
         """
         return {
             "name": self.name,
@@ -169,11 +169,11 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: `detect` must be a sync function, not {self.detect!r}")
         if not _is_name(self.run_in):
             raise SetupError(
-                f"{self.name}: `run_in` must be the name of an executor, as loop, thread or process, "
+                f"{self.name}: `run_in` must be the name of an executor, such as loop, thread or process, "
                 f"not {self.run_in!r}"
             )
         if inspect.isgeneratorfunction(unwrap(self.fn)) or inspect.isasyncgenfunction(unwrap(self.fn)):
-            raise SetupError(f"{self.name} is a generator, and a tool returns one value: collect what it yields")
+            raise SetupError(f"{self.name}: the function must return one value, not yield several: return a list")
         if self.run_in == "thread" and is_async(self.fn):
             raise SetupError(f"{self.name}: `run_in` must not be 'thread' for an async function, which needs the loop")
 
@@ -184,14 +184,14 @@ class Tool(Generic[P, T]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A function that a decorator replaced does not pickle; who reads a report elsewhere needs the facts only.
+        # A function that a decorator replaced does not pickle, and whoever reads a report needs only the facts.
         return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
 
 
 def make_tool(
     kind: Callable[..., Tool[..., Any]], *, name: str, fn: Callable[..., Any], context: bool, **options: Any
 ) -> Tool[..., Any]:
-    """Make a tool of any kind from the options of ``@tool``; what is left open is filled in.
+    """Make a tool of any class from the options of ``@tool``, with their defaults.
 
     Raises:
         SetupError: The options contradict each other, or one of them is not what it must be.
@@ -217,12 +217,12 @@ def _list(choices: object) -> str:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine, as far as can be told beforehand."""
+    """Whether calling it returns a coroutine, as far as its definition shows."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def default_run_in(function: Callable[..., Any]) -> RunIn:
-    """Return where a function runs if nobody says: async functions in the loop, sync ones in a worker thread."""
+    """Return the executor of a function without ``run_in``: the loop for an async one, else a worker thread."""
     return "loop" if is_async(function) else "thread"
 
 
@@ -246,4 +246,4 @@ def _rebuild(facts: dict[str, Any], schema: Mapping[str, Any]) -> Tool[..., Any]
 
 
 def _stay_behind(**_arguments: object) -> None:
-    raise RuntimeError("this is a copy of a tool that came with a report: its function stayed where it was")
+    raise RuntimeError("this tool was unpickled with a report, and its function was not pickled")

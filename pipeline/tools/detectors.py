@@ -1,8 +1,8 @@
-"""Detectors: find a failure in what a tool returned, and put it into one of our errors.
+"""Detectors: find a failure in the value that a tool returned, and return it as a `ToolError`.
 
 For ``@tool(detect=…)``, tool by tool. `returned_error` reads every shape of the source document "Tool Error Handling
 Analysis", and `exit_status` those of a command. Nothing here raises, whatever the value: a field that cannot be read
-counts as absent. The texts that are found are the tool's own words and so approved for the model, except the text of an
+counts as absent. The texts that are found come from the tool and so are approved for the model, except the text of an
 exception. A ``stack``, and the ``value`` that ``details`` may repeat, are never read.
 """
 
@@ -58,8 +58,9 @@ def exit_status(*, allow_nonzero_exit: bool = False) -> Detector:
     A command that succeeded may have written to stderr.
 
     Args:
-        allow_nonzero_exit: For commands that answer with their exit code, as ``grep`` does. Then a value with an exit
-            code is never a failure; one without, from a command that never ran, may be, see `returned_error`.
+        allow_nonzero_exit: For commands that answer with their exit code, such as ``grep``: a value with an exit code
+            is then never a failure. A value without one, from a command that never ran, is judged by `returned_error`.
+            Default False.
     """
 
     def detect(value: object) -> ToolError | None:
@@ -79,7 +80,7 @@ def is_error(value: object) -> bool:
 
 
 def extract_error_text(value: object, top_level: str | None = None) -> str:
-    """What a value says about its failure, without the blanks around it; never empty.
+    """Find the text in which a value describes its failure; without blanks around it, and never empty.
 
     The first of these that is not blank: ``top_level``; the value itself, if it is text; its ``error`` (and the errors
     within that error), ``stderr``, ``message``, ``detail``, ``details``, ``reason``; the texts of an MCP result's

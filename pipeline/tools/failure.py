@@ -28,7 +28,7 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
             text instead.
         kind: What kind of error it is; see `pipeline.tools.classification`. Default: ``execution``.
         parameter: The argument that caused the failure. Default None: no single one.
-        suggestion: What to do about it, for the model. Default None: nothing.
+        suggestion: The next step, for the model. Default None: none.
         retry_after: Seconds until another attempt makes sense, for ``unavailable`` and ``transient``. Default None: not
             known.
         landed: Whether the side effect happened. Default None: not known, so a mutating tool is not called again.

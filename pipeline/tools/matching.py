@@ -141,7 +141,7 @@ def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
 
 
 def _find_by_part(sent: Spelling, index: SuggestionIndex) -> list[str]:
-    """The only name that begins with what was sent, and the only name that contains its words; each if there is one."""
+    """The one name that begins with what was sent, and the one that contains its words; not where there are several."""
     if len(sent.joined) < _SHORTEST_PART:
         return []
     padded = f" {sent.words} "

@@ -1,4 +1,4 @@
-"""Plain data as a hashable value, for a cache that compares params."""
+"""freeze: plain data as a hashable value, for a cache that compares params."""
 
 from __future__ import annotations
 

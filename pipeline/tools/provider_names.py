@@ -1,4 +1,4 @@
-"""Provider names: tool names in the form that model providers accept, and the way back to the tool's own name."""
+"""Provider names: tool names in the form that model providers accept, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
 
 
 class ProviderNames:
-    """The names of the tools of one registry as each provider accepts them, and the way back.
+    """Maps the names of one registry's tools to names that each provider accepts, and back.
 
     A name that the provider accepts stays as it is. In any other name each forbidden character becomes ``_``, the
     name is cut to the limit, and it ends with a hash of the whole. The mapping is injective over all limits: no two
@@ -47,7 +47,7 @@ class ProviderNames:
 
     def find_own(self, sent: str) -> str | None:
         """The own name of the tool that a provider knows as ``sent``; None unless that is a changed name."""
-        if len(sent) > max(LIMITS) or not _CHANGED.fullmatch(sent):  # most names: spare them the maps
+        if len(sent) > max(LIMITS) or not _CHANGED.fullmatch(sent):  # most names: no maps needed
             return None
         self._update()
         return self._own.get(sent)
