@@ -196,7 +196,7 @@ def test_a_tool_has_its_functions_name(function: Callable[..., Any], name: str) 
 )
 def test_a_callable_without_a_name_needs_one(function: Callable[..., Any]) -> None:
     """A lambda, a partial and an object need `name=`, and the error says so."""
-    with pytest.raises(SetupError, match="name="):
+    with pytest.raises(SetupError, match="`name`"):
         tool(function)
     assert tool(name="probe")(function).name == "probe"
 

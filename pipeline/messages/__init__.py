@@ -1,4 +1,4 @@
-"""What a model is told: `render` for an outcome or an error, and `raise_for_error` for callers who want exceptions."""
+"""Texts for the model: `render`, `Conversation` and profiles; and `raise_for_error` for callers who want exceptions."""
 
 from .conversation import Conversation
 from .exceptions import ToolCallError, raise_for_error

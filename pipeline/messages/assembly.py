@@ -1,4 +1,4 @@
-"""A text by profile, templates and verbosity: with what changed and a valid example, within the budget."""
+"""Builds a text by profile, templates and verbosity, with what changed and a valid example, within the budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .verbosity import FULL, Verbosity, get_verbosity
 
 
 class _Style(NamedTuple):
-    """How an error is told."""
+    """How an error is put into words."""
 
     profile: Profile
     verbosity: Verbosity
@@ -54,7 +54,7 @@ def build_text(
     end = "\n".join(filter(None, (change, example and f"A valid example: {example}")))
     room = budget - (len(end) + 1 if end else 0)
     text = _join_lines(error, style, room)
-    if not text.strip():  # all that a template says may be blank
+    if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
     text = truncate(text, room)
     return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))
@@ -69,7 +69,7 @@ def build_value_text(
     limit: int | None,
 ) -> PublicText:
     """The text for a value; for the arguments see `render`, which has a short cut for the commonest case."""
-    get_verbosity(verbosity)  # a mistake in the options is raised with the first call, and not with its first failure
+    get_verbosity(verbosity)  # raise for a wrong option at the first value, not at the first failure
     compile_templates(templates or {})
     note = describe_repairs(repairs)
     if not get_profile(profile).json:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @attrs.define(eq=False)
 class Conversation:
-    """Renders the outcomes of one conversation. A text says what changed since the last failure of the same tool.
+    """Renders the outcomes of one conversation; a text says what changed since the last failure of the same tool.
 
     A success of a tool removes its failure from the memory. A pipeline itself remembers nothing of this kind.
 
@@ -31,10 +31,10 @@ class Conversation:
         verbosity: As in `render`.
         templates: As in `render`.
         limit: As in `render`.
-        tools: For how many tools the last failure is remembered. The oldest one is forgotten first. Default: 64.
+        tools: How many tools' last failures are remembered; the oldest is forgotten first. Default: 64.
 
     Raises:
-        SetupError: The profile, the verbosity or a template does not exist or makes no sense.
+        SetupError: The profile or the verbosity is not known, or a template is not valid.
     """
 
     profile: str | Profile = "default"
@@ -54,7 +54,7 @@ class Conversation:
 
         Args:
             call: The call, for the name of its tool.
-            outcome: What the call came to.
+            outcome: The outcome of the call.
             repairs: As in `render`.
         """
         name = _tool_name(call)

@@ -1,4 +1,4 @@
-"""The default texts: one exhaustive match over ToolError. No cause is ever read, so nothing private gets out."""
+"""The default texts: one exhaustive match over ToolError. No cause is ever read, so no private text can leak."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ MORE = "Error: And {} more of these."
 _MOST_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
 _MOST_TOOLS = 100  # Resolve lists 20 at most
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
-_LAST_LINE = 10**9  # nobody finds a place beyond it
+_LAST_LINE = 10**9  # a larger number helps no reader
 
 
 def default_text(  # noqa: C901, PLR0912  # one case for each kind
     error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None
 ) -> str:
-    """The text for an error, for which no profile or template has another one. Never empty.
+    """Return the text of an error that no profile or template has a text for. Never empty.
 
     Args:
         error: Any error.
         verbosity: How much the text may say.
-        room: How many characters the problems of a call may take up. None: the budget of the verbosity.
+        room: Characters that the problems of a call may take up. Default None: the budget of the verbosity.
     """
     match error:
         case UnknownTool():
@@ -107,7 +107,7 @@ def format_available(names: Sequence[str]) -> str:
 
 
 def find_position(error: MalformedCall) -> tuple[int, int] | None:
-    """Line and column of the mistake; None if they are unknown or too large to be of use."""
+    """Line and column of the mistake; None if they are unknown or too large to help."""
     return None if error.position is None or max(map(abs, error.position)) > _LAST_LINE else error.position
 
 

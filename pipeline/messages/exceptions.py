@@ -1,4 +1,4 @@
-"""For callers who want exceptions: a view of an outcome, and no second way through the pipeline."""
+"""For callers who want exceptions: raise_for_error turns a failure into a ToolCallError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class ToolCallError(Exception):
-    """A failed call, as an exception. Its text is the one that the model would be told.
+    """A failed call, as an exception. Its text is the default text for the model.
 
     Args:
         error: The error of the failure; also an attribute.
@@ -29,7 +29,7 @@ class ToolCallError(Exception):
 
 
 def raise_for_error(outcome: Outcome[T]) -> T:
-    """The value of a success.
+    """Return the value of a success.
 
     Raises:
         ToolCallError: The outcome is a failure. The private cause of the error, if any, is the ``__cause__``.

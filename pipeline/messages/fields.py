@@ -1,4 +1,4 @@
-"""What a template is found by, and what fills it: public texts of an error, each of bounded length."""
+"""The key by which an error finds its template, and the fields that fill it: public texts of bounded length."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _FIELDS: Mapping[str, Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], 
 
 
 def template_key(error: ToolError, problem: Problem | None, tool: str | None) -> TemplateKey:
-    """What a template for an error is found by; for one of its problems, if it has any."""
+    """Make the key by which an error finds its template; for one of its problems, if it has any."""
     found = {name: read(error) for name, read, _ in _FIELDS[error.kind]}
     parameter, service = found.get("parameter") or "", found.get("service") or ""
     name = found.get("tool") or tool or ""

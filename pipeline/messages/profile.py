@@ -1,4 +1,4 @@
-"""Profile: a way to put errors into words, as data."""
+"""Profile: a set of texts for errors, as data."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def _as_dict(templates: Mapping[str, Texts]) -> dict[str, Texts]:
 
 @attrs.frozen
 class Profile:
-    """A way to put errors into words. An error without a template gets the default text.
+    """A set of texts for errors. An error without a template gets the default text.
 
     Args:
         name: A name for the developer.
         templates: Texts by key, see `pipeline.messages.templates`. Default: none.
         hints: Add the line of help below a problem that a template has put into words. Default: True.
-        questions: Pass an approved text that is a question already on as it is. Default: False.
+        questions: Keep an approved text that is a question already, without a template. Default: False.
         json: Make one JSON object in place of a text, for values too. Default: False.
 
     Raises:
-        SetupError: A template makes no sense.
+        SetupError: A template is not valid.
     """
 
     name: str

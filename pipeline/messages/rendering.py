@@ -1,4 +1,4 @@
-"""`render`: the text for the model, of an outcome or of an error."""
+"""render: makes the text for the model from an outcome or an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .templates import Texts
 
-_LIMIT = 100_000  # characters: a longer value crowds out all else that a model reads
+_LIMIT = 100_000  # characters: a longer value would fill the context of many models
 _LONGEST = NORMAL.characters
 
 
@@ -42,17 +42,17 @@ def render(
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
-        previous: The error of the last call of the same tool. The text then says what changed since.
+        previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and a valid example, 4,000 tokens). A token counts as four characters.
         templates: Texts that replace those of the profile; `pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
-        repairs: The repairs of a `CallReport`, to be told in one line at the end. Default: none are told.
-        limit: Characters of a value. Of a longer one the text has head and tail, and says how much is left out
-            between them. None: no limit.
+        repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
+        limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left
+            out. Default 100,000. None: no limit.
 
     Raises:
-        SetupError: The profile, the verbosity or a template does not exist or makes no sense.
+        SetupError: The profile or the verbosity is not known, or a template is not valid.
     """
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)

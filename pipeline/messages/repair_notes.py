@@ -1,4 +1,4 @@
-"""What was repaired in a call, in one line from which the model can learn. It holds only what the model itself sent."""
+"""The note about the repairs of a call: one line for the model, which holds only what the model itself sent."""
 
 from __future__ import annotations
 

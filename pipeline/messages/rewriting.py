@@ -1,4 +1,4 @@
-"""`enhance`: makes a question of the technical text of a foreign error, by the rules of the Agentopia document."""
+"""enhance: rewrites the technical text of a foreign error for a model, by the rules of the Agentopia document."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NAME = r"[A-Za-z_][\w.:-]{0,99}"
 
 
 def enhance(text: str, tool: str = "") -> PublicText:
-    """Make a text that a model can act on. To call this is to approve what is left of the foreign text.
+    """Make a text that a model can act on. A call of this function approves what is left of the foreign text.
 
     - A question stays as it is.
     - A missing parameter of a tool of a known family becomes the question of that family.
     - A text about a key or a log-in becomes the request to set the service up.
-    - Any other text stands behind "Please provide the correct parameters".
+    - Any other text follows after "Please provide the correct parameters for this tool."
 
     Status codes, URLs, class names, stacks, paths and keys are removed in any case, see `pipeline.messages.scrub`.
 

@@ -100,9 +100,9 @@ def find_flaws(text: str) -> tuple[str, ...]:
 
 
 def scrub(text: str) -> str:
-    """Remove all flaws, keys and passwords from a foreign text; "" if nothing is left that can be told.
+    """Remove all flaws, keys and passwords from a foreign text; "" if no letter or digit is left.
 
-    Of a text with a stack, only what stands before the stack is kept.
+    If the text holds a stack, only the part before the stack is kept.
     """
     text = text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0]
     stacks = [found.start() for each in _STACK if (found := each.search(text))]

@@ -1,7 +1,7 @@
 """The JSON form of an error and of a value, as in the source document "Tool Error Handling Analysis".
 
-They are the document's ToolErrorResponse and ToolSuccessResponse, but for its ``details.value``: what the model sent
-may be anybody's secret, and is not repeated.
+They are the document's ToolErrorResponse and ToolSuccessResponse, without its ``details.value``: what the model sent
+may be secret, and is not repeated.
 """
 
 from __future__ import annotations

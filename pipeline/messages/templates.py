@@ -1,4 +1,4 @@
-"""Templates: texts as data. An error is put into words by the template whose key fits it best.
+"""Templates: texts as data. The template whose key fits an error best gives its text.
 
 A key is a kind of error, such as ``validation``, which may be narrowed:
 
@@ -12,8 +12,8 @@ A key is a kind of error, such as ``validation``, which may be narrowed:
 The most specific key that fits wins: one with a tool's name, then one with a service's name, then the longest family of
 tools, then one with a parameter, then one with a rule.
 
-A text has fields such as ``{tool}``, see `UNKNOWN_FIELDS`. Of several texts the first is taken whose fields are all
-known. What fills a field is never read as a template itself.
+A text has fields such as ``{tool}``; `UNKNOWN_FIELDS` lists them. Of several texts, the first whose fields are all
+known is used. The value of a field is never read as a template.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from ..errors import ERROR_TYPES, SetupError
 
-Texts: TypeAlias = str | Sequence[str]  # of several, the first is taken whose fields are all known
+Texts: TypeAlias = str | Sequence[str]  # of several, the first whose fields are all known is used
 Fields: TypeAlias = Mapping[str, str]
 
-# The fields of a template, each with the words in its place where it is not known and there is no other text.
-# "": the default text of the error.
+# All fields of templates, each with the words that replace it if it is not known and there is no other text. "": the
+# default text of the error replaces it.
 UNKNOWN_FIELDS = {
     "tool": "this tool",
     "service": "the service",
@@ -52,7 +52,7 @@ _SERVICE = "provider="
 
 
 class TemplateKey(NamedTuple):
-    """What the template for an error is found by."""
+    """The key by which an error finds its template."""
 
     kind: str
     rule: str = ""
@@ -80,7 +80,7 @@ class _Pattern(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """The texts of one key, with what the key asks for; "" is for any."""
+    """The texts of one key, with the parts of the key; "" matches any."""
 
     tool: str
     service: str
@@ -102,7 +102,7 @@ class _Template(NamedTuple):
         )
 
     def fits(self, key: TemplateKey) -> bool:
-        """Whether it is for that error."""
+        """Whether the template applies to that error."""
         return (
             (not self.rule or self.rule == key.rule)
             and (not self.parameter or _contains(self.parameter, key.parameter))
@@ -124,7 +124,7 @@ class Templates(NamedTuple):
     by_kind: Mapping[str, tuple[_Template, ...]]
 
     def build_text(self, key: TemplateKey, fields: Fields) -> str | None:
-        """The text for an error; None if no template is for it."""
+        """The text for an error; None if no template applies to it."""
         for template in self.by_kind.get(key.kind, ()):
             if template.fits(key):
                 return template.fill(fields)
@@ -135,7 +135,7 @@ def compile_templates(templates: Mapping[str, Texts]) -> Templates:
     """Parse templates. The result is kept for the next time.
 
     Raises:
-        SetupError: A key or a text makes no sense.
+        SetupError: A key or a text is not valid.
     """
     try:
         items = [(key, texts if isinstance(texts, str) else tuple(texts)) for key, texts in templates.items()]

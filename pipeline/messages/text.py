@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from typing_extensions import TypeIs
 
-_LONGEST_NAME = 100  # characters of a name that no tool or parameter has: the model knows what it wrote
-_LONGEST_WAIT = 10**6  # seconds; nobody waits for eleven days
+_LONGEST_NAME = 100  # characters of a name that a model invented: it knows what it wrote
+_LONGEST_WAIT = 10**6  # seconds: eleven days
 
 
 def replace_surrogates(text: str) -> str:
@@ -52,7 +52,7 @@ def join_names(names: Sequence[str], most: int) -> str:
 
 
 def is_known_time(seconds: float | None) -> TypeIs[float]:
-    """Whether it is a time that can be told: not None, NaN, infinite or absurdly long."""
+    """Whether a time can be shown: it is not None, NaN, infinite or longer than eleven days."""
     return seconds is not None and abs(seconds) < _LONGEST_WAIT
 
 

@@ -35,8 +35,7 @@ def elide_middle(text: str, limit: int | None) -> str:
 
     Args:
         text: Any text.
-        limit: How many characters the result may have, if the line between head and tail has room in them. None: no
-            limit.
+        limit: Characters of the result; more only if they do not hold the line between head and tail. None: no limit.
     """
     if limit is None or len(text) <= limit:
         return text

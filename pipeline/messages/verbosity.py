@@ -15,10 +15,10 @@ class Verbosity(NamedTuple):
     Args:
         name: The name by which `render` knows it.
         tokens: The budget of the whole text, in tokens of `CHARACTERS_PER_TOKEN`.
-        max_problems: How many problems of one call are told. A list of a thousand wrong items has one cause.
-        max_expected: How many characters may say what one parameter should hold.
+        max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
+        max_expected: Characters of the text that says what is expected of one parameter.
         hints: Whether a line of help follows the line of a problem.
-        details: Whether everything else that is known is told too, with a valid example.
+        details: Whether all further details and a valid example are shown.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What others see of a call: spans, metrics, log records and events, all computed from its report.
+"""Spans, metrics, log records and events, all computed from the report of a call.
 
 README.md in this folder is the guide. The SDK is loaded by `configure` only, and `Events` when it is first named.
 """

@@ -1,4 +1,4 @@
-"""Starts the span of each call, and gives the recorder that follows from it."""
+"""Starts the span of each call, and returns the recorder for it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CallSpans:
 
     Args:
         provider: Where spans go. None: the global provider, also one that is set later.
-        deferred: Makes what need not be live on a thread of its own. None: the caller's thread makes it.
+        deferred: Makes the stage spans on a thread of its own. None: the caller's thread makes them.
         stages: See `SpanDetail`.
         content: See `SpanDetail`. None: as the environment says.
         openinference: See `SpanDetail`.

@@ -43,7 +43,7 @@ def captures_content() -> bool:
 
 
 def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) -> None:
-    """Set on a call span, when the call ends, what was asked for beyond the default."""
+    """Set the optional attributes on a call span, when the call ends."""
     content = _render_content(report) if detail.content else {}
     span.set_attributes(content)
     if detail.openinference:

@@ -17,12 +17,12 @@ _logger = logging.getLogger(SCOPE)
 
 
 class FanOutRecorder:
-    """Records one call for all who listen to it.
+    """Records one call for several listeners.
 
     Args:
         span: The recorder of the call's span. None: there is no span.
         tool: The tool of the call. None: no tool has that name, or it is not known yet.
-        metrics: None: there are no metrics.
+        metrics: The instruments. None: there are no metrics.
         sinks: Functions that get the report.
     """
 
@@ -52,7 +52,7 @@ class FanOutRecorder:
             self._live.attempt_ends(opened, verdict)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
-        """Tell metrics and sinks while the call's span is current, then end that span."""
+        """Give the report to metrics and sinks while the call's span is current, then end that span."""
         try:
             if report is not None:
                 if self._metrics is not None:
@@ -67,7 +67,7 @@ class FanOutRecorder:
 
 
 def _notify(listener: Callable[..., object], *arguments: object) -> None:
-    """Call a listener. If it raises, log that: the outcome stands, and the other listeners hear of it all the same."""
+    """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well."""
     try:
         listener(*arguments)
     except Exception:  # sinks and meter providers are foreign code

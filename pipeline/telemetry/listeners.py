@@ -1,4 +1,4 @@
-"""Who listens to calls besides their spans: metrics, the sinks of Trace, and the debug log."""
+"""Listeners of calls besides their spans: metrics, the sinks of Trace, and the debug log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECOND = 1_000_000_000  # ns
 
 
 class Listeners:
-    """Knows who listens. To find out costs more than a call, so it looks at most once a second.
+    """Finds the active listeners. To find them costs more than a call, so it looks at most once a second.
 
     Args:
         sinks: Functions that get the report of every call.

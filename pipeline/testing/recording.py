@@ -1,4 +1,4 @@
-"""recorded_spans: the spans that calls leave behind, kept for a test to look at."""
+"""recorded_spans: keeps the spans of calls, for a test to look at."""
 
 from __future__ import annotations
 

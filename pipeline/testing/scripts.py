@@ -1,4 +1,4 @@
-"""script: a handler that answers as a test tells it to, in place of what a middleware calls next."""
+"""script: a handler with prepared answers, in place of what a middleware calls next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..call import Call, Outcome
 
 
 class Script:
-    """A handler that answers with one part after the other. Make it with `script`."""
+    """A handler whose calls get one prepared answer after the other. Make it with `script`."""
 
     def __init__(self, parts: tuple[Outcome | BaseException, ...]) -> None:
         self._parts = list(parts)
@@ -26,5 +26,9 @@ class Script:
 
 
 def script(*parts: Outcome | BaseException) -> Script:
-    """A `Script` of these parts: ``script(Failure(Transient()), Success(1))`` fails once, then succeeds."""
+    """Make a handler with prepared answers: ``script(Failure(Transient()), Success(1))`` fails once, then succeeds.
+
+    Args:
+        *parts: The answers, one for each call. An exception is raised. A further call raises AssertionError.
+    """
     return Script(parts)
