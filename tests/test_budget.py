@@ -1,4 +1,4 @@
-"""The retry budget: how much there is, and that it is never more."""
+"""RetryBudget: its tokens, and that no more retries run than it allows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.retries import RetryBudget
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -23,7 +23,7 @@ class Clock:
 
 
 def test_it_begins_full_and_refills_with_time() -> None:
-    """There are `burst` at first, each retry takes one, and `per_second` come back, to no more than `burst`."""
+    """It starts with `burst` tokens, each retry takes one, and `per_second` are added, up to `burst`."""
     clock = Clock()
     budget = RetryBudget(3, 2, clock=clock)
     assert budget.left == 3
@@ -37,7 +37,7 @@ def test_it_begins_full_and_refills_with_time() -> None:
 
 
 def test_what_was_answered_is_given_back() -> None:
-    """A retry that helped costs nothing, and a full budget does not run over."""
+    """A retry that was answered costs nothing, and a full budget stays at `burst`."""
     budget = RetryBudget(2, 0, clock=Clock())
     budget.take()
     budget.give_back()
@@ -47,7 +47,7 @@ def test_what_was_answered_is_given_back() -> None:
 
 
 def test_a_clock_that_goes_back_takes_nothing() -> None:
-    """Time that runs backwards neither takes tokens nor counts twice."""
+    """A clock that is set back takes no tokens, and adds none twice."""
     clock = Clock()
     budget = RetryBudget(5, 1, clock=clock)
     budget.take()
@@ -63,7 +63,7 @@ def test_a_clock_that_goes_back_takes_nothing() -> None:
     st.lists(st.tuples(st.floats(0, 5), st.booleans(), st.booleans()), max_size=60),
 )
 def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[float, bool, bool]]) -> None:
-    """In any stretch of time no more retries go unanswered than `burst` and what has come back since."""
+    """At any time at most `burst` and `per_second * seconds` retries are unanswered."""
     clock = Clock()
     budget = RetryBudget(burst, per_second, clock=clock)
     began, unanswered = clock.now, 0
@@ -80,6 +80,6 @@ def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[
 
 @pytest.mark.parametrize("given", [(-1, 1), (1, -1), (float("nan"), 1), (1, float("inf")), ("many", 1)], ids=str)
 def test_senseless_budgets_are_refused(given: tuple[Any, Any]) -> None:
-    """Fewer than no tokens, and endlessly many, are set-up errors: no limit at all is `budget=None`."""
+    """A negative or infinite number of tokens is a SetupError; no limit is `budget=None`."""
     with pytest.raises(SetupError):
         RetryBudget(*given)

@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
 
 @pytest.mark.parametrize(("build", "text"), WRONG.values(), ids=WRONG)
 def test_set_up_mistakes_raise_at_once(build: Callable[[], object], text: str) -> None:
-    """A mistake at set-up raises at once, whether or not the types were looked at, and says what is wrong."""
+    """A mistake at set-up raises at once, also where no type checker ran, and the text says what is wrong."""
     with pytest.raises(SetupError) as raised:
         build()
     assert text in str(raised.value)
@@ -119,7 +119,7 @@ def test_set_up_mistakes_raise_at_once(build: Callable[[], object], text: str) -
 
 @pytest.mark.parametrize("kind", [TypeError, ValueError])
 def test_a_set_up_error_is_a_type_error_and_a_value_error(kind: type[Exception]) -> None:
-    """Whoever catches the built-in kind of a set-up mistake catches it."""
+    """`except TypeError` and `except ValueError` both catch a SetupError."""
     with pytest.raises(kind):
         standard(TOOLS).without("resolve")
 
@@ -132,7 +132,7 @@ def test_the_standard_order() -> None:
 
 
 def test_stages_are_placed_by_name() -> None:
-    """before, after, replace and without work alike on a pipeline and on a stack, and change neither."""
+    """before, after, replace and without work on a pipeline and on a stack, and return new ones."""
     pipeline = standard(TOOLS)
     stack = Stack().check(Resolve(TOOLS)).check(Available(TOOLS)).check(Validate())
     assert pipeline.before("retry", log).after("retry", untyped).stages[4:7] == ("log", "retry", "untyped")
@@ -145,13 +145,13 @@ def test_stages_are_placed_by_name() -> None:
 
 
 def test_two_stages_that_repeat_are_refused() -> None:
-    """With two of them a body would run more often than either says."""
+    """A second repeating stage is refused: the attempts would multiply."""
     with pytest.raises(SetupError, match="outer and retry both repeat"):
         standard(TOOLS).before("retry", Retry(2), name="outer")
 
 
 def test_a_subclass_keeps_the_rules_of_its_stage() -> None:
-    """What a stage must stand inside of holds whatever its class or its place in the stack is called."""
+    """The order rules of a stage hold for its subclasses and under any name."""
 
     class Answers(Cache):
         pass
@@ -176,11 +176,11 @@ def test_only_stages_that_say_so_contribute_a_registry() -> None:
 
 
 def test_a_check_is_not_taken_for_an_observer() -> None:
-    """What a stage is follows from where it is put in, and not from an attribute of its object."""
+    """The method that adds a stage decides its form; an attribute `begin` makes no observer of a check."""
 
     class Opening:
         def begin(self) -> None:
-            """Not what an observer begins."""
+            """Has the name of an observer's method."""
 
         def __call__(self, call: Call) -> Call:
             return call
@@ -200,7 +200,7 @@ async def test_edited_and_built_pipelines_run_what_they_say() -> None:
 
 
 async def test_an_unannotated_stage_is_accepted_anywhere() -> None:
-    """Phases are read from annotations, and a stage without them may stand in any place."""
+    """A stage without annotations may stand in any place."""
     for place in standard(TOOLS).stages[1:]:
         assert await standard(TOOLS).before(place, untyped).call("probe") == Success("done")
 
@@ -266,19 +266,19 @@ LATE: list[Any] = [
 
 @pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(FINE)])
 async def test_any_annotation_can_be_read(stage: Any) -> None:
-    """Annotations of any form are read or passed over: they never fail the set-up."""
+    """An annotation of any form is read or ignored; none of them fails at set-up."""
     assert await standard(TOOLS).before("resolve", stage).call("probe") == Success("done")
 
 
 @pytest.mark.parametrize("stage", [pytest.param(each, id=str(n)) for n, each in enumerate(LATE)])
 def test_a_phase_is_found_in_any_annotation(stage: Any) -> None:
-    """A union or a constrained variable asks for the least of its phases, and may not stand before that."""
+    """A union or a constrained type variable needs the earliest of its phases."""
     with pytest.raises(SetupError, match="stands where there is a Call"):
         standard(TOOLS).before("resolve", stage)
 
 
 def test_what_nobody_gives_is_refused() -> None:
-    """A stage with a keyword that must be given could not be called, and is refused."""
+    """A stage with a required keyword argument is refused: no pipeline passes it."""
 
     async def stage(call: Call, call_next: Handler[Call], *, tenant: str) -> Outcome:
         return await call_next(call)
@@ -289,7 +289,7 @@ def test_what_nobody_gives_is_refused() -> None:
 
 
 async def test_a_middleware_sees_what_its_phase_promises() -> None:
-    """Inside of Validate a middleware reads tool and params without asking whether they are there."""
+    """A middleware inside of Validate can rely on tool and params."""
     seen: list[tuple[str, object]] = []
 
     async def look(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
@@ -316,7 +316,7 @@ REFUSALS: list[ToolError] = [Denied("limit", "five calls a second"), UnknownTool
 
 @pytest.mark.parametrize("error", REFUSALS)
 async def test_a_stage_refuses_with_a_failure(error: ToolError) -> None:
-    """What a check or a middleware refuses is what comes out, from any place in the stack."""
+    """The failure that a check or a middleware returns is the outcome, from any place in the stack."""
 
     def refuse(call: C) -> C | Failure[ToolError]:
         return Failure(error)
@@ -357,7 +357,7 @@ async def a_foreign_failure(call: Any, call_next: Any) -> Any:
 @pytest.mark.parametrize("traced", [True, False])
 @pytest.mark.parametrize("stage", [raises, raises_later, nothing, nothing_later, a_string, a_foreign_failure])
 async def test_a_bug_in_a_stage_is_a_crash_of_the_call(stage: Any, traced: bool) -> None:
-    """A stage that raises, or answers with what is no Outcome, makes its call a Crashed, and nothing else."""
+    """If a stage raises, or returns something else than an Outcome, its call ends in Crashed."""
     pipeline = standard(TOOLS) if traced else standard(TOOLS).without("trace")
     for place in pipeline.stages[1:] if traced else pipeline.stages:
         outcome = await pipeline.before(place, stage).call("probe")
@@ -369,7 +369,7 @@ async def test_a_bug_in_a_stage_is_a_crash_of_the_call(stage: Any, traced: bool)
 
 @pytest.mark.parametrize("answer", [None, Success(1), Call("probe")], ids=repr)
 async def test_a_resolve_with_a_bug_has_a_report(answer: Any) -> None:
-    """Where the check that should find the tool answers with anything else, call and report tell of a crash."""
+    """If the check that finds the tool returns anything else, outcome and report are a crash."""
 
     def resolve(call: Call) -> ResolvedCall | Failure[UnknownTool]:
         found: ResolvedCall = answer
@@ -385,7 +385,7 @@ LOST: list[ToolError] = [TimedOut(1.0), Transient(), Transient(landed="yes")]
 
 @pytest.mark.parametrize("error", LOST)
 async def test_a_lost_side_effect_is_never_told_as_a_passing_failure(error: TimedOut | Transient) -> None:
-    """For a mutating tool what may have landed comes out as OutcomeUnknown, with and without a Retry."""
+    """A lost call of a mutating tool that may have landed ends in OutcomeUnknown, with and without Retry."""
     tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("read", "read"), a_tool("outbox"))
     for pipeline in (standard(tools), standard(tools).without("retry")):
         outcome = await pipeline.replace("execute", script(Failure(error))).call("send")
@@ -395,7 +395,7 @@ async def test_a_lost_side_effect_is_never_told_as_a_passing_failure(error: Time
 
 
 async def test_a_closed_tool_to_check_with_is_not_named() -> None:
-    """Only what the model may call now is named to it, the tool to verify with included."""
+    """A text names only tools that the model may call now, also as the tool to verify with."""
     tools = registry(a_tool("send", "mutating", verify_with="outbox"), a_tool("outbox"))
     tools.disable("outbox")
     outcome = await standard(tools).replace("execute", script(Failure(Transient()))).call("send")
@@ -408,7 +408,7 @@ async def pass_on(call: C, call_next: Handler[C]) -> Outcome:
 
 @pytest.mark.parametrize("without", ["retry", "trace", "classify"])
 async def test_a_stage_before_resolve_hides_no_lost_side_effect(without: str) -> None:
-    """Where the tool is found further in, what was lost is told all the same."""
+    """A stack that resolves behind another middleware also ends a lost call in OutcomeUnknown."""
     tools = registry(a_tool("send", "mutating", fn=anyio.sleep_forever))
     pipeline = standard(tools, timeout=0.1).without(without).before("resolve", pass_on)
     expected = Failure(OutcomeUnknown(TimedOut(0.1)))
@@ -419,7 +419,7 @@ async def test_a_stage_before_resolve_hides_no_lost_side_effect(without: str) ->
 
 
 async def test_a_call_that_a_middleware_made_keeps_its_time_limit() -> None:
-    """A middleware may hand on a call of its own: a limit around it still knows whether the body began."""
+    """If a middleware passes on a call of its own making, a limit around it still knows whether the body began."""
 
     async def own(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         return await call_next(Call(call.name).resolved(call.tool).validated(call.params))
@@ -448,7 +448,7 @@ class Approved(ValidCall):
 
 
 async def test_a_phase_of_ones_own_keeps_its_fields() -> None:
-    """A subclass of a phase travels with its fields, with and without time limits and listeners."""
+    """A subclass of a phase keeps its fields, with and without time limits and listeners."""
     seen: list[str] = []
 
     def approve(call: ValidCall) -> ValidCall:
@@ -465,7 +465,7 @@ async def test_a_phase_of_ones_own_keeps_its_fields() -> None:
 
 
 async def test_what_did_not_land_stays_what_it_is() -> None:
-    """A failure before the body began is a passing one for any tool."""
+    """A failure before the body began stays a timeout or transient, for a mutating tool too."""
     tools = registry(a_tool("send", "mutating"))
     error = Transient(landed="no")
     assert await standard(tools, attempts=1).replace("execute", script(Failure(error))).call("send") == Failure(error)
@@ -486,7 +486,7 @@ def typed(tools: ToolRegistry) -> tuple[Any, Any]:
 
 
 async def test_run_calls_our_own_tool() -> None:
-    """Run takes the tool and its arguments as the function would, and gives its outcome."""
+    """run() takes a tool and the arguments of its function, and returns the outcome."""
     tools = ToolRegistry()
     add, whose = typed(tools)
     pipeline = standard(tools)
@@ -497,7 +497,7 @@ async def test_run_calls_our_own_tool() -> None:
 
 
 async def test_run_refuses_an_argument_given_twice() -> None:
-    """An argument given by place and by name, or one too many, is the caller's mistake and raises at once."""
+    """An argument given by position and by name, or one too many, is a SetupError."""
     tools = ToolRegistry()
     add, _ = typed(tools)
     for args, kwargs in (((1,), {"a": 2}), ((1, 2, 3), {})):
@@ -506,7 +506,7 @@ async def test_run_refuses_an_argument_given_twice() -> None:
 
 
 async def test_run_refuses_a_stranger() -> None:
-    """Run refuses a tool that this pipeline's registry does not hold under that name."""
+    """run() refuses a tool that no registry of the pipeline holds under its name."""
     tools = registry(a_tool("add"))
 
     @tool(effect="read")
@@ -518,7 +518,7 @@ async def test_run_refuses_a_stranger() -> None:
 
 
 async def test_call_passes_every_field_on() -> None:
-    """The keyword arguments of call are the fields of the Call that the stages see."""
+    """The keyword arguments of call() become the fields of the Call."""
     seen: list[Call] = []
 
     def look(call: C) -> C:

@@ -1,4 +1,4 @@
-"""What becomes of a call when something goes wrong once: faults, by what repeating the tool would do."""
+"""The outcome of a call after one fault, for each fault and each effect of a tool."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, To
 from pipeline.executors import Thread
 from support import a_tool
 
-# Each fault comes once, after the tool has done its work: a second attempt would succeed. `attempts` are those that
-# Retry made, `runs` the bodies that began, `effects` what the backend has from them: it changes once for an idempotent
-# tool, and drops a key that it has seen. Of a crash, an answer and a cancellation nothing is decided, so that has no
-# reason. Where "outcome_unknown" stands, the model is told to check before it repeats the call itself.
+# Each fault happens once, after the tool has done its work: a second attempt would succeed. `attempts` counts those of
+# Retry, `runs` the bodies that began, `effects` the changes of the backend: one for an idempotent tool, and one for
+# each key. Retry decides nothing about a crash, an answer or a cancellation, so these have no reason. For "outcome_unknown"
+# the text asks the model to check before it repeats the call.
 TABLE = """
 fault                     tool        attempts  runs  effects  outcome          waited  reason
 connection reset          read        2         2     0        success          0.05    transient, and the tool is read
@@ -67,7 +67,7 @@ HEAD, *ROWS = [tuple(re.split(r"\s{2,}", line)) for line in TABLE.strip().splitl
 
 
 class Answered(Exception):
-    """What a client of HTTP raises for a status that is no success."""
+    """As an HTTP client raises it for a status that is not a success."""
 
     def __init__(self, status: int, **headers: str) -> None:
         super().__init__(status)
@@ -77,7 +77,7 @@ class Answered(Exception):
 
 
 class World:
-    """A backend, a tool that works on it, a fault on the way, and what was seen of all that."""
+    """A backend, a tool that changes it, one fault, and counts of what happened."""
 
     def __init__(self, effect: Effect, fault: str) -> None:
         self.effect: Effect = effect
@@ -92,11 +92,11 @@ class World:
         self.execute = Execute(executors={"thread": self.threads})
 
     def expire(self) -> None:
-        """The time of the limit that was opened last is up."""
+        """Let the time of the newest limit end."""
         self.limits[-1].cancel()
 
     def work(self, context: tuple[ToolContext, ...]) -> bool:
-        """What the tool does to the backend; whether it is the first time."""
+        """Change the backend as the tool does; return whether this is the first run."""
         self.runs += 1
         done = {"idempotent": "as asked", "keyed": context[0].idempotency_key if context else "", "mutating": self.runs}
         if self.effect != "read":
@@ -118,7 +118,7 @@ class World:
         self.waits.append(seconds)
 
     def limit(self, _seconds: float) -> anyio.CancelScope:
-        """In place of `anyio.move_on_after`: its time is up when the fault says so."""
+        """Replace `anyio.move_on_after` by a scope that the fault ends."""
         self.limits.append(anyio.CancelScope())
         return self.limits[-1]
 
@@ -134,7 +134,7 @@ class World:
 
 
 class AttemptQueue:
-    """A stage inside of the limit: counts attempts, and is the queue in which the first one may be held up."""
+    """A stage inside of the limit: counts attempts, and may hold the first one as a queue does."""
 
     placement = Placement(marks=True)
 
@@ -198,7 +198,7 @@ FAULTS: dict[str, Callable[[World], Awaitable[None]]] = {
 
 @pytest.fixture(scope="module")
 def seen(request: pytest.FixtureRequest) -> Iterator[dict[Row, None]]:
-    """The rows as they came out; printed at the end."""
+    """Collect the rows as they were measured, and print them at the end."""
     rows: dict[Row, None] = {}
     yield rows
     widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
@@ -210,7 +210,7 @@ def seen(request: pytest.FixtureRequest) -> Iterator[dict[Row, None]]:
 
 @pytest.mark.parametrize("row", ROWS, ids=[", ".join(row[:2]) for row in ROWS])
 async def test_the_fault_matrix(row: Row, seen: dict[Row, None], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each fault, for each effect, comes out as the table says, watched or not; a mutating tool never runs twice."""
+    """Each fault has the outcome of the table, with and without a report; a mutating tool never runs twice."""
     for watched in (True, False):
         world = World(cast("Effect", row[1]), row[0])
         monkeypatch.setattr(anyio, "move_on_after", world.limit)
@@ -242,7 +242,7 @@ async def test_the_fault_matrix(row: Row, seen: dict[Row, None], monkeypatch: py
 
 
 def test_the_table_is_whole() -> None:
-    """Each fault stands in the table once for each effect."""
+    """The table has each fault once for each effect."""
     faults = dict.fromkeys(row[0] for row in ROWS)
     assert [row[:2] for row in ROWS] == [
         (fault, effect) for fault in faults for effect in ("read", "idempotent", "keyed", "mutating")

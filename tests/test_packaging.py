@@ -1,4 +1,4 @@
-"""What a user installs."""
+"""The distribution: its files, its names, its dependencies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     where = tmp_path_factory.mktemp("dist")
-    make: Any = WheelBuilder  # its own types leave much open
+    make: Any = WheelBuilder  # its own types are incomplete
     builder = make(str(ROOT), plugin_manager=PluginManager(), metadata=ProjectMetadata(str(ROOT), PluginManager()))
     (built,) = builder.build(directory=str(where), versions=["standard"])
     return zipfile.ZipFile(built)

@@ -1,4 +1,4 @@
-"""The planner of retries: its rulings one by one, and what holds whatever the facts."""
+"""`plan`, which decides about retries: each of its rulings, and properties that hold for any facts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN, USUAL = Transient(), RetryRules()
 
 @attrs.frozen
 class Facts:
-    """What is known after a failed attempt, here one that is repeated; see `plan`."""
+    """The arguments of `plan`; the defaults are those of an attempt that is repeated."""
 
     error: TimedOut | Transient = UNKNOWN
     effect: Effect = "read"
@@ -86,7 +86,7 @@ RULINGS: dict[str, tuple[Facts, float | None]] = {
 
 @pytest.mark.parametrize(("reason", "facts", "wait"), [pytest.param(key, *row, id=key) for key, row in RULINGS.items()])
 def test_the_rulings(reason: str, facts: Facts, wait: float | None) -> None:
-    """Each ruling has its reason."""
+    """Each ruling gives its own reason."""
     assert planned(facts) == Plan(wait, reason)
 
 
@@ -104,7 +104,7 @@ ORDER: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("place", range(len(ORDER)), ids=[reason for reason, _ in ORDER])
 def test_the_first_ruling_that_applies_is_told(place: int) -> None:
-    """Of several rulings the reason is that of the first: safety before policy, and policy before circumstances."""
+    """If several rulings apply, the first gives the reason: safety, then policy, then time and budget."""
     facts: dict[str, Any] = {}
     for _, fact in reversed(ORDER[place:]):
         facts |= fact
@@ -121,20 +121,20 @@ def test_the_answer_is_in_the_reason(facts: Facts) -> None:
 
 @given(ANY)
 def test_what_may_have_landed_is_not_repeated(facts: Facts) -> None:
-    """A mutating call is repeated only where it did not land, whatever else is so."""
+    """A mutating call is repeated only if it did not land."""
     assert facts.effect != "mutating" or facts.error.landed == "no" or not repeated(facts)
 
 
 @given(ANY)
 def test_nothing_runs_beside_itself_that_must_not(facts: Facts) -> None:
-    """While a thread of the first one runs on, only read and keyed tools are called again."""
+    """While a thread of the first attempt still runs, only read and keyed tools are repeated."""
     running = getattr(facts.error, "still_running", False)
     assert facts.effect in ("read", "keyed") or not running or not repeated(facts)
 
 
 @given(ANY)
 def test_a_wait_keeps_all_its_limits(facts: Facts) -> None:
-    """It is finite, ends before the deadline, is not above the cap, and not below what the service asked for."""
+    """A wait is finite, ends before the deadline, is at most `max_delay` and at least `retry_after`."""
     wait, asked = planned(facts).wait, getattr(facts.error, "retry_after", None)
     if wait is not None:
         assert 0 <= wait <= facts.rules.max_delay < inf
@@ -144,7 +144,7 @@ def test_a_wait_keeps_all_its_limits(facts: Facts) -> None:
 
 @given(ANY)
 def test_no_repetition_without_leave(facts: Facts) -> None:
-    """It takes an attempt that is left, a whole token, a kind that the policy repeats, and no other owner."""
+    """A retry needs a further attempt, a whole token, a kind of the policy, and no outer pipeline that repeats."""
     if repeated(facts):
         assert facts.attempt < facts.rules.attempts
         assert facts.tokens >= 1
@@ -154,7 +154,7 @@ def test_no_repetition_without_leave(facts: Facts) -> None:
 
 @given(ANY, ANY)
 def test_better_circumstances_never_stop_a_repetition(facts: Facts, other: Facts) -> None:
-    """More time, tokens and attempts, or a tool that only reads, never turn a yes into a no."""
+    """More time, more tokens, more attempts or a read-only tool never prevent a retry."""
     if repeated(facts):
         better = {key: max(getattr(facts, key), getattr(other, key)) for key in ("remaining", "tokens")}
         attempt = min(facts.attempt, other.attempt)
@@ -163,7 +163,7 @@ def test_better_circumstances_never_stop_a_repetition(facts: Facts, other: Facts
 
 @given(st.integers(1, 10**6), st.floats(0, 1, exclude_max=True))
 def test_waits_grow_to_the_cap(attempt: int, jitter: float) -> None:
-    """The wait is the jitter times a delay that doubles up to the cap, however many attempts there were."""
+    """The wait is the jitter times a delay that doubles up to `max_delay`, after any number of attempts."""
     wait = planned(Facts(attempt=attempt, jitter=jitter, rules=RetryRules(10**7, 0.5, 16.0))).wait
     assert wait == jitter * (0.5 * 2 ** (attempt - 1) if attempt < 6 else 16.0)
 
@@ -172,7 +172,7 @@ def test_waits_grow_to_the_cap(attempt: int, jitter: float) -> None:
     ("asked", "wait"), [(None, 0.05), (0.0, 0.05), (-3.0, 0.05), (nan, 0.05), (2.0, 2.0), (30.0, 30.0), (inf, None)]
 )
 def test_what_a_service_may_ask_for(asked: float | None, wait: float | None) -> None:
-    """What is asked for is obeyed up to the cap; what is no time is no hint."""
+    """A `retry_after` up to `max_delay` is obeyed; one that is not a time is ignored."""
     assert planned(Facts(Transient(None, asked))).wait == wait
 
 
@@ -190,7 +190,7 @@ SENSELESS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("options", SENSELESS.values(), ids=SENSELESS)
 def test_senseless_rules_are_refused(options: dict[str, Any]) -> None:
-    """RetryRules that make no sense are a set-up error, also where one tool's policy makes them so."""
+    """A value of RetryRules out of its range is a SetupError, also one from the policy of a tool."""
     with pytest.raises(SetupError):
         RetryRules(**options)
     with pytest.raises(SetupError):
@@ -198,7 +198,7 @@ def test_senseless_rules_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_policy_changes_what_it_names() -> None:
-    """What a tool's policy leaves out is as for all."""
+    """A field that the policy of a tool leaves out has the value for all tools."""
     kinds: list[RetryableKind] = ["transient"]
     rules = RetryRules(4, 0.5, 8.0)
     assert rules.with_policy("probe", {}) == rules
@@ -210,6 +210,6 @@ def test_a_policy_changes_what_it_names() -> None:
 
 @pytest.mark.parametrize("policy", [{"atempts": 3}, {"attempts": 3, 1: 2}, 3, None], ids=repr)
 def test_what_is_no_policy_is_refused(policy: Any) -> None:
-    """A policy with a name that there is not, or that is none at all, is a set-up error that names the tool."""
+    """A policy with an unknown field, or of another type, is a SetupError that names the tool."""
     with pytest.raises(SetupError, match="'probe'"):
         RetryRules().with_policy("probe", policy)

@@ -28,7 +28,7 @@ def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
         if not name.startswith("_") and not isinstance(value, types.ModuleType)
     }
     assert public <= set(module.__all__)
-    assert all(getattr(module, name) is not None for name in module.__all__)  # some are loaded when first named
+    assert all(getattr(module, name) is not None for name in module.__all__)  # some are loaded at first use
 
 
 PUBLIC = [
@@ -41,7 +41,7 @@ PUBLIC = [
 
 @pytest.mark.parametrize("value", PUBLIC)
 def test_every_public_name_is_documented(value: Any) -> None:
-    """Public classes and functions say what they are, and so do their public methods."""
+    """Public classes and functions have docstrings, and so have their public methods."""
     assert value.__doc__
     if isinstance(value, type) and value.__module__.split(".")[0] in ("pipeline", "middlewares"):
         for name, member in vars(value).items():

@@ -65,7 +65,7 @@ async def test_a_report_tells_all() -> None:
 
 
 async def test_a_refused_call_has_a_report() -> None:
-    """A call that no check let pass has a report too, with no tool and no attempt."""
+    """A refused call has a report too, with no tool and no attempt."""
     report = await standard(registry(a_tool())).report(Call("nope"))
     assert report.error is not None
     assert (report.tool, report.attempts, report.error.kind) == (None, (), "unknown_tool")
@@ -82,7 +82,7 @@ async def test_a_stage_adds_words_to_its_own_row() -> None:
 
 
 async def test_nobody_listens_and_nothing_is_kept() -> None:
-    """Without a listener the call rides without a report."""
+    """If nothing records a call, the stages get it without a report."""
     seen: list[object] = []
 
     def look(call: Any) -> Any:
@@ -129,7 +129,7 @@ async def test_reports_pickle() -> None:
 
 
 async def test_a_report_that_was_given_out_does_not_grow() -> None:
-    """What a tool left behind does after its call is in no report of it."""
+    """What an abandoned tool writes after its call has ended is not in the report."""
     contexts: list[ToolContext] = []
 
     async def keep(context: ToolContext) -> None:
@@ -141,7 +141,7 @@ async def test_a_report_that_was_given_out_does_not_grow() -> None:
 
 
 async def test_a_traced_failure_keeps_nothing_alive(caplog: pytest.LogCaptureFixture) -> None:
-    """When the outcome of a traced call is gone, so is what its tool held: no cycle waits for the collector."""
+    """The exception of a traced call, and all that it holds, is freed with the outcome: there is no cycle."""
 
     class Held:
         pass
@@ -153,7 +153,7 @@ async def test_a_traced_failure_keeps_nothing_alive(caplog: pytest.LogCaptureFix
         held.append(weakref.ref(local))
         raise ValueError
 
-    caplog.set_level(100, "toolcall_pipeline")  # a record keeps the exception that it tells of
+    caplog.set_level(100, "toolcall_pipeline")  # a log record keeps its exception
     pipeline = standard(registry(a_tool(fn=fail))).replace("trace", Trace(tracer_provider=Exported().provider))
     gc.disable()
     try:
@@ -164,14 +164,14 @@ async def test_a_traced_failure_keeps_nothing_alive(caplog: pytest.LogCaptureFix
 
 
 def test_copies_are_as_good_as_the_original() -> None:
-    """A copied error keeps its cause, and a copied registry its tools."""
+    """A copied error keeps its private cause."""
     error = Crashed(ValueError("why"))
     assert copy.copy(error).cause is copy.deepcopy(error).cause is error.cause
 
 
 @pytest.mark.parametrize("phase", [Call, ResolvedCall, ValidCall], ids=lambda phase: phase.__name__)
 def test_every_field_of_a_phase_travels(phase: type[Call]) -> None:
-    """What makes the next phase, or puts a report on a call, leaves no field behind."""
+    """Each method that copies a call copies all its fields."""
     marks: dict[str, Any] = {field.name: object() for field in attrs.fields(phase)}
     tool = a_tool()
     if phase is not Call:

@@ -45,7 +45,7 @@ tools = ToolRegistry()
 
 # --- what a model may see ----------------------------------------------------------------------------------------
 def no_leaks(exc: Exception, count: int) -> None:
-    """The text of an exception is not for a model, unless somebody says that it is."""
+    """The text of an exception is not a text for a model, unless it is approved."""
     ExecutionFailed("The index is being rebuilt")
     ExecutionFailed(approved(f"{count} of them failed"))
     ExecutionFailed(str(exc))  # pyright: ignore[reportArgumentType]
@@ -207,7 +207,7 @@ async def arguments_are_a_mapping_text_or_none(pipeline: Pipeline, arguments: Ma
 
 
 class Elsewhere(Executor):
-    """A place of somebody's own needs a name and a run."""
+    """An executor needs a name and a run, and inherits the rest."""
 
     name = "elsewhere"
 
@@ -216,7 +216,7 @@ class Elsewhere(Executor):
 
 
 class Nowhere:
-    """No executor: it says of nothing where it ran."""
+    """Not an executor: it has no name."""
 
     async def run(self, call: ValidCall) -> object:
         return call.params

@@ -112,7 +112,7 @@ def repair_rules(report: CallReport) -> tuple[str, ...]:
 def same_result(report: CallReport, text: str, value: object, error: str | None, since: datetime) -> bool | None:
     """Whether both replays ran the tool with the same result.
 
-    That is the same value, or a failure whose text is in the text that our model is told. None if only one of them ran
+    That is the same value, or a failure whose text is in our text for the model. None if only one of them ran
     the tool, or none did.
     """
     ours, plain = kind_of_report(report)[0], kind_of_text(error)

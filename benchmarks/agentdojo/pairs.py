@@ -23,7 +23,7 @@ SECOND = 0.969  # a share of the second attempts; reached: 64 of 66, and two nee
 
 @attrs.frozen
 class Pair:
-    """What came of both attempts.
+    """The outcomes of both attempts.
 
     Args:
         id: of the pair.

@@ -1,1 +1,1 @@
-"""What becomes of recorded calls of real models: accepted, repaired or refused, and told well enough to recover."""
+"""Recorded calls of real models: are they accepted, repaired or refused, and do the texts suffice to recover?"""

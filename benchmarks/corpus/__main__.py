@@ -1,4 +1,4 @@
-"""``python -m benchmarks.corpus``: run recorded calls of real models, and print what became of them.
+"""``python -m benchmarks.corpus``: run recorded calls of real models, and print their outcomes.
 
 The tools are made of the recorded schemas and return what they receive. Without recordings nothing is measured.
 """

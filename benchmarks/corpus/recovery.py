@@ -31,13 +31,13 @@ ATTEMPTS = 3
 
 @attrs.frozen
 class Retried:
-    """A call that the pipeline refused, and what came of asking the model again.
+    """A call that the pipeline refused, and the result of asking the model again.
 
     Args:
         recorded: the call.
         turn: all attempts.
         stuck: why the model gave up; empty if it did not.
-        made_up: whether it sent a value of which the text tells the form only.
+        made_up: whether it sent a value of which the text gives only the form.
     """
 
     recorded: RecordedCall

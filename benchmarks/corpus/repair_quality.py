@@ -24,7 +24,7 @@ Shares: TypeAlias = dict[str, tuple[int, int]]  # how many are right, of how man
 
 @attrs.frozen
 class Case:
-    """A call with wrong arguments, and what became of it.
+    """A call with wrong arguments, and its outcome.
 
     Args:
         judged: the call and its verdict.
@@ -70,7 +70,7 @@ FINDINGS: Mapping[str, Callable[[Case], object]] = {
 
 
 def examine(judged: JudgedCall) -> Case | None:
-    """Compare what became of a call with the oracle; None if its arguments are right or nobody can tell."""
+    """Compare the outcome of a call with the oracle; None if its arguments are right or cannot be judged."""
     recorded, offered = judged.recorded, judged.recorded.offered
     if judged.kind == "malformed_call":
         return Case(judged, None, unnamed=() if _POSITION.search(judged.text) else ("the position",))

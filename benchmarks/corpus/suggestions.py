@@ -28,7 +28,7 @@ _CEILINGS = frozenset(("something suggested where nothing fits", "another tool r
 
 @attrs.frozen
 class UnknownName:
-    """What came of one such name.
+    """A name that no tool has, and the suggestions for it.
 
     Args:
         id: of the call.
@@ -53,7 +53,7 @@ class UnknownName:
 
 @attrs.frozen
 class Suggestions:
-    """All names of which somebody can say what was meant."""
+    """All names of which it is known what was meant."""
 
     names: Sequence[UnknownName]
 

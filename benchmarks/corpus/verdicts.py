@@ -1,4 +1,4 @@
-"""Run one recorded call through its pipeline, judge what became of it, and count the verdicts."""
+"""Run one recorded call through its pipeline, judge its outcome, and count the verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_MISTAKE = "none, by the record"
 
 @attrs.frozen
 class JudgedCall:
-    """What became of one recorded call.
+    """A recorded call and its outcome.
 
     Args:
         recorded: the call.
@@ -30,7 +30,7 @@ class JudgedCall:
         unchanged: whether it was accepted and the tool received exactly what the model sent.
         raised: the type of an exception that left the pipeline or crashed inside it, a bug either way; None: none.
         received: what the tool received.
-        text: what the model is told about a refusal.
+        text: the text for the model about a refusal.
     """
 
     recorded: RecordedCall

@@ -15,7 +15,7 @@ from benchmarks.overhead.subjects import ARGUMENTS, add, around, boom, by_hand, 
 from middlewares import standard
 from pipeline import Call, Tool, ToolRegistry, is_failure
 
-# The call, and the kind of error that comes of it, or None.
+# The call, and the kind of error that it ends in, or None.
 _CALLS: dict[str, tuple[Call, str | None]] = {
     "strange": (Call("zzzzzz", ARGUMENTS), "unknown_tool"),
     "near": (Call("boon", ARGUMENTS), "unknown_tool"),

@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Run(NamedTuple):
-    """What came of one run of the command.
+    """The result of one run of the command.
 
     Args:
         code: its exit code; -9: it was killed.
