@@ -21,8 +21,8 @@ from support import a_tool
 
 # Each fault happens once, after the tool has done its work: a second attempt would succeed. `attempts` counts those of
 # Retry, `runs` the bodies that began, `effects` the changes of the backend: one for an idempotent tool, and one for
-# each key. Retry decides nothing about a crash, an answer or a cancellation, so these have no reason. For "outcome_unknown"
-# the text asks the model to check before it repeats the call.
+# each key. Retry decides nothing about a crash, an answer or a cancellation, so these have no reason. The text of an
+# "outcome_unknown" asks the model to check before it repeats the call.
 TABLE = """
 fault                     tool        attempts  runs  effects  outcome          waited  reason
 connection reset          read        2         2     0        success          0.05    transient, and the tool is read

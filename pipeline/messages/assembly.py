@@ -102,8 +102,8 @@ def _join_lines(error: ToolError, style: _Style, room: int) -> str:
 def _build_lines(error: ToolError, style: _Style) -> list[str]:
     """A text for each problem, or the only text."""
     if isinstance(error, InvalidParams):
-        told = error.problems[: style.verbosity.max_problems]
-        return [_build_problem(error, problem, style) for problem in told] or [default_text(error, style.verbosity)]
+        shown = error.problems[: style.verbosity.max_problems]
+        return [_build_problem(error, problem, style) for problem in shown] or [default_text(error, style.verbosity)]
     key, fields = template_key(error, None, style.tool), fields_of(error, None, style.verbosity, style.tool)
     if style.templates is not None and (text := style.templates.build_text(key, fields)) is not None:
         return [text]

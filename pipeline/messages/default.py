@@ -63,10 +63,10 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
         case MalformedCall():
             return _describe_malformed(error)
         case InvalidParams():
-            told = error.problems[: verbosity.max_problems]
-            blocks = list(dict.fromkeys(describe_problem(problem, verbosity) for problem in told))
+            shown = error.problems[: verbosity.max_problems]
+            blocks = list(dict.fromkeys(describe_problem(problem, verbosity) for problem in shown))
             room = verbosity.characters if room is None else room
-            return join_blocks(blocks, room, MORE, len(error.problems) - len(told)) or "Error: Invalid parameters."
+            return join_blocks(blocks, room, MORE, len(error.problems) - len(shown)) or "Error: Invalid parameters."
         case NeedsUserInput(question, parameter):
             text = question if question.startswith("Question:") else f"Question: {question}"
             return _add_parameter(text, parameter, verbosity)

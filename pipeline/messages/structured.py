@@ -41,12 +41,12 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         example: Valid arguments as JSON. "": none.
     """
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
-    told = len(lines)
+    shown = len(lines)
     while True:
-        text = "; ".join(map(strip_prefix, lines[:told])).strip() or _NO_TEXT
-        if told < number:
-            text = f"{as_sentence(text)} And {number - told} more of these."
-        details = _build_details(error, told, verbosity)
+        text = "; ".join(map(strip_prefix, lines[:shown])).strip() or _NO_TEXT
+        if shown < number:
+            text = f"{as_sentence(text)} And {number - shown} more of these."
+        details = _build_details(error, shown, verbosity)
         if change:
             details["changed"] = change
         if example:
@@ -54,9 +54,9 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         whole = _dump(error, text, details)
         if len(whole) <= verbosity.characters:
             return whole
-        if told <= 1:
+        if shown <= 1:
             return _dump(error, truncate(text, verbosity.characters // _ESCAPED - 20), {})
-        told //= 2
+        shown //= 2
 
 
 def build_value_json(data: str, note: str) -> str:
@@ -76,10 +76,10 @@ def _dump(error: ToolError, text: str, details: dict[str, Any]) -> str:
     return json.dumps(whole, ensure_ascii=False)
 
 
-def _build_details(error: ToolError, told: int, verbosity: Verbosity) -> dict[str, Any]:
+def _build_details(error: ToolError, shown: int, verbosity: Verbosity) -> dict[str, Any]:
     match error:
         case InvalidParams(problems) if problems:
-            each = [_describe_problem(problem, verbosity) for problem in problems[:told]]
+            each = [_describe_problem(problem, verbosity) for problem in problems[:shown]]
             return each[0] if len(each) == 1 else {**each[0], "problems": each}
         case ResourceNotFound(_, details) | ExecutionFailed(_, details):
             return _drop_empty(parameter=shorten(details.parameter or ""), suggestion=details.suggestion or "")

@@ -62,7 +62,7 @@ def format_wait(seconds: float) -> str:
     return f"{whole} second{'' if whole == 1 else 's'}"
 
 
-def join_blocks(blocks: Sequence[str], room: int, more: str, untold: int = 0) -> str:
+def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int = 0) -> str:
     """As many blocks of lines as fit, then ``more`` with the number of those left out.
 
     The first block is always there: whoever makes the blocks keeps each of them short.
@@ -71,9 +71,9 @@ def join_blocks(blocks: Sequence[str], room: int, more: str, untold: int = 0) ->
         blocks: The blocks, the most important first.
         room: How many characters there is room for.
         more: The last line, with ``{}`` in place of the number.
-        untold: How many further blocks the caller has left out already.
+        left_out: How many further blocks the caller has left out already.
     """
-    if len(blocks) == 1 and not untold:
+    if len(blocks) == 1 and not left_out:
         return blocks[0]
     left = room - len(more) - 20
     fitting = 0
@@ -82,5 +82,5 @@ def join_blocks(blocks: Sequence[str], room: int, more: str, untold: int = 0) ->
         if fitting and left < 0:
             break
         fitting += 1
-    missing = len(blocks) - fitting + untold
+    missing = len(blocks) - fitting + left_out
     return "\n".join([*blocks[:fitting], more.format(missing)] if missing else blocks)
