@@ -11,9 +11,9 @@ from returns.result import Failure
 from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
 from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
 
-_LISTED = 20  # an error lists all tools if there are no more than this
-_REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
-_LONGEST = 200  # characters of a name that is kept, so that strange names cannot fill the memory
+_MAX_LISTED = 20  # an error lists all tools if there are no more than this
+_MAX_REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
+_MAX_NAME = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
 Found: TypeAlias = tuple[Tool[..., Any], str] | Failure[UnknownTool]  # the tool and the rule that found it, or why not
@@ -57,7 +57,7 @@ class Resolve:
         version, find, recall = self._search
         if version != self.registry.version:
             _, find, recall = self._search = self._begin_search()
-        found = recall(name) if len(name) <= _LONGEST else find(name)
+        found = recall(name) if len(name) <= _MAX_NAME else find(name)
         if type(found) is Failure:
             return found
         tool, rule = found
@@ -67,7 +67,7 @@ class Resolve:
         """The version of the registry, a search in it, and the same search with a memory."""
         version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
         find = _NameSearch(self.registry, canonical_names=self.canonical_names).find
-        return version, find, lru_cache(_REMEMBERED)(find)
+        return version, find, lru_cache(_MAX_REMEMBERED)(find)
 
 
 class _NameSearch:
@@ -91,7 +91,7 @@ class _NameSearch:
         if self._canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
             return tool, "canonical_name"
         names = self._registry.callable_names()
-        return Failure(UnknownTool(name, suggestions, tuple(names) if len(names) <= _LISTED else ()))
+        return Failure(UnknownTool(name, suggestions, tuple(names) if len(names) <= _MAX_LISTED else ()))
 
     @cached_property
     def _index(self) -> SuggestionIndex:

@@ -9,9 +9,9 @@ from typing import Any, cast
 from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
 from .text import shorten
 
-_MOST = 3  # paths in one list
-_LONGEST = 50  # characters of a path
-_READABLE = 1_000_000  # characters of JSON text; a longer one is compared as it stands
+_MAX_PATHS = 3  # paths in one list
+_MAX_PATH = 50  # characters of a path
+_MAX_COMPARED = 1_000_000  # characters of JSON text; a longer one is compared as it stands
 
 
 def describe_change(error: ToolError, previous: ToolError) -> str:
@@ -78,7 +78,9 @@ def _is_inside(path: str, others: Mapping[str, object]) -> bool:
 
 
 def _list_paths(paths: Sequence[str]) -> str:
-    names = [f"`{shorten(path, _LONGEST).replace('`', chr(39))}`" if path else "the whole" for path in paths[:_MOST]]
+    names = [
+        f"`{shorten(path, _MAX_PATH).replace('`', chr(39))}`" if path else "the whole" for path in paths[:_MAX_PATHS]
+    ]
     more = len(paths) - len(names)
     if more:
         return f"{', '.join(names)} and {more} more"
@@ -101,4 +103,4 @@ def _has_same_arguments(error: InvalidParams, previous: InvalidParams) -> bool:
 
 
 def _read(sent: object) -> str | None:
-    return None if isinstance(sent, str) and len(sent) > _READABLE else canonical_arguments(sent)
+    return None if isinstance(sent, str) and len(sent) > _MAX_COMPARED else canonical_arguments(sent)

@@ -37,10 +37,10 @@ from .text import (
 from .verbosity import NORMAL, Verbosity
 
 MORE = "Error: And {} more of these."
-_MOST_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
-_MOST_TOOLS = 100  # Resolve lists 20 at most
+_MAX_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
+_MAX_TOOLS = 100  # Resolve lists 20 at most
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
-_LAST_LINE = 10**9  # a larger number helps no reader
+_MAX_LINE = 10**9  # a larger number helps no reader
 
 
 def default_text(  # noqa: C901, PLR0912  # one case for each kind
@@ -98,17 +98,17 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
 
 def format_suggestions(names: Sequence[str]) -> str:
     """The names that the model may have meant; "" for none."""
-    return ", ".join(map(shorten, names[:_MOST_SUGGESTIONS]))
+    return ", ".join(map(shorten, names[:_MAX_SUGGESTIONS]))
 
 
 def format_available(names: Sequence[str]) -> str:
     """The names that the model may choose from; "" for none."""
-    return join_names(names, _MOST_TOOLS)
+    return join_names(names, _MAX_TOOLS)
 
 
 def find_position(error: MalformedCall) -> tuple[int, int] | None:
     """Line and column of the mistake; None if they are unknown or too large to help."""
-    return None if error.position is None or max(map(abs, error.position)) > _LAST_LINE else error.position
+    return None if error.position is None or max(map(abs, error.position)) > _MAX_LINE else error.position
 
 
 def describe_problem(problem: Problem, verbosity: Verbosity) -> str:

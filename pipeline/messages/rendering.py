@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .templates import Texts
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
-_LONGEST = NORMAL.characters
+_MAX_ERROR = NORMAL.characters  # of the text of a failure
 
 
 def render(
@@ -74,7 +74,7 @@ def _render_error(
     tool: str | None,
 ) -> PublicText:
     if previous is None and templates is None and profile == "default" and verbosity == "normal":
-        return PublicText(replace_surrogates(truncate(default_text(error), _LONGEST)))
+        return PublicText(replace_surrogates(truncate(default_text(error), _MAX_ERROR)))
     from .assembly import build_text
 
     return build_text(error, profile, previous, verbosity, templates, tool)

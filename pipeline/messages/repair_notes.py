@@ -8,9 +8,9 @@ from ..errors import Repair
 from ..parameters.schema import json_type
 from .text import shorten
 
-_MOST = 5  # repairs of one call
-_LONGEST = 60  # characters of a name or value
-_LARGEST = 10**15
+_MAX_REPAIRS = 5  # repairs of one call
+_MAX_NAME = 60  # characters of a name or value
+_MAX_NUMBER = 10**15
 _NOUNS = {"array": "an array", "object": "an object"}
 
 
@@ -22,12 +22,12 @@ def describe_repairs(repairs: Sequence[Repair]) -> str:
     sentences = list(dict.fromkeys(sentence for each in repairs if (sentence := _describe_repair(each))))
     if not sentences:
         return ""
-    more = f" And {len(sentences) - _MOST} more." if len(sentences) > _MOST else ""
-    return f"Note: {' '.join(sentences[:_MOST])}{more}"
+    more = f" And {len(sentences) - _MAX_REPAIRS} more." if len(sentences) > _MAX_REPAIRS else ""
+    return f"Note: {' '.join(sentences[:_MAX_REPAIRS])}{more}"
 
 
 def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case for each rule
-    path = shorten(repair.path, _LONGEST) if repair.path else "the whole of the arguments"
+    path = shorten(repair.path, _MAX_NAME) if repair.path else "the whole of the arguments"
     before, after = _format_name(repair.before), _format_name(repair.after)
     match repair.rule:
         case "json_text":
@@ -67,9 +67,9 @@ def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case 
 
 
 def _format_name(value: object) -> str:
-    return shorten(value, _LONGEST) if isinstance(value, str) else ""
+    return shorten(value, _MAX_NAME) if isinstance(value, str) else ""
 
 
 def _format_number(value: object) -> str:
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _LARGEST
+    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _MAX_NUMBER
     return f" {value}" if known else ""

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from ..privacy import PublicText
 from .text import replace_surrogates
 
-_LONGEST = 2_000  # characters of the foreign text
+_MAX_TEXT = 2_000  # characters of the foreign text
 # With word boundaries, which the document does not have: it finds its "what " in "somewhat ".
 _INTERACTIVE = r"(?i)\bquestion:|\bwhat\s|\bplease provide\b|\bwhich\s|\bhow\s"
 _SET_UP = r"(?i)\bapi[ _-]?key|authenticat|unauthori[sz]ed"
@@ -32,7 +32,7 @@ def enhance(text: str, tool: str = "") -> PublicText:
     from .profiles.agentopia import FAMILIES, MISSING, SET_UP
     from .scrub import scrub
 
-    text = text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0]
+    text = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT].rpartition(" ")[0]
     left = scrub(text)
     if left and re.search(_INTERACTIVE, left):
         return PublicText(replace_surrogates(left))

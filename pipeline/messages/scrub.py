@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 Patterns: TypeAlias = tuple[re.Pattern[str], ...]
 
-_LONGEST = 10_000  # characters of a foreign text; the rest is cut off
+_MAX_TEXT = 10_000  # characters of a foreign text; the rest is cut off
 _REASONS = (  # RFC 9110 section 15, in the words of the usual clients
     "bad request|unauthorized|payment required|forbidden|not found|method not allowed|not acceptable|conflict|gone|"
     "request timeout|too many requests|unprocessable (?:entity|content)|(?:content|payload) too large|too early|"
@@ -104,7 +104,7 @@ def scrub(text: str) -> str:
 
     If the text holds a stack, only the part before the stack is kept.
     """
-    text = text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0]
+    text = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT].rpartition(" ")[0]
     stacks = [found.start() for each in _STACK if (found := each.search(text))]
     if stacks:
         text = text[: min(stacks)].rstrip()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from typing_extensions import TypeIs
 
-_LONGEST_NAME = 100  # characters of a name that a model invented: it knows what it wrote
-_LONGEST_WAIT = 10**6  # seconds: eleven days
+_MAX_NAME = 100  # characters of a name that a model invented: it knows what it wrote
+_MAX_WAIT = 10**6  # seconds: eleven days
 
 
 def replace_surrogates(text: str) -> str:
@@ -27,7 +27,7 @@ def to_one_line(text: str, longest: int) -> str:
     return truncate(text.strip(), longest)
 
 
-def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
+def shorten(name: str, longest: int = _MAX_NAME) -> str:
     """At most ``longest`` characters of a name, on one line."""
     name = name if len(name) <= longest else f"{name[:longest]}…"
     if name.isprintable():
@@ -53,7 +53,7 @@ def join_names(names: Sequence[str], most: int) -> str:
 
 def is_known_time(seconds: float | None) -> TypeIs[float]:
     """Whether a time can be shown: it is not None, NaN, infinite or longer than eleven days."""
-    return seconds is not None and abs(seconds) < _LONGEST_WAIT
+    return seconds is not None and abs(seconds) < _MAX_WAIT
 
 
 def format_wait(seconds: float) -> str:

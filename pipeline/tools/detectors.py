@@ -28,8 +28,8 @@ from .failure import ToolFailed
 
 _TEXTS = ("error", "stderr", "message", "detail", "details", "reason")  # in the document's order
 _CODES = ("exitCode", "exit_code", "returncode")
-_DEEPEST = 8  # levels of errors within errors that are read: one may contain itself
-_LONGEST_CODE = 2**63
+_MAX_DEPTH = 8  # levels of errors within errors that are read: one may contain itself
+_MAX_CODE = 2**63
 _FALLBACK = "Tool execution failed"  # the document's
 
 
@@ -135,7 +135,7 @@ def _search_keys(value: object, depth: int) -> str:
     for key in _TEXTS:
         found = _read(value, key)
         text = _clean(found)
-        if not text and key == "error" and depth < _DEEPEST and not isinstance(found, BaseException):
+        if not text and key == "error" and depth < _MAX_DEPTH and not isinstance(found, BaseException):
             text = _search_keys(found, depth + 1)
         if text:
             return text
@@ -192,7 +192,7 @@ def _as_integer(value: object) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     plain = int.__int__(value)  # a subclass may have an __int__ of its own
-    return plain if abs(plain) < _LONGEST_CODE else None
+    return plain if abs(plain) < _MAX_CODE else None
 
 
 def _read(value: object, key: str) -> Any:

@@ -13,13 +13,13 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
 _GENERIC = frozenset(("", "functions", "function", "tools", "tool", "mcp", "api", "default", "defaultapi"))
-_LONGEST = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
+_MAX_LENGTH = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
 _TAIL_WEIGHT = 0.95  # of a similarity without the server prefix
 _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
-_SHORTEST_PART = 4  # letters; a shorter part of a name says too little
+_MIN_PART = 4  # letters; a shorter part of a name says too little
 _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
-_MOST = 3  # suggestions
+_MAX_SUGGESTIONS = 3  # suggestions
 
 
 def strip_noise(name: str) -> str:
@@ -72,8 +72,8 @@ def find_canonical(name: str, spellings: Mapping[str, Spelling]) -> list[str]:
         name: The name as the model wrote it, without noise.
         spellings: All names of the registry with their spellings.
     """
-    sent = Spelling.of(name[:_LONGEST])
-    if not sent.joined or len(name) > _LONGEST:
+    sent = Spelling.of(name[:_MAX_LENGTH])
+    if not sent.joined or len(name) > _MAX_LENGTH:
         return []
     return [
         known
@@ -109,7 +109,7 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
         name: The name as the model wrote it, without noise.
         index: The names to choose from.
     """
-    sent = Spelling.of(name[:_LONGEST])
+    sent = Spelling.of(name[:_MAX_LENGTH])
     if not sent.joined:
         return ()
     from rapidfuzz import fuzz, process
@@ -127,7 +127,7 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
     for part in _find_by_part(sent, index):
         scores[part] = max(scores.get(part, _PART_SCORE), _PART_SCORE)
     ranked = sorted(scores, key=lambda known: (*(-score for score in scores[known]), known))
-    return tuple(ranked[:_MOST])
+    return tuple(ranked[:_MAX_SUGGESTIONS])
 
 
 def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
@@ -142,7 +142,7 @@ def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
 
 def _find_by_part(sent: Spelling, index: SuggestionIndex) -> list[str]:
     """The one name that begins with what was sent, and the one that contains its words; not where there are several."""
-    if len(sent.joined) < _SHORTEST_PART:
+    if len(sent.joined) < _MIN_PART:
         return []
     padded = f" {sent.words} "
     starting = [place for place, joined in enumerate(index.joined) if joined.startswith(sent.joined)]
