@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import SetupError, ToolRegistry
+from pipeline.tools import provider_names as names_module
 from pipeline.tools.provider_names import ANTHROPIC, LIMITS, OPENAI
 from support import a_tool
 
