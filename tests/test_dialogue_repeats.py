@@ -6,27 +6,30 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import anyio
-import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from middlewares import standard
+from middlewares import Resolve, Validate, standard
 from pipeline import (
     Call,
     Crashed,
     Effect,
     Failure,
-    Handler,
     NotExecuted,
     OutcomeUnknown,
     Pipeline,
+    Placement,
+    ResolvedCall,
     Success,
     TimedOut,
+    Tool,
+    ToolContext,
     ToolFailed,
     ToolRegistry,
     Transient,
+    ValidCall,
     builtin,
 )
 from pipeline.dialogue import Answered, Hints, run_turn
@@ -60,28 +63,22 @@ class Till:
         async def look(n: int) -> int:
             return n
 
-        @tools.tool(effect=effect, aliases=("transfer",), verify_with="look")
-        async def pay(n: int, to: str = "Ann", tags: tuple[str, ...] = ()) -> Any:
+        @tools.tool(effect=effect, aliases=("transfer",), verify_with="look", context=True)
+        async def pay(_: ToolContext, n: int, to: str = "Ann", tags: tuple[str, ...] = ()) -> Any:
             self.paid.append((n, to, tags))
             if isinstance(self.answer, Exception):
                 raise self.answer
             return n if self.answer is None else self.answer
 
-        async def raw(**params: Any) -> str:
+        async def raw(_: ToolContext, **params: Any) -> str:
             self.paid.append(params)
             return "raw"
 
         number = {"type": "object", "properties": {"n": {"type": "number"}, "to": {"type": "string", "default": "Ann"}}}
-        tools.register(a_tool("raw", effect, raw))
-        tools.tools["raw"].parameters = type(tools.tools["raw"].parameters).of_schema(number, "raw")
-        self.pipeline = standard(tools, attempts=1).replace("resolve", _canonical(tools))
+        made = Tool.from_schema(name="raw", parameters=number, handler=raw, effect=effect, context=True)
+        tools.register(made)
+        self.pipeline = standard(tools, attempts=1).replace("resolve", Resolve(tools, canonical_names=True))
         builtin.install(tools, self.pipeline)
-
-
-def _canonical(tools: ToolRegistry) -> Any:
-    from middlewares import Resolve
-
-    return Resolve(tools, canonical_names=True)
 
 
 SPELLINGS = {
@@ -98,7 +95,7 @@ SPELLINGS = {
     "in another case": Call("Pay", {"n": 7}),
     "with a server": Call("functions__pay", {"n": 7}),
     "an alias": Call("transfer", {"n": 7}),
-    "an alias, and all else": Call("Functions.transfer", '{"N": "7", "to": "Ann"}'),
+    "an alias, and all else": Call("functions.transfer", '{"N": "7", "to": "Ann"}'),
     "another id": Call("pay", {"n": 7}, "new"),
     "the id of the open call": Call("pay", {"n": "7"}, "open"),
 }
@@ -111,28 +108,27 @@ async def test_a_success_is_not_repeated_however_it_is_written(again: Call, effe
     till = Till(effect)
     model = Model([again])
     turn = await run_turn(model, [Call("pay", {"n": 7}, "1"), BAD], till.pipeline, attempts=2)
-    if again.name in ("Pay", "functions__pay", "Functions.transfer") and not isinstance(
-        till.pipeline.resolve(again), Call
-    ):
-        pytest.skip("this name is refused")
     assert till.paid == [(7, "Ann", ())]
     assert [(each.call, each.outcome) for each in turn.untold] == [(again, Success(7))]
     assert (turn.added, turn.outcomes[0], turn.outcomes[1].failure().kind) == ((), Success(7), "validation")
 
 
 @pytest.mark.parametrize("again", SPELLINGS.values(), ids=SPELLINGS)
-@pytest.mark.parametrize("inside", [False, True], ids=["checks in front", "checks inside of a middleware"])
-async def test_the_guard_holds_where_the_checks_say_nothing(again: Call, *, inside: bool) -> None:
-    """A pipeline whose checks stand inside of a middleware repeats nothing either."""
-
-    async def around(call: Call, call_next: Handler[Call]) -> Any:
-        return await call_next(call)
-
+async def test_the_guard_holds_where_the_checks_say_nothing(again: Call) -> None:
+    """With a check of somebody's own, of which nobody knows what it does, nothing is repeated either."""
     till = Till()
-    pipeline = till.pipeline.before("resolve", around) if inside else till.pipeline
-    turn = await run_turn(Model([again]), [Call("pay", {"n": 7}), BAD], pipeline, attempts=2)
-    assert (till.paid, turn.untold[0].outcome) in [([(7, "Ann", ())], Success(7))] or "unknown" in str(turn.untold[0])
-    assert turn.outcomes[1].failure().kind == "validation"
+    validate = Validate()
+
+    def own(call: ResolvedCall) -> ValidCall | Failure[Any]:
+        return validate(call)
+
+    model = Model([again, Call("pay", {"n": 8})])
+    wrong = Call("pay", {"n": 8, "tags": 5}, "wrong")
+    turn = await run_turn(model, [Call("pay", {"n": 7}), wrong], till.pipeline.replace("validate", own), attempts=2)
+    assert till.paid.count((7, "Ann", ())) == 1
+    assert [each.outcome for each in turn.untold] == [Success(7), Success(8)]
+    assert turn.outcomes[0] == Success(7)
+    assert turn.outcomes[1] != Success(7)
 
 
 @pytest.mark.parametrize(
@@ -251,11 +247,28 @@ async def test_what_is_lost_in_a_batch_is_unknown() -> None:
 
     pipeline = standard(tools)
     builtin.install(tools, pipeline)
-    lost = attrs.evolve(in_a_batch({"tool": "hang", "args": {"n": 1}}), timeout=0.2)
-    turn = await run_turn(Model([Call("hang", {"n": "1"})]), [lost, BAD], pipeline, attempts=2)
-    assert begun in ([1], [])
-    if begun:
-        assert isinstance(turn.untold[0].outcome.failure(), OutcomeUnknown)
+    lost = in_a_batch({"tool": "hang", "args": {"n": 1}})
+    turn = await run_turn(Model([Call("hang", {"n": "1"})]), [lost, BAD], pipeline.after("retry", CutOff()), attempts=2)
+    assert begun == [1]
+    assert isinstance(turn.untold[0].outcome.failure(), OutcomeUnknown)
+
+
+class CutOff:
+    """Cancels a batch as soon as all that it called waits, as a time limit would."""
+
+    placement = Placement(marks=True)
+
+    async def __call__(self, call: ValidCall, call_next: Any) -> Any:
+        if call.tool.name != "batch":
+            return await call_next(call)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel, tasks.cancel_scope)
+            await call_next(call)
+        return Failure(TimedOut(1.0))
+
+    async def _cancel(self, scope: anyio.CancelScope) -> None:
+        await anyio.wait_all_tasks_blocked()
+        scope.cancel()
 
 
 class Blind:
@@ -323,7 +336,7 @@ class Plain:
         self.x = x
 
 
-EQUAL = [
+EQUAL: list[tuple[Any, Any]] = [
     (7, 7.0),
     (float("nan"), float("nan")),
     ([1, 2], (1.0, 2)),
@@ -331,7 +344,15 @@ EQUAL = [
     (Point(x=1), Point(x=1, y=0)),
     ({1, 2}, frozenset((2, 1))),
 ]
-DIFFERENT = [(1, True), (1, "1"), ([1, 2], [2, 1]), (Plain(1), Plain(2)), (Point(x=1), Point(x=2)), (None, 0), ({}, [])]
+DIFFERENT: list[tuple[Any, Any]] = [
+    (1, True),
+    (1, "1"),
+    ([1, 2], [2, 1]),
+    (Plain(1), Plain(2)),
+    (Point(x=1), Point(x=2)),
+    (None, 0),
+    ({}, []),
+]
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,8 @@ class _Normaliser:
         kind = cast("type[Any]", type(value))
         if state := _state_of(value):
             return kind, self.normalise(state)
-        if kind.__eq__ is not object.__eq__ and kind.__hash__ is not None:  # compared by its value
+        own: list[Any] = [getattr(kind, name) for name in ("__eq__", "__hash__")]
+        if own[0] is not object.__eq__ and own[1] is not None:  # compared by its value
             return kind, cast("Hashable", value)
         self.is_complete = False
         return kind
