@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -284,7 +284,7 @@ class Hang:
         self.go_on = Event()
         self.begun = anyio.Event()
 
-    def __enter__(self) -> Hang:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

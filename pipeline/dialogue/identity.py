@@ -96,11 +96,9 @@ def check(pipeline: Pipeline, call: Call) -> Call:
 def _with_defaults(params: Mapping[str, Any], tool: Tool[..., Any] | None) -> dict[str, Any]:
     """The params with the defaults that the schema declares: a default that a model adds makes no other call."""
     schema: Any = {} if tool is None else tool.parameters.schema
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    known = cast("Mapping[str, Any]", properties) if isinstance(properties, Mapping) else {}
-    defaults = {
-        name: each["default"] for name, each in known.items() if isinstance(each, Mapping) and "default" in each
-    }
+    properties: Any = cast("Any", schema).get("properties") if isinstance(schema, Mapping) else None
+    known = cast("dict[str, Any]", properties) if isinstance(properties, Mapping) else {}
+    defaults = {name: each["default"] for name, each in known.items() if isinstance(each, Mapping) and "default" in each}
     return {**defaults, **params}
 
 
