@@ -98,7 +98,11 @@ def _with_defaults(params: Mapping[str, Any], tool: Tool[..., Any] | None) -> di
     schema: Any = {} if tool is None else tool.parameters.schema
     properties: Any = cast("Any", schema).get("properties") if isinstance(schema, Mapping) else None
     known = cast("dict[str, Any]", properties) if isinstance(properties, Mapping) else {}
-    defaults = {name: each["default"] for name, each in known.items() if isinstance(each, Mapping) and "default" in each}
+    defaults: dict[str, Any] = {
+        name: cast("Any", each)["default"]
+        for name, each in known.items()
+        if isinstance(each, Mapping) and "default" in each
+    }
     return {**defaults, **params}
 
 
