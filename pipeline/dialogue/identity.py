@@ -142,7 +142,7 @@ class _Normaliser:
         if own[0] is not object.__eq__ and own[1] is not None:  # compared by its value
             return kind, cast("Hashable", value)
         self.is_complete = False
-        return kind
+        return cast("Hashable", kind)
 
 
 def _state_of(value: object) -> dict[str, Any]:
