@@ -19,7 +19,16 @@ from pipeline import (
     ValidCall,
     approved,
 )
-from pipeline.executors import Executor, Loop, NotBegunError, Thread, begin_body, end_body, settle_body
+from pipeline.executors import (
+    Executor,
+    Loop,
+    NotBegunError,
+    Thread,
+    begin_body,
+    end_body,
+    is_stray_cancellation,
+    settle_body,
+)
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -63,7 +72,7 @@ class Execute:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""
         self._get_executor(tool).check_tool(tool)
 
-    async def __call__(self, call: ValidCall) -> Outcome:
+    async def __call__(self, call: ValidCall) -> Outcome:  # noqa: C901  # a call of a function costs what a branch does not
         """Run the body.
 
         Returns:
@@ -89,6 +98,10 @@ class Execute:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
             return settle_body(call, begun, Failure(Crashed(exc)))  # in no variable: the traceback would hold itself
+        except BaseException as exc:
+            if not is_stray_cancellation(exc):
+                raise
+            return settle_body(call, begun, Failure(Crashed(exc)))  # the tool awaited what was cancelled elsewhere
         kind = type(value)
         if kind is Success:
             return cast("Outcome", value)

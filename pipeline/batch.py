@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import anyio.lowlevel
@@ -12,15 +12,31 @@ import attrs
 from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall
-from .compose.pipeline import Pipeline
-from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
+from .errors import Crashed, Landed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
+from .guards import Guards
 from .parameters import read_arguments
 from .report import error_of
 from .tools.definition import Tool
 
 
+class Runnable(Protocol):
+    """What runs calls and finds their tools: a `Pipeline`, or the `Caller` of a tool."""
+
+    def __call__(self, call: Call, /) -> Awaitable[Outcome]:
+        """Run one call."""
+        ...
+
+    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
+        """As `Pipeline.resolve`."""
+        ...
+
+    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.tool_of`."""
+        ...
+
+
 async def gather(
-    pipeline: Pipeline,
+    pipeline: Runnable,
     calls: Iterable[Call],
     limit: int = 50,
     *,
@@ -30,9 +46,9 @@ async def gather(
     """Run many calls at once. A failed call stops none of the others.
 
     Calls of tools that declare a ``resource`` keep an order: those that only read it run together, and one that
-    changes it runs alone on it, after the calls before it. If the body of a change is still running when its call
-    ends, the later calls on that resource are not executed. A call whose resource cannot be told from its arguments
-    may mean any, so it keeps its place among all calls that declare one.
+    changes it runs alone on it, after the calls before it. If a body of a change is still running when its call ends,
+    be it that of an earlier attempt, the later calls on that resource are not executed. A call whose resource cannot be
+    told from its arguments may mean any, so it keeps its place among all calls that declare one.
 
     Args:
         pipeline: Runs each call.
@@ -50,13 +66,17 @@ async def gather(
     Raises:
         SetupError: ``limit`` is below 1.
     """
-    return await run_batch(pipeline, calls, pipeline, limit, timeout=timeout, each=each)
+
+    def run(_: int, call: Call) -> Awaitable[Outcome]:
+        return pipeline(call)
+
+    return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
 
 
-async def run_batch(
-    pipeline: Pipeline,
+async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
+    pipeline: Runnable,
     calls: Iterable[Call],
-    run: Callable[[Call], Awaitable[Outcome]],
+    run: Callable[[int, Call], Awaitable[Outcome]],
     limit: int = 50,
     *,
     timeout: float | None = None,  # noqa: ASYNC109  # as above
@@ -67,7 +87,7 @@ async def run_batch(
     Args:
         pipeline: Where the tools and their resources are looked up.
         calls: As with `gather`.
-        run: Runs one call, such as one that keeps the report.
+        run: Runs one call, such as one that keeps the report; it is given the index of the call as well.
         limit: As with `gather`.
         timeout: As with `gather`.
         each: As with `gather`.
@@ -91,8 +111,10 @@ async def run_batch(
                 call = _set_time_limit(todo[index], each, None if ends is None else ends - anyio.current_time())
             if order is not None and index in order.blocked:
                 call = Failure(NotExecuted("an earlier call on the same resource is still running"))
+            elif order is not None and isinstance(call, Call):
+                call = order.watch(index, call)
             try:
-                outcomes[index] = call if type(call) is Failure else await run(call)
+                outcomes[index] = call if type(call) is Failure else await run(index, call)
             except anyio.get_cancelled_exc_class() as exc:
                 # The tool awaited something cancelled elsewhere; we were not cancelled, so only this call fails.
                 await anyio.lowlevel.checkpoint_if_cancelled()
@@ -116,7 +138,7 @@ def _set_time_limit(call: Call, each: float | None, left: float | None) -> Call 
     return attrs.evolve(call, timeout=min(limit for limit in (call.timeout, each, left) if limit is not None))
 
 
-def _find_tools(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
+def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
     """The tools that declare a resource, by the name that a call has for them."""
     by_name = {call.name: call for call in calls if type(call.name) is str}
     exact = {name: pipeline.tool_of(name) for name in by_name}
@@ -160,6 +182,29 @@ class _Resource:
         return earlier
 
 
+@attrs.define(eq=False)
+class _RunningBodies:
+    """A guard that refuses nothing: it counts the bodies of one call that still run."""
+
+    running: int = 0
+    stateful: bool = True
+
+    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
+        """None: the body may begin."""
+        return None
+
+    def begin(self, call: Call) -> None:  # noqa: ARG002
+        """A body begins."""
+        self.running += 1
+
+    def end(self, call: Call) -> None:  # noqa: ARG002
+        """It returned or raised, perhaps in a thread that nobody waits for any more."""
+        self.running -= 1
+
+    def settle(self, call: Call, landed: Landed) -> None:
+        """Nothing to learn."""
+
+
 class _ResourceOrder:
     """Which call waits for which, as indices of calls."""
 
@@ -167,7 +212,7 @@ class _ResourceOrder:
         self.blocked: set[int] = set()  # they must not run any more
         self._waits: dict[int, int] = {}  # by call: for how many others
         self._waiting: dict[int, list[int]] = {}  # by call: those that wait for it
-        self._changes: set[int] = set()
+        self._changes: dict[int, _RunningBodies] = {}
 
     def add(self, index: int, earlier: set[int], *, changes: bool) -> None:
         """Add a call that waits for these earlier ones."""
@@ -175,16 +220,22 @@ class _ResourceOrder:
         for each in earlier:
             self._waiting.setdefault(each, []).append(index)
         if changes:
-            self._changes.add(index)
+            self._changes[index] = _RunningBodies()
 
     def list_ready(self, count: int) -> list[int]:
         """Of so many calls those that wait for no other."""
         return [index for index in range(count) if not self._waits.get(index)]
 
+    def watch(self, index: int, call: Call) -> Call:
+        """The call as it is to run: if it changes something, its bodies are counted."""
+        bodies = self._changes.get(index)
+        return call if bodies is None else call.under(call.report, Guards.of(bodies, outer=call.guards))
+
     def release(self, index: int, outcome: object) -> list[int]:
-        """Those that waited for this call alone. If it changed something and still runs, they are blocked."""
+        """Those that waited for this call alone. If it changes something and a body of it runs, they are blocked."""
         waiting = self._waiting.pop(index, [])
-        if index in self._changes and (index in self.blocked or _is_still_running(outcome)):
+        bodies = self._changes.get(index)
+        if bodies is not None and (index in self.blocked or bodies.running or _is_still_running(outcome)):
             self.blocked.update(waiting)
         for each in waiting:
             self._waits[each] -= 1
@@ -213,7 +264,7 @@ def _order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]
 
 
 def _is_still_running(outcome: object) -> bool:
-    """Whether the body of the tool goes on in a thread, though its call has ended."""
+    """Whether an outcome says so, as that of an executor which knows more than when its bodies begin and end."""
     error = error_of(outcome)
     cause = error.cause if type(error) is OutcomeUnknown else error
     return type(cause) is TimedOut and cause.still_running

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from threading import Event
-from typing import Any
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -13,25 +13,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import standard
+from middlewares import Retry, standard
 from pipeline import (
     Call,
     Crashed,
     Effect,
+    Handler,
     NotExecuted,
+    Outcome,
     OutcomeUnknown,
     Pipeline,
+    Placement,
     ResolvedCall,
     SetupError,
     Stack,
     TimedOut,
+    ToolContext,
     ToolRegistry,
     UnknownTool,
+    ValidCall,
     gather,
 )
 from support import a_tool
 
-SOON = 0.2  # seconds, for a body that never ends by itself; a busy machine must have begun it by then
+SOON = 0.5  # seconds, for a body of the loop that never ends by itself; a busy machine must have begun it by then
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
 BLOCKED = Failure(NotExecuted("an earlier call on the same resource is still running"))
 
@@ -269,15 +274,47 @@ async def test_a_pipeline_that_finds_no_tools_keeps_no_order() -> None:
     assert await gather(Stack().end(answer), [Call("a"), Call("b")]) == [Success("a"), Success("b")]
 
 
+class Hang:
+    """A thread that hangs until the test is over, and a stage that ends its call as soon as its body has begun."""
+
+    placement = Placement(marks=True)
+
+    def __init__(self) -> None:
+        self.hangs = 1  # calls that hang from now on
+        self.go_on = Event()
+        self.begun = anyio.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.go_on.set()
+
+    def body(self) -> int:
+        if self.hangs:
+            self.hangs -= 1
+            anyio.from_thread.run_sync(self.begun.set)
+            self.go_on.wait(20)
+        return 1
+
+    async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        """Do as a time limit does, but wait for an event and not for a time."""
+        outcomes: list[Outcome] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                outcomes.append(await call_next(call))
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(run)
+            await (anyio.sleep_forever() if self.begun.is_set() else self.begun.wait())
+            tasks.cancel_scope.cancel()
+        return outcomes[0] if outcomes else Failure(TimedOut(1.0, still_running=True))
+
+
 async def test_a_change_that_is_still_running_blocks_its_resource() -> None:
     """While a change goes on in a thread, no later call on its resource runs; calls on others do."""
-    tools, go_on = ToolRegistry(), Event()
-
-    @tools.tool(resource="db")
-    def put(*, hang: bool = False) -> int:
-        if hang:
-            go_on.wait(20)
-        return 1
+    tools = ToolRegistry()
 
     @tools.tool(effect="read", resource="db")
     async def get() -> int:
@@ -287,32 +324,41 @@ async def test_a_change_that_is_still_running_blocks_its_resource() -> None:
     async def save() -> int:
         return 3
 
-    calls = [Call("put", {"hang": True}, timeout=SOON), Call("get"), Call("put"), Call("save"), Call("put")]
-    try:
-        lost, *others = await gather(standard(tools), calls)
-    finally:
-        go_on.set()
-    assert lost == Failure(OutcomeUnknown(TimedOut(SOON, still_running=True)))
+    with Hang() as hang:
+        tools.register(a_tool("put", "mutating", hang.body, resource="db"))
+        calls = [Call("put"), Call("get"), Call("put"), Call("save"), Call("put")]
+        lost, *others = await gather(standard(tools).after("retry", hang), calls)
+    assert lost == Failure(OutcomeUnknown(TimedOut(1.0, still_running=True)))
     assert others == [BLOCKED, BLOCKED, Success(3), BLOCKED]
+
+
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_an_earlier_attempt_that_is_still_running_blocks_its_resource(limit: int) -> None:
+    """A keyed change whose first attempt hangs may succeed in its second; the first one still runs, and blocks."""
+    tools = ToolRegistry()
+    with Hang() as hang:
+
+        @tools.tool(effect="keyed", resource="db", context=True)
+        def put(_: ToolContext) -> int:
+            return hang.body()
+
+        pipeline = standard(tools).replace("retry", Retry(2, jitter=lambda: 0.0)).after("retry", hang)
+        assert await gather(pipeline, [Call("put"), Call("put"), Call("put")], limit) == [Success(1), BLOCKED, BLOCKED]
 
 
 async def test_a_read_that_is_still_running_blocks_nothing() -> None:
     """A read that was abandoned changes nothing, so the calls that waited for it run."""
-    tools, go_on = ToolRegistry(), Event()
-
-    @tools.tool(effect="read", resource="db")
-    def get() -> None:
-        go_on.wait(20)
+    tools = ToolRegistry()
 
     @tools.tool(resource="db")
     async def put() -> int:
         return 1
 
-    try:
-        outcomes = await gather(standard(tools, attempts=1), [Call("get", timeout=SOON), Call("put")])
-    finally:
-        go_on.set()
-    assert outcomes == [Failure(TimedOut(SOON, still_running=True)), Success(1)]
+    with Hang() as hang:
+        tools.register(a_tool("get", "read", hang.body, resource="db"))
+        pipeline = standard(tools, attempts=1).after("retry", hang)
+        outcomes = await gather(pipeline, [Call("get"), Call("put")])
+    assert outcomes == [Failure(TimedOut(1.0, still_running=True)), Success(1)]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,22 @@ import pytest
 from returns.result import Failure, Success
 
 from middlewares import Timeout, Trace, standard
-from pipeline import Call, NotExecuted, Pipeline, SetupError, Tool, ToolContext, ToolFailed, ToolRegistry, Transient
+from pipeline import (
+    Call,
+    Effect,
+    Handler,
+    NotExecuted,
+    Pipeline,
+    Placement,
+    SetupError,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    UnknownTool,
+    ValidCall,
+)
 from pipeline.builtin import Batch, Invalid, install
 from pipeline.messages import render
 from support import Exported, a_tool
@@ -403,6 +418,107 @@ async def test_a_pipeline_that_is_gone(tool: type[Batch | Invalid], arguments: d
     gc.collect()
     tools.register(made)
     assert render(await standard(tools).call(made.name, arguments)) == "Error: Registry no longer available"
+
+
+def narrow() -> tuple[ToolRegistry, Pipeline, list[str]]:
+    """Tools of which a view shows two, and the names of those that ran; the whole has a pipeline, too."""
+    tools, ran = ToolRegistry(), list[str]()
+    effects: dict[str, Effect] = {"safe": "read", "danger": "mutating", "dangerous_read": "read"}
+    for name, effect in effects.items():
+
+        async def body(name: str = name) -> str:
+            ran.append(name)
+            return name
+
+        tools.register(a_tool(name, effect, body))
+    whole = standard(tools)
+    install(tools, whole)
+
+    @tools.tool(context=True)
+    async def forward(context: ToolContext, name: str) -> object:
+        assert context.caller is not None
+        return await context.caller(Call(name))
+
+    return tools, whole, ran
+
+
+DANGER = ["danger", "functions.danger", "`danger`", "dangerous_read"]
+
+
+@pytest.mark.parametrize("name", DANGER)
+@pytest.mark.parametrize("observed", [False, True], ids=["plain", "recorded"])
+async def test_a_batch_does_not_leave_its_view(name: str, *, observed: bool) -> None:
+    """A batch that is called in a view reaches what the view shows, and no more."""
+    tools, whole, ran = narrow()
+    view = standard(tools.view(["safe", "batch"]))
+    call = Call("batch", {"calls": [entry(name), entry("safe")]})
+    outcome: Any = (await view.report(call)).outcome if observed else await view(call)
+    assert [each["output"] for each in outcome.unwrap()["results"]] == ["This tool is not available", "safe"]
+    assert ran == ["safe"]
+    assert (await outputs(whole, entry(name)))[0] == ran[-1]
+
+
+@pytest.mark.parametrize("name", DANGER)
+async def test_a_tool_that_calls_does_not_leave_its_view(name: str) -> None:
+    """A tool that calls through its caller, also in a batch, reaches what the view shows."""
+    tools, _, ran = narrow()
+    view = standard(tools.view(["forward", "batch"]))
+    assert (await view.call("forward", {"name": name})).failure().kind == "unavailable"
+    assert await outputs(view, entry("forward", name=name)) == ["This tool is not available"]
+    assert ran == []
+
+
+async def test_a_view_of_a_pipeline_in_a_pipeline() -> None:
+    """Of two pipelines, one as the end of the other, a batch calls through the outer one."""
+    tools, whole, ran = narrow()
+
+    class End:
+        placement = Placement(marks=True)  # the inner pipeline does
+
+        async def __call__(self, call: ValidCall) -> Any:
+            return await whole(call)
+
+    view = standard(tools.view(["safe", "batch"])).replace("execute", End())
+    assert await outputs(view, entry("danger"), entry("safe")) == ["This tool is not available", "safe"]
+    assert ran == ["safe"]
+
+
+async def test_the_stages_of_the_caller_hold_for_a_batch() -> None:
+    """A stage that only the calling pipeline has sees each call of the batch."""
+    _, whole, ran = narrow()
+    seen: list[str] = []
+
+    async def approve(call: ValidCall, call_next: Handler[ValidCall]) -> Any:
+        seen.append(call.tool.name)
+        return await call_next(call) if call.tool.name != "danger" else Failure(NotExecuted("not approved"))
+
+    strict = whole.before("execute", approve)
+    assert await outputs(strict, entry("danger"), entry("safe")) == ["Error: Not executed: not approved.", "safe"]
+    assert (seen, ran) == (["batch", "danger", "safe"], ["safe"])
+
+
+async def test_a_batch_by_hand_has_no_caller() -> None:
+    """Where nobody knows which pipeline called, nothing runs: it might leave a view."""
+    tools, whole, ran = narrow()
+    one = Batch(whole)
+    outcome: Any = await one.run(ToolContext("1"), calls=[entry("danger")])
+    assert render(outcome) == "Error: Registry not initialized"
+
+    async def end(call: ValidCall) -> Any:
+        return Success(await call.tool.fn(ToolContext(call.id), **call.params))
+
+    view = standard(tools.view(["safe", "batch"])).replace("execute", end)
+    await view.call("batch", {"calls": [entry("danger")]})
+    assert ran == []
+
+
+@pytest.mark.parametrize("requested", ["dangr", "danger_x", "zzz", "dangerous"])
+async def test_invalid_names_no_tool_outside_of_the_view(requested: str) -> None:
+    """Called in a view, `invalid` suggests and lists what the view shows."""
+    tools, whole, _ = narrow()
+    outcome = await standard(tools.view(["safe", "invalid"])).call("invalid", {"requested_tool": requested})
+    assert outcome == Failure(UnknownTool(requested, (), ("safe",)))
+    assert "danger" in str(await whole.call("invalid", {"requested_tool": requested}))
 
 
 UNKNOWN = "Unknown tool: {}. Error: there is no such tool"

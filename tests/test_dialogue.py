@@ -402,7 +402,7 @@ LOST = [a_request("x", "1", ()), a_request("y", "2", ("b",))]
         pytest.param(ONE, "a7 a8 b9", [0, 2, 1], id="by name, in order"),
         pytest.param(ONE, "a8 a3 a9", [0, 2, None], id="a third is new"),
         pytest.param(ONE, "b1 a2", [1, 0], id="ids that are numbered anew"),
-        pytest.param(ONE, "c2", [1], id="another tool, by id"),
+        pytest.param(ONE, "c2", [None], id="another tool, whose id may be numbered anew"),
         pytest.param(ONE, "c9", [None], id="another tool"),
         pytest.param(ONE, "a b", [0, 1], id="no ids"),
         pytest.param(LOST, "a8 b9", [0, 1], id="a suggested name first"),
@@ -413,7 +413,7 @@ LOST = [a_request("x", "1", ()), a_request("y", "2", ("b",))]
     ],
 )
 def test_which_request_a_call_tries_again(open_: list[Request], again: str, expected: list[int | None]) -> None:
-    """Calls match by id and name, by name in order, then by id; a call with an unknown name matches another name."""
+    """Calls match by name, then by id, then in order; a call with an unknown name matches another name."""
     calls = [Call(each[0], None, each[1:]) for each in again.split()]
     assert match_requests(calls, open_) == [None if place is None else open_[place] for place in expected]
 

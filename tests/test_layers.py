@@ -21,8 +21,8 @@ LAYERS = """
     error_kind
     errors
     guards
-    call introspection
-    parameters
+    call cancellation introspection
+    caller parameters
     messages report
     tools
     adapters retries telemetry

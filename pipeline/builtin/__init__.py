@@ -29,7 +29,7 @@ def install(
 
     Args:
         tools: The registry of that pipeline, or the one behind its view.
-        pipeline: Calls in a batch go through it.
+        pipeline: The tools work as long as it lives. Calls in a batch go through the pipeline that called it.
         batch: Whether to install `Batch`, or one with other options: ``Batch(most=10)``. Default True.
         invalid: Whether to install `Invalid`, or one with other options. Default True.
         when: Asked once, now; False: nothing is installed. Default None: not asked.

@@ -13,6 +13,7 @@ from returns.result import Failure, Success
 
 from ..batch import gather
 from ..call import Call, Outcome
+from ..caller import Caller
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, NotExecuted, Problem, SetupError, UnknownTool
 from ..messages import Profile, render
@@ -53,10 +54,9 @@ class _Entry:
 class Batch:
     """A tool that runs several calls at once, as `gather` does. Document 004, with its section 5.1.
 
-    The calls go through the pipeline that the tool is attached to; `install` attaches it. The tool holds that
-    pipeline weakly. It does not follow changes: adding a stage makes another pipeline, and a view that shows this
-    tool reaches everything that the attached pipeline reaches. Give a narrower pipeline a batch of its own, under
-    another name.
+    The calls go through the pipeline that called the tool: a view that shows this tool reaches no tool that it does not
+    show. The tool works as long as the pipeline lives that it is attached to; `install` attaches it. It holds that
+    pipeline weakly.
 
     Args:
         pipeline: The pipeline to attach. Default None: `attach` follows later.
@@ -103,7 +103,7 @@ class Batch:
             self.attach(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Send the calls through this pipeline from now on.
+        """Work from now on, for this pipeline and all others that have the tool.
 
         Args:
             pipeline: Held weakly, so somebody else has to keep it.
@@ -134,7 +134,7 @@ class Batch:
             parameters=shown,
             handler=self.run,
             description=self.description.format(most=self._most, name=self.name),
-            run_in="loop",  # where the pipeline is
+            run_in="loop",  # where its caller is
             context=True,
         )
         # The definition says what an entry looks like. Checking accepts any: a wrong entry fails alone, not the batch.
@@ -151,16 +151,17 @@ class Batch:
 
         Returns:
             ``{"succeeded", "failed", "results"}`` with ``{"id", "tool", "success", "output"}`` for each call. A
-            Failure only if no call could run: inside another batch, or without a pipeline.
+            Failure only if no call could run: inside another batch, or without a pipeline. No pipeline is known if the
+            context was made by hand and not by `pipeline.executors.context_args`.
         """
         outer = _SCOPE.get()
         if outer is not None and not outer.ended:
             return Failure(NotExecuted("cannot call batch from within batch"))
-        pipeline = self._pipeline.get("batch")
-        if isinstance(pipeline, Failure):
-            return pipeline
+        caller = self._pipeline.get_caller(context, "batch")
+        if isinstance(caller, Failure):
+            return caller
         entries = [_parse_entry(index, each, context) for index, each in enumerate(calls)]
-        outcomes = await self._run_entries(pipeline, entries)
+        outcomes = await self._run_entries(caller, entries)
         succeeded = sum(type(outcome) is Success for outcome in outcomes)
         room = _LONGEST_RESULT // max(1, len(entries))
         results = [
@@ -174,12 +175,12 @@ class Batch:
         ]
         return {"succeeded": succeeded, "failed": len(results) - succeeded, "results": results}
 
-    async def _run_entries(self, pipeline: Pipeline, entries: Sequence[_Entry]) -> list[Outcome]:
+    async def _run_entries(self, caller: Caller, entries: Sequence[_Entry]) -> list[Outcome]:
         calls = [entry.call for entry in entries if isinstance(entry.call, Call)]
         scope = _BatchScope()
         _SCOPE.set(scope)
         try:
-            outcomes = iter(await gather(pipeline, calls, self._limit, timeout=self._time_left(), each=self._each))
+            outcomes = iter(await gather(caller, calls, self._limit, timeout=self._time_left(), each=self._each))
         finally:
             scope.ended = True
         return [next(outcomes) if isinstance(entry.call, Call) else entry.call for entry in entries]

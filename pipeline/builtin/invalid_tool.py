@@ -9,6 +9,7 @@ from returns.result import Failure
 from ..call import Call, ResolvedCall
 from ..compose.pipeline import Pipeline
 from ..errors import ExecutionFailed, UnknownTool
+from ..tools.context import ToolContext
 from ..tools.definition import Tool
 from .pipeline_reference import PipelineReference
 
@@ -17,10 +18,11 @@ class Invalid:
     """A hidden tool for runtimes that need one for unknown names. Document 004, section 2.3.
 
     A pipeline answers unknown names itself and does not need it. No model is offered this tool, and no error suggests
-    it. Like `Batch` it holds its pipeline weakly.
+    it. It suggests the tools of the pipeline that called it, so a view hears of its own tools alone. Like `Batch` it
+    holds weakly the pipeline that it is attached to.
 
     Args:
-        pipeline: The pipeline whose tools are suggested. Default None: `attach` follows later.
+        pipeline: The pipeline to attach. Default None: `attach` follows later.
         name: The name of the tool.
     """
 
@@ -31,7 +33,7 @@ class Invalid:
             self.attach(pipeline)
 
     def attach(self, pipeline: Pipeline) -> None:
-        """Suggest the tools of this pipeline from now on.
+        """Work from now on, for this pipeline and all others that have the tool.
 
         Args:
             pipeline: Held weakly, so somebody else has to keep it.
@@ -53,24 +55,26 @@ class Invalid:
             handler=self.run,
             description="Answers a call of a tool that does not exist, with the names of similar ones.",
             effect="read",
-            run_in="loop",  # where the pipeline is
+            run_in="loop",  # where its caller is
             hidden=True,
+            context=True,
         )
 
-    async def run(self, /, requested_tool: str, **_arguments: object) -> object:
+    async def run(self, context: ToolContext, /, requested_tool: str, **_arguments: object) -> object:
         """The handler of the tool. The other arguments are never repeated.
 
         Args:
+            context: It knows the pipeline that called the tool.
             requested_tool: The name that a model called.
 
         Returns:
             Always a failure: the UnknownTool that the pipeline itself would answer, or a refusal if there is such a
             tool.
         """
-        pipeline = self._pipeline.get("invalid")
-        if isinstance(pipeline, Failure):
-            return pipeline
-        answer = pipeline.resolve(Call(requested_tool)) or Failure(UnknownTool(requested_tool))
+        caller = self._pipeline.get_caller(context, "invalid")
+        if isinstance(caller, Failure):
+            return caller
+        answer = caller.resolve(Call(requested_tool)) or Failure(UnknownTool(requested_tool))
         if isinstance(answer, ResolvedCall):
             return Failure(
                 ExecutionFailed("There is a tool of that name. Call it by its name, and not through this one.")

@@ -1,4 +1,4 @@
-"""PipelineReference: how a tool of ours holds the pipeline that holds the registry that holds the tool."""
+"""PipelineReference: the pipeline for which a tool of ours was installed, and which pipeline its calls go through."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from weakref import ref
 
 from returns.result import Failure
 
+from ..caller import Caller
 from ..compose.pipeline import Pipeline
 from ..errors import NeedsSetup
 from ..privacy import Public
+from ..tools.context import ToolContext
 
 
 class PipelineReference:
@@ -21,12 +23,22 @@ class PipelineReference:
         """Refer to this pipeline from now on."""
         self._pipeline = ref(pipeline)
 
-    def get(self, service: Public) -> Pipeline | Failure[NeedsSetup]:
-        """The pipeline; a failure, with the texts of document 004 section 4.1, if there is none or it is gone.
+    def get_caller(self, context: ToolContext, service: Public) -> Caller | Failure[NeedsSetup]:
+        """The pipeline that called the tool.
+
+        It need not be the one that the tool refers to: a view has a pipeline of its own, and shares the tool. A tool
+        that called through another pipeline than its caller would let a model out of its view.
 
         Args:
-            service: The tool that needs it, for the failure.
+            context: What the tool was called with.
+            service: The tool, for the failure.
+
+        Returns:
+            The caller. A failure, with the texts of document 004 section 4.1, if the tool refers to no pipeline or to
+            one that is gone, or if no pipeline called it.
         """
-        if self._pipeline is None:
+        if self._pipeline is None or (caller := context.caller) is None:
             return Failure(NeedsSetup(service, "Registry not initialized"))
-        return self._pipeline() or Failure(NeedsSetup(service, "Registry no longer available"))
+        if self._pipeline() is None:
+            return Failure(NeedsSetup(service, "Registry no longer available"))
+        return caller

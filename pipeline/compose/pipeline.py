@@ -39,7 +39,8 @@ class Pipeline(StageList):
         if isinstance(end, ToolChecker):
             for tool in (tool for registry in self.registries for tool in registry):
                 end.check_tool(tool)
-        self._run: Callable[..., Coroutine[Any, Any, Outcome]] = Runner(stages, self.registries).run
+        self._runner = Runner(stages, self.registries)
+        self._run: Callable[..., Coroutine[Any, Any, Outcome]] = self._runner.run
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
         """Run one call."""
@@ -86,13 +87,11 @@ class Pipeline(StageList):
 
         Only the check that finds the tool is asked, so the tool may be closed.
         """
-        find = next((stage.run for stage in self.entries if stage.role == "check" and stage.finds), None)
-        return None if find is None else cast("ResolvedCall | Failure[Any]", find(call))
+        return self._runner.resolve(call)
 
     def tool_of(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""
-        found = (registry.tools.get(name) for registry in self.registries if isinstance(name, str))
-        return next((tool for tool in found if tool is not None), None)
+        return self._runner.tool_of(name)
 
     def describe(self) -> str:
         """The stages, outermost first, one line each, with the reason why each stands where it does."""

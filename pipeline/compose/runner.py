@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
+from weakref import ref
 
 import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..caller import Origin
+from ..cancellation import is_stray_cancellation
 from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown
 from ..guards import Guards, OneEffect, OpenTools
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
@@ -48,6 +51,8 @@ class Runner:
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of(*self._gate)
+        self._origin = Origin(ref(self))
+        self._finding = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
 
     async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
@@ -92,6 +97,10 @@ class Runner:
                 outcome = await run_within(call.timeout, current, self._plain)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = Failure(Crashed(exc))
+        except BaseException as exc:
+            if not is_stray_cancellation(exc):
+                raise
+            outcome = Failure(Crashed(exc))
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
@@ -129,6 +138,10 @@ class Runner:
                     outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
             outcome = Failure(Crashed(exc))
+        except BaseException as exc:
+            if not is_stray_cancellation(exc):
+                raise
+            outcome = Failure(Crashed(exc))
         finally:  # a cancelled call is recorded too, though it has no outcome
             verdict = CANCELLED
             if outcome is not _CANCELLED:
@@ -144,10 +157,24 @@ class Runner:
     def _make_guards(self, call: Call, current: Any) -> tuple[Guards, OneEffect | None]:
         """What may keep the body from beginning, around it what the caller's call has already."""
         tool: Tool[..., Any] | None = current.tool if isinstance(current, ResolvedCall) else None
+        may_call = tool is None or tool.context  # only a ToolContext shows a tool its caller
         if tool is not None and tool.effect == "read":
-            return self._guards_of_reads if call.guards is None else Guards.of(*self._gate, outer=call.guards), None
+            if call.guards is None and not may_call:
+                return self._guards_of_reads, None
+            return Guards.of(*((self._origin,) if may_call else ()), *self._gate, outer=call.guards), None
         effect = OneEffect(tool=tool)
+        if may_call:
+            return Guards.of(self._origin, *self._gate, effect, outer=call.guards), effect
         return Guards.of(*self._gate, effect, outer=call.guards), effect
+
+    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
+        """As `Pipeline.resolve`."""
+        return None if self._finding is None else cast("ResolvedCall | Failure[Any]", self._finding(call))
+
+    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.tool_of`."""
+        found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
+        return next((tool for tool in found if tool is not None), None)
 
     def _settle(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""

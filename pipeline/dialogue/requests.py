@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import attrs
 
 from ..call import Call, Outcome
 from ..errors import ToolError, UnknownTool
 from ..messages.changes import canonical_arguments
+from ..parameters import read_arguments
 from ..privacy import PublicText
 from ..report import error_of
 from ..tools.definition import Tool
+from .identity import Identity
 
 _NOT_RUN: Any = None  # the outcome until the first attempt has ended
 _NO_TEXT = PublicText("")
@@ -29,6 +32,7 @@ class Request:
         text: What the model is told about that.
         tool: The tool that the call was resolved to; None if there is none.
         attempt: How many attempts have run.
+        identity: What the last call asked for. None: no attempt has run.
     """
 
     first: Call
@@ -37,6 +41,7 @@ class Request:
     text: PublicText = _NO_TEXT
     tool: Tool[..., Any] | None = None
     attempt: int = 0
+    identity: Identity | None = None
 
     @property
     def error(self) -> ToolError | None:
@@ -68,50 +73,150 @@ def inherit_context(call: Call, earlier: Call) -> Call:
 def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[Request | None]:
     """For each call the request that it tries again, each request once; None for a new one.
 
-    Some providers number the calls of each reply anew, so an id counts only together with the name, unless no call
-    has the name. A request whose name no tool has goes to the call of a tool that was suggested, then to any call.
+    A call tries again a request of the same tool; else one whose name no tool has, first where the tool was suggested;
+    else one with the same id and an argument in common. Of several requests it is the one with which it has most
+    arguments in common, then the one with its id: some providers number the calls of each reply anew. What is left goes
+    by the order of the calls, unless there are fewer calls than requests: then nobody can tell which is meant, and to
+    answer the wrong one is worse than to leave both open.
 
     Args:
         calls: The calls of a reply.
         requests: The requests that are still open.
     """
-    found: list[Request | None] = [None] * len(calls)
-    left = list(requests)
-    for fits in (_has_id_and_tool, _has_tool, _has_id, _was_suggested, _has_unknown_name):
-        for index, call in enumerate(calls):
-            request = next((each for each in left if fits(each, call)), None) if found[index] is None else None
-            if request is not None:
-                found[index] = request
-                left.remove(request)
-    return found
+    matching = _Matching(calls, requests)
+    for fits in (_has_tool, _has_id_and_argument, _was_suggested, _has_unknown_name):
+        matching.add(fits)
+    return [matching.found.get(index) for index in range(len(calls))]
 
 
-def find_repeat(call: Call, ended: Sequence[Request]) -> Request | None:
-    """The request that is over and that the call asks for once more, by the same tool and the same arguments.
+class _Matching:
+    """The requests found so far, by the index of the call."""
+
+    def __init__(self, calls: Sequence[Call], requests: Sequence[Request]) -> None:
+        self.calls = calls
+        self.left = list(requests)
+        self.found: dict[int, Request] = {}
+
+    def add(self, fits: Callable[[Request, Call], bool]) -> None:
+        """Match calls and requests that fit each other."""
+        free = [index for index in range(len(self.calls)) if index not in self.found]
+        scores = {
+            index: {place: _score(request, self.calls[index]) for place, request in enumerate(self.left)}
+            for index in free
+        }
+        options = {
+            index: [place for place in scores[index] if fits(self.left[place], self.calls[index])] for index in free
+        }
+        pairs: dict[int, int] = {}
+        levels = {scores[index][place] for index in free for place in options[index]}
+        for level in sorted((level for level in levels if any(level)), reverse=True):
+            self._match_level(level, scores, options, pairs)
+        for index in free:
+            if index not in pairs and (places := _unmatched(options[index], pairs)):
+                rivals = [other for other in free if other not in pairs and set(options[other]) & set(places)]
+                if len(places) <= len(rivals) or len({_written(self.left[place]) for place in places}) == 1:
+                    pairs[index] = places[0]
+        self.found |= {index: self.left[place] for index, place in pairs.items()}
+        self.left = [request for place, request in enumerate(self.left) if place not in pairs.values()]
+
+    def _match_level(
+        self, level: _Score, scores: dict[int, dict[int, _Score]], options: dict[int, list[int]], pairs: dict[int, int]
+    ) -> None:
+        """Match those with this score that have no other choice with it, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for index, places in options.items():
+                left = _unmatched(places, pairs)
+                best = [place for place in left if scores[index][place] == level]
+                is_best = all(scores[index][place] <= level for place in left)
+                if index not in pairs and is_best and len(best) == 1:
+                    pairs[index] = best[0]
+                    changed = True
+
+
+def _unmatched(places: Sequence[int], pairs: Mapping[int, int]) -> list[int]:
+    return [place for place in places if place not in pairs.values()]
+
+
+_Score: TypeAlias = tuple[int, int, bool]  # arguments in common by name and value, by value alone; the same id
+
+
+def _score(request: Request, call: Call) -> _Score:
+    sent, before = list_arguments(call.arguments), list_arguments(request.call.arguments)
+    return (
+        len(sent & before),
+        len({value for _, value in sent} & {value for _, value in before}),
+        _has_id(request, call),
+    )
+
+
+def _written(request: Request) -> str:
+    return canonical_arguments(request.call.arguments) or repr(request.call.arguments)
+
+
+def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
+    """The arguments as pairs of a name and a value as text, those inside of others too; also of text that is cut off.
+
+    Args:
+        arguments: As the model wrote them.
+    """
+    read = read_arguments(arguments)
+    if read is None:
+        text = str.__str__(arguments)[:_LONGEST] if isinstance(arguments, str) else ""
+        return frozenset((_fold(name), _fold(value)) for name, value in _PAIR.findall(text))
+    found: set[tuple[str, str]] = set()
+    todo: list[tuple[str, Any]] = list(read.items())
+    while todo and len(found) < _MOST:
+        name, value = todo.pop()
+        if isinstance(value, Mapping):
+            todo += cast("Mapping[str, Any]", value).items()
+        elif isinstance(value, (list, tuple)):
+            todo += [(name, each) for each in cast("Sequence[Any]", value)]
+        elif isinstance(value, (str, int, float)):
+            found.add((_fold(str(name)), _fold(_as_text(value))))
+    return frozenset(found)
+
+
+_PAIR = re.compile(r"""(\w+)["']?\s*[:=]\s*["']?([^"',}\]]+)""")
+_LONGEST = 10_000  # characters of a text that is no object
+_MOST = 1_000  # arguments that are compared
+
+
+def _as_text(value: str | float) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)
+
+
+def _fold(text: str) -> str:
+    return text.strip().casefold()
+
+
+def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
+    """The request that is over and that the call asks for once more.
 
     A model that is asked for one of its calls tends to send all of them again. What took effect, or may have, must
     not run twice; a read that succeeded may run again, so it is not a repeat.
 
     Args:
-        call: A call of a reply.
+        identity: What a call of a reply asks for.
         ended: The requests that are over.
     """
-    arguments = canonical_arguments(call.arguments)
     for request in ended:
-        is_read = request.tool is not None and request.tool.effect == "read"
-        if not _has_tool(request, call) or (is_read and request.error is None):
+        tool = request.tool
+        is_read = tool is not None and tool.effect == "read"
+        if is_read and request.error is None:
             continue
-        if arguments is not None and arguments == canonical_arguments(request.call.arguments):
+        if request.identity is not None and request.identity.is_same(identity):
             return request
     return None
 
 
-def _has_id_and_tool(request: Request, call: Call) -> bool:
-    return _has_id(request, call) and _has_tool(request, call)
-
-
 def _has_tool(request: Request, call: Call) -> bool:
     tool = request.tool
+    meant: Tool[..., Any] | None = getattr(call, "tool", None)
+    if tool is not None and meant is not None:
+        return tool.name == meant.name
     return request.call.name == call.name or (tool is not None and call.name in (tool.name, *tool.aliases))
 
 
@@ -119,8 +224,14 @@ def _has_id(request: Request, call: Call) -> bool:
     return bool(call.id) and call.id in (request.call.id, request.first.id)
 
 
+def _has_id_and_argument(request: Request, call: Call) -> bool:
+    return _has_id(request, call) and _score(request, call)[0] > 0
+
+
 def _was_suggested(request: Request, call: Call) -> bool:
-    return isinstance(request.error, UnknownTool) and call.name in request.error.suggestions
+    meant: Tool[..., Any] | None = getattr(call, "tool", None)
+    names = (call.name, call.name if meant is None else meant.name)
+    return isinstance(request.error, UnknownTool) and any(name in request.error.suggestions for name in names)
 
 
 def _has_unknown_name(request: Request, _: Call) -> bool:

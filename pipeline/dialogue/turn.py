@@ -17,9 +17,12 @@ from returns.result import Success
 from ..batch import run_batch
 from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
-from ..errors import InvalidParams, MalformedCall, NeedsUserInput, OutcomeUnknown, SetupError, ToolError
+from ..errors import InvalidParams, MalformedCall, NeedsUserInput, SetupError
+from ..guards import Guards
 from ..messages import render
 from ..report import CallReport
+from .effects import Effects, TurnGuard, requires_retry
+from .identity import check, identify
 from .records import Answered, Record, Turn
 from .requests import Request, find_repeat, inherit_context, match_requests
 
@@ -84,7 +87,9 @@ async def run_turn(
     The calls of one attempt run together, as with `gather`. A call that succeeded is not repeated, nor is one that
     may have taken effect: the model is told an ``outcome_unknown``, and not asked for it. A `NeedsUserInput` ends the
     turn with its question. An error that only the runtime, an operator or nobody can fix ends its call. If the model
-    sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded.
+    sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded. A call is
+    known by its tool and its validated params, however the model writes them, and also inside of a `batch`. Equal calls
+    in one reply are several calls, and all of them run.
 
     Args:
         model: Asks the model again.
@@ -140,10 +145,6 @@ def _require_calls(reply: Iterable[object] | None) -> list[Call]:
     return cast("list[Call]", found)
 
 
-def _requires_retry(error: ToolError | None) -> bool:
-    return error is not None and error.fixable_by == "model" and not isinstance(error, OutcomeUnknown)
-
-
 @attrs.define(eq=False)
 class _TurnState:
     """One turn under way."""
@@ -154,11 +155,13 @@ class _TurnState:
     latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
+    effects: Effects = attrs.field(factory=Effects)
+    replies: int = 0  # whose calls have run
 
     @property
     def open(self) -> list[Request]:
         """The requests that the model is asked for again."""
-        return [each for each in self.requests if _requires_retry(each.error)]
+        return [each for each in self.requests if requires_retry(each.error)]
 
     @property
     def guidance(self) -> str:
@@ -179,9 +182,10 @@ class _TurnState:
 
     def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
         """Each call of a reply with its request: one that is over, one that is open, or a new one."""
-        ended = [each for each in self.requests if not _requires_retry(each.error)]
-        repeats = [find_repeat(call, ended) for call in reply]
-        others = [call for call, repeat in zip(reply, repeats, strict=True) if repeat is None]
+        ended = [each for each in self.requests if not requires_retry(each.error)]
+        checked = [check(self.pipeline, call) for call in reply]
+        repeats = [find_repeat(identify(call), ended) for call in checked]
+        others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
         for call, repeat in zip(reply, repeats, strict=True):
@@ -192,18 +196,35 @@ class _TurnState:
 
     async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
         """Run the calls whose requests are not over, all together; returns an answer for each call."""
-        running = [(each, call) for each, call in assigned if each.attempt == 0 or _requires_retry(each.error)]
-        reports: dict[int, CallReport] = {}  # by the id() of the call
+        running = [place for place, (each, _) in enumerate(assigned) if not each.attempt or requires_retry(each.error)]
+        calls = [assigned[place][1] for place in running]
+        self.replies += 1
+        guards = [TurnGuard(self.effects, self.replies) for _ in calls]
+        reports: dict[int, CallReport] = {}
 
-        async def run(call: Call) -> Outcome:
-            report = reports[id(call)] = await self.pipeline.report(call)
-            return cast("Outcome", report.outcome)
+        async def run(index: int, call: Call) -> Outcome:
+            guarded = call.under(call.report, Guards.of(guards[index], outer=call.guards))
+            report = reports[index] = await self.pipeline.report(guarded)
+            outcome = cast("Outcome", report.outcome)
+            guards[index].answer(outcome)
+            return outcome
 
-        outcomes = await run_batch(self.pipeline, [call for _, call in running], run)
-        for (request, call), outcome in zip(running, outcomes, strict=True):
-            self._settle(request, call, outcome, reports.get(id(call)))
-        self.latest = [request for request, _ in running]
-        return tuple(Answered(call, request.outcome, request.text) for request, call in assigned)
+        outcomes = await run_batch(self.pipeline, calls, run)
+        answers = {place: request for place, (request, _) in enumerate(assigned)}
+        self.latest = []
+        for index, place in enumerate(running):
+            request, call = assigned[place]
+            if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
+                request = Request(call)
+                request.outcome, request.text = outcomes[index], render(outcomes[index], **self.wording)
+                answers[place] = request
+                continue
+            request.identity = guards[index].identity or identify(check(self.pipeline, call))
+            self._settle(request, call, outcomes[index], reports.get(index))
+            self.latest.append(request)
+        return tuple(
+            Answered(call, answers[place].outcome, answers[place].text) for place, (_, call) in enumerate(assigned)
+        )
 
     def _settle(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
         """Take down what came of a call; without a report it was held back."""
@@ -222,7 +243,7 @@ class _TurnState:
             error is None,
             call.arguments,
             None if error is None else request.text,
-            _requires_retry(error),
+            requires_retry(error),
             request.attempt,
             None if error is None else error.kind,
             None if before is None else before.kind,

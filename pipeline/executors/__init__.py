@@ -3,6 +3,7 @@
 import importlib
 import typing
 
+from ..cancellation import is_stray_cancellation
 from ..guards import NotBegunError
 from .body import begin_body, context_args, end_body, run_body, settle_body
 from .loop import Loop
@@ -23,6 +24,7 @@ __all__ = [
     "begin_body",
     "context_args",
     "end_body",
+    "is_stray_cancellation",
     "run_body",
     "settle_body",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 
 from ..call import Outcome, ValidCall
+from ..caller import Caller
 from ..report import landed_of
 from ..tools.context import ToolContext
 
@@ -72,7 +73,8 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
         return ()
     left = get_seconds_left()
     deadline = None if left is None else time.monotonic() + left
-    return (ToolContext(call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report),)
+    fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report
+    return (ToolContext(*fields, Caller.of(call.guards)),)
 
 
 def get_seconds_left() -> float | None:

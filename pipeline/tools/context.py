@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from ..caller import Caller
 from ..report import CallReport, Progress
 
 
@@ -18,6 +19,8 @@ class ToolContext:
         deadline: The time at which the call times out, in seconds of ``time.monotonic()``. None: there is no limit.
         principal: Who asks: a process, an agent or a tenant. "": the call did not say.
         deps: An object of the caller's own, given with the call. None: the call gave none.
+        caller: Makes further calls through the pipeline that called the tool, as `batch` does: a tool that calls
+            through it never leaves a view. None: the tool runs in another process, or no pipeline called it.
     """
 
     call_id: str
@@ -27,6 +30,7 @@ class ToolContext:
     principal: str = ""
     deps: object = attrs.field(default=None, repr=False)
     _report: CallReport | None = attrs.field(default=None, repr=False, eq=False)
+    caller: Caller | None = attrs.field(default=None, repr=False, eq=False)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Add a step to the report of the call. If nobody records the call, this does nothing.

@@ -1,0 +1,116 @@
+"""Caller: the pipeline that called a tool, for calls that the tool makes, as `batch` does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import ReferenceType
+
+import attrs
+from returns.result import Failure
+
+from .errors import Landed
+from .guards import Guards
+
+if TYPE_CHECKING:
+    from .call import Call, Outcome, ResolvedCall
+    from .tools.definition import Tool
+
+
+class CallRunner(Protocol):
+    """What runs calls: the inside of a pipeline."""
+
+    def run(self, call: Call, /) -> Awaitable[Outcome]:
+        """Run one call."""
+        ...
+
+    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
+        """As `Pipeline.resolve`."""
+        ...
+
+    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.tool_of`."""
+        ...
+
+
+class InheritedGuard:
+    """A guard that also holds for the calls that a tool makes through its `Caller`. By itself it refuses nothing."""
+
+    stateful = True
+
+    def inherit(self) -> InheritedGuard:
+        """The guard of one call that the tool makes."""
+        return self
+
+    def answer(self, outcome: Outcome) -> None:
+        """That call has ended with this outcome."""
+
+    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
+        """The answer in place of the body; None: it may begin."""
+        return None
+
+    def begin(self, call: Call) -> None:
+        """The body begins."""
+
+    def end(self, call: Call) -> None:
+        """The body ended."""
+
+    def settle(self, call: Call, landed: Landed) -> None:
+        """It is known whether the effect of the body happened."""
+
+
+@attrs.frozen(eq=False)
+class Origin:
+    """A guard that refuses nothing: by it the call says through which pipeline it came."""
+
+    runner: ReferenceType[CallRunner]  # weak: a pipeline would otherwise hold itself
+    stateful: bool = False
+
+    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
+        """None: the body may begin."""
+        return None
+
+    def begin(self, call: Call) -> None:
+        """Nothing to learn."""
+
+    def end(self, call: Call) -> None:
+        """Nothing to learn."""
+
+    def settle(self, call: Call, landed: Landed) -> None:
+        """Nothing to learn."""
+
+
+@attrs.frozen(eq=False)
+class Caller:
+    """Makes calls through the pipeline that called a tool, under those guards of its call that hold for them too."""
+
+    _runner: CallRunner
+    _inherited: tuple[InheritedGuard, ...]
+
+    @staticmethod
+    def of(guards: Guards | None) -> Caller | None:
+        """The caller of a call with these guards. Of a pipeline in a pipeline it is the outer one.
+
+        None if the call came through no pipeline, or has ended.
+        """
+        each = () if guards is None else guards.each
+        runner = next((guard.runner() for guard in each if isinstance(guard, Origin)), None)
+        if runner is None:
+            return None
+        return Caller(runner, tuple(guard for guard in each if isinstance(guard, InheritedGuard)))
+
+    async def __call__(self, call: Call, /) -> Outcome:
+        """Run one call."""
+        guards = tuple(guard.inherit() for guard in self._inherited)
+        outcome = await self._runner.run(call.under(None, Guards.of(*guards) if guards else None))
+        for guard in guards:
+            guard.answer(outcome)
+        return outcome
+
+    def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
+        """As `Pipeline.resolve`."""
+        return self._runner.resolve(call)
+
+    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.tool_of`."""
+        return self._runner.tool_of(name)

@@ -1,0 +1,27 @@
+"""Cancellation: whether an exception is the cancellation of the task that sees it, or of something that it awaited."""
+
+from __future__ import annotations
+
+import sys
+from math import inf
+
+import anyio
+
+
+def is_stray_cancellation(exc: BaseException) -> bool:
+    """Whether asyncio's CancelledError came from something else that was cancelled, such as a task that was awaited.
+
+    Nobody cancelled the task that sees it, so for this task it is a failure. The answer is True only where that is
+    certain: no native cancellation of the task and no scope of anyio is under way. A trio.Cancelled is never stray.
+
+    Args:
+        exc: What was raised in the current task.
+    """
+    asyncio = sys.modules.get("asyncio")  # a program that runs on trio may not have it
+    if asyncio is None or not isinstance(exc, asyncio.CancelledError):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop of asyncio runs here: this is trio, which raises its own
+        return True
+    return task is not None and not task.cancelling() and anyio.current_effective_deadline() != -inf

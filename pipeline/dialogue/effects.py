@@ -1,0 +1,142 @@
+"""Effects of a turn: which bodies have begun, so that none that may have taken effect begins again in a later reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from returns.result import Failure, Success
+
+from ..call import Call, Outcome
+from ..caller import InheritedGuard
+from ..errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient
+from ..guards import tool_of
+from ..report import error_of
+from .identity import Identity, identify
+
+_CANNOT_TELL = NotExecuted("it cannot be told apart from an earlier call of this tool that may have taken effect")
+
+
+def requires_retry(error: ToolError | None) -> bool:
+    """Whether the model is asked for the call again: it can fix the error, and the call did not take effect."""
+    return error is not None and error.fixable_by == "model" and not isinstance(error, OutcomeUnknown)
+
+
+@attrs.define(eq=False)
+class Effect:
+    """The bodies of one call.
+
+    Args:
+        reply: The number of the model's reply that the call is from.
+        identity: What the call asked for.
+        unsettled: How many of its bodies may have taken effect.
+        landed: Whether a body is known to have taken effect, though it failed.
+        outcome: What came of the call. None: it still runs, or it was lost.
+    """
+
+    reply: int
+    identity: Identity
+    unsettled: int = 0
+    landed: bool = False
+    outcome: Outcome[Any] | None = None
+
+    @property
+    def may_have_happened(self) -> bool:
+        """Whether the call took effect, or may have. A failure that the model is to fix says that it did not."""
+        if not self.unsettled:
+            return False
+        return self.outcome is None or self.landed or not requires_retry(error_of(self.outcome))
+
+
+@attrs.define(eq=False)
+class Effects:
+    """The effects of one turn."""
+
+    each: list[Effect] = attrs.field(factory=list[Effect])
+
+    def find_earlier(self, identity: Identity, reply: int) -> Iterator[tuple[Effect, bool]]:
+        """The calls of replies before this one that took effect, or may have, and that may have asked for the same.
+
+        With each, whether it is certain that they asked for the same.
+        """
+        for effect in self.each:
+            if effect.reply < reply and effect.may_have_happened:
+                same = effect.identity.is_same(identity)
+                if same is not False:
+                    yield effect, bool(same)
+
+
+@attrs.define(eq=False)
+class TurnGuard(InheritedGuard):
+    """Refuses a body if an equal call of an earlier reply took effect or may have; one guard for each call.
+
+    Equal calls within one reply are several calls: the model wants that many. All tools but ``read`` are guarded. An
+    ``idempotent`` one too: to set a value again may undo a change that was made in between. A ``keyed`` one too: the
+    call that is sent again has another key. Calls that a tool of the turn makes, such as `batch`, count as calls of the
+    same reply.
+
+    Args:
+        effects: Of the turn.
+        reply: The number of the reply.
+    """
+
+    effects: Effects
+    reply: int
+    repeated: Effect | None = None  # the earlier call whose outcome was the answer
+    _own: list[Effect] = attrs.field(factory=list[Effect])
+
+    @property
+    def identity(self) -> Identity | None:
+        """What the call asked for, as it was before its body began; None if none of a guarded tool began."""
+        return self._own[-1].identity if self._own else None
+
+    def inherit(self) -> TurnGuard:
+        """The guard of a call that the tool makes."""
+        return TurnGuard(self.effects, self.reply)
+
+    def answer(self, outcome: Outcome) -> None:
+        """The call has ended."""
+        for effect in self._own:
+            effect.outcome = outcome
+
+    def refuse(self, call: Call) -> Outcome | None:
+        """The earlier outcome, OutcomeUnknown if it was lost, or NotExecuted if the params cannot be compared."""
+        tool = tool_of(call)
+        if tool is not None and tool.effect == "read":
+            return None
+        earlier = list(self.effects.find_earlier(identify(call), self.reply))
+        if not earlier:
+            return None
+        effect = next((effect for effect, is_certain in earlier if is_certain), None)
+        if effect is None:
+            return Failure(_CANNOT_TELL)
+        self.repeated = effect
+        return self._replay(effect.outcome, None if tool is None else tool.verify_with)
+
+    def begin(self, call: Call) -> None:
+        """A body of the call begins."""
+        tool = tool_of(call)
+        if tool is not None and tool.effect == "read":
+            return
+        identity = identify(call)
+        effect = next((each for each in self._own if each.identity == identity), None)
+        if effect is None:
+            effect = Effect(self.reply, identity)
+            self._own.append(effect)
+            self.effects.each.append(effect)
+        effect.unsettled += 1
+
+    def settle(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+        """Its outcome says whether it took effect."""
+        for effect in self._own[-1:]:
+            effect.unsettled -= landed == "no"
+            effect.landed = effect.landed or landed == "yes"
+
+    @staticmethod
+    def _replay(outcome: Outcome[Any] | None, verify_with: str | None) -> Outcome:
+        """What to answer now with what came of the earlier call. An answer that Retry would repeat is told as lost."""
+        error = error_of(outcome)
+        if type(outcome) is Success or not isinstance(error, (TimedOut, Transient, type(None))):
+            return outcome or Failure(OutcomeUnknown(Transient(landed="maybe"), verify_with))
+        return Failure(OutcomeUnknown(error or Transient(landed="maybe"), verify_with))
