@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
-from weakref import WeakMethod
+from types import MethodType
+from typing import Any, cast
+from weakref import WeakKeyDictionary
 
-_methods: set[WeakMethod[Callable[[], Any]]] = set()
+_functions: WeakKeyDictionary[object, Callable[[Any], object]] = WeakKeyDictionary()  # by the object to call it with
 
 
 def register_after_fork(method: Callable[[], object]) -> None:
@@ -17,15 +18,16 @@ def register_after_fork(method: Callable[[], object]) -> None:
     be released there, and what it protects may be half changed: the method replaces the one and mends the other.
 
     Args:
-        method: A bound method without arguments, which must not raise. Its object is held weakly.
+        method: A bound method without arguments, which must not raise. Its object is held weakly, and has one such
+            method: a second one replaces the first.
     """
-    _methods.add(WeakMethod(method, _methods.discard))
+    bound = cast("MethodType", method)
+    _functions[bound.__self__] = bound.__func__
 
 
 def _call_in_child() -> None:
-    for reference in list(_methods):  # adding and copying are atomic, so this needs no lock of its own
-        if (method := reference()) is not None:
-            method()
+    for owner, function in list(_functions.items()):  # no lock of its own: adding to a dict is atomic
+        function(owner)
 
 
 if hasattr(os, "register_at_fork"):

@@ -196,7 +196,7 @@ class RetryBudget:
             self._tokens -= 1
 
     def give_back(self) -> None:
-        """The retry was answered, be it with a refusal."""
+        """The retry was answered, be it with a refusal; or it never began, because its wait was cancelled."""
         with self._lock:
             self._tokens += 1  # anything above burst is cut when the tokens are next counted
 
