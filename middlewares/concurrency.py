@@ -99,7 +99,7 @@ class Concurrency:
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
     _by_tool: bool = attrs.field(init=False, repr=False)
     _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
-    _last: tuple[_Loop | None, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
+    _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= self.limit < math.inf:
@@ -128,13 +128,9 @@ class Concurrency:
         if key is None:
             return await call_next(call)
         weight = 1 if self.weight is None else self._weigh(call, self.weight)
-        loop = _LOOP.get()
-        if loop is None or loop.thread != get_ident():
-            loop = _find_loop()
-        last, partitions = self._last
-        if last is not loop:
-            partitions = self._by_loop.setdefault(loop, {})
-            self._last = loop, partitions
+        loop, thread, partitions = self._last
+        if _LOOP.get() is not loop or get_ident() != thread:
+            partitions = self._enter_loop()
         try:
             partition = partitions[key]
         except KeyError:
@@ -166,7 +162,13 @@ class Concurrency:
     def _forget_loops(self) -> None:
         """Begin anew, also in the child of a fork: the calls that hold units are in the parent only."""
         self._by_loop = WeakKeyDictionary()
-        self._last = None, {}
+        self._last = _Loop(), 0, {}
+
+    def _enter_loop(self) -> _Partitions:
+        loop = _find_loop()
+        partitions = self._by_loop.setdefault(loop, {})
+        self._last = loop, loop.thread, partitions
+        return partitions
 
     def _add_partition(self, partitions: _Partitions, key: Hashable) -> _Partition:
         if partitions and len(partitions) % _MANY == 0:

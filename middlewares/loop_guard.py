@@ -90,8 +90,8 @@ class LoopGuard:
             nothing is called.
         size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
-        max_bytes: Estimated bytes of the arguments that are kept, beside those of the last call; the oldest are forgotten
-            first. A call whose arguments were forgotten repeats nothing. Must be ≥ 1. Default 16 MiB.
+        max_bytes: Estimated bytes of the arguments that are kept, beside those of the last call; the oldest are
+            forgotten first. A call whose arguments were forgotten repeats nothing. Must be ≥ 1. Default 16 MiB.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
@@ -156,13 +156,16 @@ class LoopGuard:
         if repeated:
             return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
-        value = outcome.unwrap() if type(outcome) is Success else outcome
-        last.digest = value if type(value) in _SMALL else _digest(outcome)
+        if type(outcome) is Success:
+            value = outcome.unwrap()
+            last.digest = value if type(value) in _SMALL else _digest(outcome)
+            if tool.effect != "read":
+                last.conversation.changes += 1
+        else:
+            last.digest = _digest(outcome)
         last.params, last.row = params, None
         if self._newest is not last:
             self._weigh(last)
-        if tool.effect != "read" and type(outcome) is Success:
-            last.conversation.changes += 1
         return outcome
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: _LastCall) -> Outcome:

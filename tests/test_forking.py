@@ -69,7 +69,7 @@ print(os.waitstatus_to_exitcode(status))
 @pytest.mark.skipif(sys.platform == "win32", reason="this platform has no fork")
 @pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
 def test_a_lock_that_another_thread_holds(owner: str) -> None:
-    """Whatever another thread of the parent held when it was forked, the child has fresh locks; the parent keeps its own."""
+    """Whatever another thread of the parent held at the fork, the child has fresh locks; the parent keeps its own."""
     command = [sys.executable, "-W", "ignore", "-c", FORK % owner]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0"]
@@ -117,7 +117,7 @@ print(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this platform has no fork")
 def test_calls_of_the_parent_hold_nothing_in_the_child() -> None:
-    """A half-open breaker that the parent was trying may be tried in the child, and units of the parent are free there."""
+    """A half-open breaker that the parent was trying may be tried in the child, and the parent's units are free."""
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", HALF_DONE], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["0"]
 

@@ -219,7 +219,9 @@ async def test_memory_is_bounded(apart: str) -> None:
     try:
         for n in range(40):
             tool = a_tool(f"tool_{n}") if apart == "tools" else PROBE
-            await played(guard, (asked({"text": str(n) * (5_000_000 // len(str(n)))}, tool, f"{n}" * (tool is PROBE)), 1))
+            await played(
+                guard, (asked({"text": str(n) * (5_000_000 // len(str(n)))}, tool, f"{n}" * (tool is PROBE)), 1)
+            )
         kept, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
