@@ -80,7 +80,7 @@ def _own_bytes(part: Any) -> int:
 
 
 def _held_by(part: Any) -> list[Any]:
-    kind: type[Any] = type(part)
+    kind = cast("type[Any]", type(part))
     if kind is dict:
         return [*islice(part.keys(), _MOST_PARTS), *islice(part.values(), _MOST_PARTS)]
     if kind in _HOLD_ITEMS:
