@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
+from math import inf
 from threading import Lock
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
@@ -14,10 +15,11 @@ import attrs
 from anyio.lowlevel import RunVar
 from returns.result import Success
 
-from pipeline import Handler, Outcome, Placement, SetupError, ValidCall
-from pipeline.tools import freeze, is_async
+from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork
+from pipeline.tools import estimate_bytes, freeze, is_async
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
+_Key: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, and what stands for the params
 _IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))
 
 
@@ -28,6 +30,7 @@ class _Entry(NamedTuple):
     asked_at: float  # seconds of the clock
     outcome: Outcome
     immutable: bool  # everybody is given this very outcome; otherwise a copy
+    size: int  # bytes, the key included; 0 if it is not kept
 
 
 @attrs.define(eq=False)
@@ -58,6 +61,9 @@ class Cache:
     Args:
         ttl: Seconds for which an answer is kept, > 0; or a mapping of tool names to seconds, see ``tools``.
         size: Answers that are kept, those that were used last. Must be ≥ 1. Default 1024.
+        max_bytes: Estimated bytes of the answers and their params that are kept, those that were used last. An answer
+            that is larger alone, or has more than 100,000 parts, is not kept. Must be ≥ 1; None: no limit. Default 64
+            MiB.
         tools: Names of the only tools to cache, ``read`` or ``idempotent``; so are the names of a ``ttl`` mapping.
             None (default): all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
             key.
@@ -84,6 +90,7 @@ class Cache:
         ttl: float | Mapping[str, float],
         *,
         size: int = 1024,
+        max_bytes: int | None = 64 * 2**20,
         tools: Iterable[str] | None = None,
         on_write: OnWrite = "forget_all",
         key: Callable[[ValidCall], Hashable | None] | None = None,
@@ -94,6 +101,8 @@ class Cache:
         self._ttl: Any = ttl  # seconds, if no tool is named
         if type(cast("object", size)) is not int or size < 1:
             raise SetupError(f"Cache: `size` must be an integer ≥ 1, not {size!r}")
+        if max_bytes is not None and (type(cast("object", max_bytes)) is not int or max_bytes < 1):
+            raise SetupError(f"Cache: `max_bytes` must be an integer ≥ 1 or None, not {max_bytes!r}")
         if on_write not in get_args(OnWrite):
             raise SetupError(f"Cache: `on_write` must be {' or '.join(get_args(OnWrite))}, not {on_write!r}")
         functions: dict[str, Any] = {"copy": copy, "clock": clock} | ({} if key is None else {"key": key})
@@ -101,6 +110,7 @@ class Cache:
             if not callable(function) or is_async(function):
                 raise SetupError(f"Cache: `{name}` must be a plain function, not {function!r}")
         self._size = size
+        self._max_bytes = inf if max_bytes is None else max_bytes
         self._on_write = on_write
         self._key = key
         self._copy = copy
@@ -108,9 +118,11 @@ class Cache:
         self._epoch = object()  # replaced by each write
         self._epochs: dict[str, object] = {}  # by principal, for those that wrote
         self._first_epoch = object()  # of the other principals
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._bytes = 0  # of the entries
         self._lock = Lock()
-        self._flights: RunVar[dict[Hashable, _Flight]] = RunVar("flights")
+        self._flights: RunVar[dict[_Key, _Flight]] = RunVar("flights")
+        register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The kept answer, the outcome of an equal call under way, or the inside's outcome."""
@@ -136,7 +148,7 @@ class Cache:
             with self._lock:
                 self._invalidate(call.principal)
 
-    async def _answer(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable) -> Outcome:
+    async def _answer(self, call: ValidCall, call_next: Handler[ValidCall], key: _Key) -> Outcome:
         while True:
             epoch = self._epoch_of(call)
             if (kept := self._find(key, epoch, call)) is not None:
@@ -161,7 +173,7 @@ class Cache:
             if flight.entry is not None:
                 return self._replay(flight.entry, call, "answered by an equal call that was under way")
 
-    async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: Hashable, flight: _Flight) -> Outcome:
+    async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: _Key, flight: _Flight) -> Outcome:
         asked_at = self._clock()
         outcome: Outcome | None = None
         try:
@@ -170,7 +182,7 @@ class Cache:
         finally:
             self._store(call, key, flight, asked_at, outcome)
 
-    def _store(self, call: ValidCall, key: Hashable, flight: _Flight, asked_at: float, outcome: Outcome | None) -> None:
+    def _store(self, call: ValidCall, key: _Key, flight: _Flight, asked_at: float, outcome: Outcome | None) -> None:
         """Keep a success for later calls, and any outcome for the calls that wait. None: the call was cancelled."""
         with self._lock:
             keep = type(outcome) is Success and self._epoch_of(call) is flight.epoch
@@ -180,26 +192,50 @@ class Cache:
         if outcome is None or not (keep or flight.ended is not None):
             return
         value: object = outcome.unwrap() if type(outcome) is Success else None
+        size = 0
+        if keep and self._max_bytes < inf:
+            size = estimate_bytes(key[1:]) + estimate_bytes(value)
+            keep = size <= self._max_bytes
+            if not (keep or flight.ended is not None):
+                return
         immutable = type(value) in _IMMUTABLE
         try:
-            flight.entry = _Entry(epoch, asked_at, outcome if immutable else Success(self._copy(value)), immutable)
+            kept = outcome if immutable else Success(self._copy(value))
+            flight.entry = _Entry(epoch, asked_at, kept, immutable, size)
         except Exception:  # noqa: BLE001  # the copy of a foreign value may raise anything
             flight.copyable = False
             return
         if keep:
             with self._lock:
-                self._entries[key] = flight.entry
-                if len(self._entries) > self._size:
-                    self._entries.popitem(last=False)
+                self._put(key, flight.entry)
 
-    def _find(self, key: Hashable, epoch: object, call: ValidCall) -> _Entry | None:
+    def _find(self, key: _Key, epoch: object, call: ValidCall) -> _Entry | None:
         ttl = self._ttl if self._ttl_by_tool is None else self._ttl_by_tool[call.tool.name]
+        now = self._clock()
         with self._lock:
-            entry = self._entries.pop(key, None)
-            if entry is None or entry.epoch is not epoch or self._clock() - entry.asked_at >= ttl:
+            entry = self._entries.get(key)
+            if entry is None:
                 return None
-            self._entries[key] = entry  # last, as the last one used
-            return entry
+            if entry.epoch is epoch and now - entry.asked_at < ttl:
+                self._entries.move_to_end(key)
+                return entry
+            del self._entries[key]
+            self._bytes -= entry.size
+            return None
+
+    def _put(self, key: _Key, entry: _Entry) -> None:
+        """Keep an entry, and forget those that were used least recently while there are too many."""
+        replaced = self._entries.pop(key, None)  # by a call of another event loop
+        self._bytes += entry.size - (0 if replaced is None else replaced.size)
+        self._entries[key] = entry
+        while len(self._entries) > self._size or self._bytes > self._max_bytes:
+            _, oldest = self._entries.popitem(last=False)
+            self._bytes -= oldest.size
+
+    def _restart_in_child(self) -> None:
+        """After a fork: another thread may have held the lock, in the middle of a change."""
+        self._lock = Lock()
+        self._bytes = sum(entry.size for entry in self._entries.values())
 
     def _replay(self, entry: _Entry, call: ValidCall, how: str) -> Outcome:
         if call.report is not None:
@@ -220,7 +256,7 @@ class Cache:
                 self._first_epoch = object()
             self._epochs[principal] = self._epoch
 
-    def _key_of(self, call: ValidCall) -> Hashable | None:
+    def _key_of(self, call: ValidCall) -> _Key | None:
         if self._key is not None:
             key = self._key(call)
             return None if key is None else (call.tool, call.principal, key)

@@ -12,7 +12,17 @@ from typing import ClassVar, TypeVar, get_args
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, ToolError, ToolRegistry, Unavailable
+from pipeline import (
+    Handler,
+    Outcome,
+    Placement,
+    ResolvedCall,
+    SetupError,
+    ToolError,
+    ToolRegistry,
+    Unavailable,
+    register_after_fork,
+)
 from pipeline.report import CANCELLED, kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -98,7 +108,8 @@ class CircuitBreaker:
     Args:
         registry: Where the tool is closed while its breaker is open: ``definitions()`` leaves it out and Available
             refuses it. Calls with a principal do not close a registry, which serves all principals; a function of the
-            call may return the registry or view to close, or None. Default None: no registry.
+            call may return the registry or view to close, or None. With ``key`` none is closed: one breaker of several
+            says nothing about the tool as a whole. Default None: no registry.
         failures: Failures in a row that open it, ≥ 1. None: only the ratio opens it. Default 5.
         failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. None (default): only
             failures in a row open it.
@@ -108,7 +119,8 @@ class CircuitBreaker:
         max_open_for: Seconds for which it stays open at most. None (default): always ``open_for``.
         probes: Calls that may try a half-open breaker at once, ≥ 1. Default 1.
         key: Says which calls share a breaker: those for which it returns the same value. A call for which it returns
-            None always passes. None (default): each tool and principal has a breaker of its own.
+            None always passes. The breaker itself refuses the calls of an open key, and ``definitions()`` goes on
+            showing the tool. None (default): each tool and principal has a breaker of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
@@ -153,6 +165,7 @@ class CircuitBreaker:
             )
         if not (self.registry is None or isinstance(self.registry, ToolRegistry) or callable(self.registry)):
             raise SetupError(f"CircuitBreaker: `registry` must be a ToolRegistry or a function, not {self.registry!r}")
+        register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``breaker_open``, with the seconds until it may be tried again."""
@@ -242,8 +255,13 @@ class CircuitBreaker:
         elif registry is not None:
             registry.reopen(name, _REASON)
 
+    def _restart_in_child(self) -> None:
+        """After a fork: the calls of other threads, which may hold the lock or be probes, are in the parent only."""
+        self._lock = Lock()
+        self._circuits = {key: attrs.evolve(circuit, probing=0) for key, circuit in self._circuits.items()}
+
     def _registry_of(self, call: ResolvedCall) -> ToolRegistry | None:
-        registry = self.registry
+        registry = None if self.key is not None else self.registry
         if isinstance(registry, ToolRegistry):
             registry = None if call.principal else registry
         elif registry is not None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from typing import ClassVar, TypeVar
+from contextvars import ContextVar
+from threading import get_ident
+from typing import ClassVar, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
+from anyio.lowlevel import RunVar
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
 
 R = TypeVar("R", bound=ResolvedCall)
 
-_MANY = 1024  # partitions; from here on the idle ones are forgotten now and then
+_MANY = 1024  # partitions; at each multiple the idle ones are forgotten
 
 
 @attrs.define(eq=False)
@@ -32,12 +35,25 @@ class _Partition:
     queue: deque[_Waiter] = attrs.field(init=False, factory=deque[_Waiter])
 
 
-class _PerThread(threading.local):
-    """The partitions of this thread, and so of its event loop: no loop may wake a task of another."""
+@attrs.define(eq=False)
+class _Loop:
+    """An event loop. No loop may wake a task of another one, so each has units of its own."""
 
-    def __init__(self) -> None:
-        self.partitions: dict[Hashable, _Partition] = {}
-        self.room = _MANY
+    thread: int = attrs.field(factory=get_ident)  # by which a context that was copied to another thread is told
+
+
+_Partitions: TypeAlias = dict[Hashable, _Partition]
+_LOOPS: RunVar[_Loop] = RunVar("toolcall_concurrency")
+_LOOP: ContextVar[_Loop | None] = ContextVar("_LOOP", default=None)  # a run variable takes a hundred times as long
+
+
+def _find_loop() -> _Loop:
+    """The event loop that runs, remembered for the next call of this task."""
+    loop = _LOOPS.get(None)
+    if loop is None:
+        _LOOPS.set(loop := _Loop())
+    _LOOP.set(loop)
+    return loop
 
 
 @attrs.define(eq=False)
@@ -52,7 +68,7 @@ class Concurrency:
     and a thread that Timeout abandoned holds no unit. A tool that calls tools of its own partition holds its unit
     meanwhile and can wait for itself: set ``max_wait``.
 
-    The limit holds for one event loop; loops in several threads that share an instance have the limit each.
+    The limit holds for one event loop; loops that share an instance, in one thread or several, have the limit each.
 
     Args:
         limit: Units that may be in use at once. Must be ≥ 1.
@@ -82,7 +98,8 @@ class Concurrency:
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
     _by_tool: bool = attrs.field(init=False, repr=False)
-    _here: _PerThread = attrs.field(init=False, factory=_PerThread, repr=False)
+    _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
+    _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
         if not 1 <= self.limit < math.inf:
@@ -102,6 +119,8 @@ class Concurrency:
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
         self._by_tool = self.groups is None and self.key is None
+        self._forget_loops()
+        register_after_fork(self._forget_loops)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
@@ -109,10 +128,13 @@ class Concurrency:
         if key is None:
             return await call_next(call)
         weight = 1 if self.weight is None else self._weigh(call, self.weight)
+        loop, thread, partitions = self._last
+        if _LOOP.get() is not loop or get_ident() != thread:
+            partitions = self._enter_loop()
         try:
-            partition = self._here.partitions[key]
+            partition = partitions[key]
         except KeyError:
-            partition = self._add_partition(key)
+            partition = self._add_partition(partitions, key)
         if partition.free >= weight and not partition.queue:
             partition.free -= weight
         elif not await self._wait(partition, weight):
@@ -137,12 +159,22 @@ class Concurrency:
             return max(1, min(weight(call), self.limit))
         return weight.get(call.tool.name, 1)
 
-    def _add_partition(self, key: Hashable) -> _Partition:
-        here = self._here
-        if len(here.partitions) >= here.room:
-            here.partitions = {key: each for key, each in here.partitions.items() if each.free < self.limit}
-            here.room = max(_MANY, 2 * len(here.partitions))
-        partition = here.partitions[key] = _Partition(self.limit)
+    def _forget_loops(self) -> None:
+        """Begin anew, also in the child of a fork: the calls that hold units are in the parent only."""
+        self._by_loop = WeakKeyDictionary()
+        self._last = _Loop(), 0, {}
+
+    def _enter_loop(self) -> _Partitions:
+        loop = _find_loop()
+        partitions = self._by_loop.setdefault(loop, {})
+        self._last = loop, loop.thread, partitions
+        return partitions
+
+    def _add_partition(self, partitions: _Partitions, key: Hashable) -> _Partition:
+        if partitions and len(partitions) % _MANY == 0:
+            for idle in [key for key, each in partitions.items() if each.free == self.limit]:
+                del partitions[idle]
+        partition = partitions[key] = _Partition(self.limit)
         return partition
 
     async def _wait(self, partition: _Partition, weight: int) -> bool:

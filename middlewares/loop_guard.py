@@ -6,6 +6,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import Any, ClassVar, NamedTuple
 
 import attrs
@@ -23,9 +24,11 @@ from pipeline import (
     ToolError,
     ValidCall,
     approved,
+    register_after_fork,
     render,
 )
 from pipeline.semconv import SCOPE
+from pipeline.tools import estimate_bytes
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
@@ -87,6 +90,8 @@ class LoopGuard:
             nothing is called.
         size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
+        max_bytes: Estimated bytes of the arguments that are kept, beside those of the last call; the oldest are
+            forgotten first. A call whose arguments were forgotten repeats nothing. Must be ≥ 1. Default 16 MiB.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
@@ -108,6 +113,7 @@ class LoopGuard:
         exempt: Iterable[str] = (),
         on_warning: Callable[[ValidCall, int], object] | None = None,
         size: int = 1024,
+        max_bytes: int = 16 * 2**20,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._warn_after = _at_least(2, "warn_after", warn_after)
@@ -124,9 +130,15 @@ class LoopGuard:
         self._on_warning = on_warning
         self._clock = clock
         self._size = _at_least(1, "size", size)
+        self._max_bytes = _at_least(1, "max_bytes", max_bytes)
         # By principal, in two generations: an order by last use would take longer than all else here.
         self._recent: dict[str, _Conversation] = {}
         self._older: dict[str, _Conversation] = {}
+        self._newest: _LastCall | None = None  # its arguments are weighed when another one is the newest
+        self._sizes: dict[_LastCall, int] = {}  # bytes of the arguments of the others, oldest first
+        self._bytes = 0  # the sum of these
+        self._lock = Lock()  # of the four above
+        register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
@@ -144,11 +156,16 @@ class LoopGuard:
         if repeated:
             return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
-        value = outcome.unwrap() if type(outcome) is Success else outcome
-        last.digest = value if type(value) in _SMALL else _digest(outcome)
+        if type(outcome) is Success:
+            value = outcome.unwrap()
+            last.digest = value if type(value) in _SMALL else _digest(outcome)
+            if tool.effect != "read":
+                last.conversation.changes += 1
+        else:
+            last.digest = _digest(outcome)
         last.params, last.row = params, None
-        if tool.effect != "read" and type(outcome) is Success:
-            last.conversation.changes += 1
+        if self._newest is not last:
+            self._weigh(last)
         return outcome
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: _LastCall) -> Outcome:
@@ -164,6 +181,8 @@ class LoopGuard:
         elif call.tool.effect != "read" and type(outcome) is Success:
             last.conversation.changes += 1
         last.params, last.digest = call.params, digest
+        if self._newest is not last:
+            self._weigh(last)
         last.row = _Row(times, arguments, last.conversation.changes, self._clock())
         return outcome if times < self._warn_after else self._warn(call, outcome, times)
 
@@ -181,12 +200,44 @@ class LoopGuard:
         if conversation is None:
             conversation = self._older.pop(principal, None) or _Conversation()
             if len(self._recent) >= self._size:
+                forgotten = self._older
                 self._recent, self._older = {}, self._recent
+                for each in list(forgotten.values()):
+                    self._forget_sizes(each)
             self._recent[principal] = conversation
         if len(conversation.calls) >= _MOST_TOOLS:
+            self._forget_sizes(conversation)
             conversation.calls.clear()
         exempt = tool.polling or tool.name in self._exempt
         return conversation.calls.setdefault(tool, None if exempt else _LastCall(conversation))
+
+    def _weigh(self, newest: _LastCall) -> None:
+        """Weigh the arguments that were the newest until now, and forget the oldest while there are too many bytes.
+
+        So calls of one tool in a row are not weighed at all: each takes the place of the one before.
+        """
+        with self._lock:
+            last, self._newest = self._newest, newest
+            if last is None:
+                return
+            self._bytes -= self._sizes.pop(newest, 0) + self._sizes.pop(last, 0)
+            self._sizes[last] = size = estimate_bytes(last.params)
+            self._bytes += size
+            while self._bytes > self._max_bytes:
+                oldest = last if size > self._max_bytes else next(iter(self._sizes))
+                self._bytes -= self._sizes.pop(oldest)
+                oldest.params = None
+
+    def _forget_sizes(self, conversation: _Conversation) -> None:
+        with self._lock:
+            for last in list(conversation.calls.values()):
+                if last is not None:
+                    self._bytes -= self._sizes.pop(last, 0)
+
+    def _restart_in_child(self) -> None:
+        """After a fork: another thread may have held the lock, in the middle of a change."""
+        self._lock = Lock()
+        self._bytes = sum(self._sizes.values())
 
     def _warn(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
         """The outcome, with a suggestion if it is a failure that takes one and has none."""

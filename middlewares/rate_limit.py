@@ -12,7 +12,7 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -76,23 +76,29 @@ class RateLimit:
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)
         self._roundings = burst + 1
+        register_after_fork(self._renew_lock)
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call; or Unavailable, ``rate_limited``: made again after ``retry_after`` seconds it passes."""
-        key = call.tool.name if self.key is None and not call.principal else self._key_of(call)
-        if key is None:
+        if self.key is None and not call.principal:
+            key: Hashable = call.tool.name
+        elif (key := self.key_of(call)) is None:
             return call
-        self._lock.acquire()  # `with` takes twice as long
+        now = self.clock()
+        lock = self._lock
+        lock.acquire()  # `with` takes twice as long
         try:
-            now = self.clock()
-            partition = self._partitions.get(key)
-            if partition is not None and (slot := partition.slot) <= now:
+            partition = self._partitions[key]
+            slot = partition.slot
+            if slot <= now:
                 earliest = now - self._slack  # a rest is worth one burst, however long it was
                 partition.slot = (slot if slot > earliest else earliest) + self._interval  # noqa: FURB136  # max is slow
                 return call
+        except KeyError:
+            pass  # the first call of a partition
         finally:
-            self._lock.release()
-        wait, _ = self.reserve(call, 0.0)
+            lock.release()
+        wait, _ = self.reserve(key, 0.0)
         return Failure(Unavailable(call.tool.name, "rate_limited", wait)) if wait else call
 
     def queueing(self, *, max_wait: float) -> QueueingRateLimit:
@@ -106,13 +112,18 @@ class RateLimit:
         """
         return QueueingRateLimit(self, max_wait)
 
-    def reserve(self, call: ResolvedCall, max_wait: float) -> tuple[float, float]:
-        """Take the next slot of the call's partition, unless it is more than ``max_wait`` seconds away.
+    def key_of(self, call: ResolvedCall) -> Hashable:
+        """Equal for calls that share a limit; None for a call that is not limited."""
+        if self.key is not None:
+            return self.key(call)
+        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+
+    def reserve(self, key: Hashable, max_wait: float) -> tuple[float, float]:
+        """Take the next slot of a partition, unless it is more than ``max_wait`` seconds away.
 
         Returns:
             The seconds until the slot, and the time of the slot behind it, by which `release` knows it again.
         """
-        key = self._key_of(call)
         with self._lock:
             now = self.clock()
             if key not in self._partitions:
@@ -125,18 +136,15 @@ class RateLimit:
                 partition.slot = following
             return wait, following
 
-    def release(self, call: ResolvedCall, following: float) -> None:
+    def release(self, key: Hashable, following: float) -> None:
         """Give a reserved slot back, unless a later call has reserved the slot behind it."""
-        key = self._key_of(call)
         with self._lock:
             partition = self._partitions.get(key)
             if partition is not None and partition.slot == following:
                 partition.slot = following - self._interval
 
-    def _key_of(self, call: ResolvedCall) -> Hashable:
-        if self.key is not None:
-            return self.key(call)
-        return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
 
     def _seconds_until(self, slot: float, now: float) -> float:
         """Zero if the slot has come, or is no further away than what floats lose by rounding."""
@@ -171,16 +179,21 @@ class QueueingRateLimit:
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""
         limit = self.limit
-        if type(limit(call)) is Failure:
+        key = limit.key_of(call)  # once: after a wait, or in a cancelled call, it must not raise or change its mind
+        if key is not None and limit.reserve(key, 0.0)[0]:
             max_wait = min(self.max_wait, anyio.current_effective_deadline() - anyio.current_time())
-            wait, following = limit.reserve(call, max_wait)
+            wait, following = limit.reserve(key, max_wait)
             if wait > max_wait:
                 return Failure(Unavailable(call.tool.name, "rate_limited", wait))
-            slept = False
-            try:
-                await limit.sleep(wait)
-                slept = True
-            finally:
-                if not slept:  # cancelled
-                    limit.release(call, following)
+            if wait:  # else the slot has come by now
+                await self._wait(key, wait, following)
         return await call_next(call)
+
+    async def _wait(self, key: Hashable, seconds: float, following: float) -> None:
+        slept = False
+        try:
+            await self.limit.sleep(seconds)
+            slept = True
+        finally:
+            if not slept:  # cancelled
+                self.limit.release(key, following)

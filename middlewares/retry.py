@@ -98,12 +98,24 @@ class Retry:
             if wait is None:
                 settled = settle(error, call.tool)
                 return outcome if settled is error else Failure(settled)
-            if self.budget is not None:
-                self.budget.take()
-            await self.sleep(wait)
+            await self._wait(wait)
             call = call.next_attempt()
             outcome = await self._repeat(call, call_next)
         return outcome
+
+    async def _wait(self, seconds: float) -> None:
+        """Take a token and wait; a wait that is cancelled gives it back, since nothing was asked again."""
+        if self.budget is None:
+            await self.sleep(seconds)
+            return
+        self.budget.take()
+        waited = False
+        try:
+            await self.sleep(seconds)
+            waited = True
+        finally:
+            if not waited:
+                self.budget.give_back()
 
     def _plan(self, error: TimedOut | Transient, call: ValidCall) -> Plan:
         owner, deadline = _OWNER.get(), anyio.current_effective_deadline()

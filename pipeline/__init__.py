@@ -26,6 +26,7 @@ from .errors import (
     Unavailable,
     UnknownTool,
 )
+from .forking import register_after_fork
 from .messages import ToolCallError, raise_for_error, render
 from .privacy import PublicText, RemoteCause, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
@@ -87,6 +88,7 @@ __all__ = [
     "is_failure",
     "is_success",
     "raise_for_error",
+    "register_after_fork",
     "render",
     "returned_error",
     "tool",

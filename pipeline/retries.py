@@ -26,6 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 import attrs
 
 from .errors import OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .forking import register_after_fork
 from .tools.definition import Effect, Tool
 
 RetryableKind: TypeAlias = Literal["timeout", "transient"]
@@ -178,6 +179,7 @@ class RetryBudget:
         if not all(_is_delay(each) for each in given):
             raise SetupError(f"{self}: burst and per_second must be numbers ≥ 0")
         self._tokens, self._counted_at = self.burst, self.clock()
+        register_after_fork(self._renew_lock)
 
     @property
     def left(self) -> float:
@@ -194,6 +196,9 @@ class RetryBudget:
             self._tokens -= 1
 
     def give_back(self) -> None:
-        """The retry was answered, be it with a refusal."""
+        """The retry was answered, be it with a refusal; or it never began, because its wait was cancelled."""
         with self._lock:
             self._tokens += 1  # anything above burst is cut when the tokens are next counted
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()

@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import json
 import threading
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -88,6 +89,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "tools that are no names": {"ttl": 60, "tools": [PROBE]},
     "tools without names": {"ttl": 60, "tools": ()},
     "no size": {"ttl": 60, "size": 0},
+    "no bytes": {"ttl": 60, "max_bytes": 0},
+    "half of a byte": {"ttl": 60, "max_bytes": 0.5},
     "half of a size": {"ttl": 60, "size": 0.5},
     "an unknown on_write": {"ttl": 60, "on_write": "forget"},
     "an async key": {"ttl": 60, "key": Counted()},
@@ -338,6 +341,82 @@ async def test_the_answers_used_last_are_kept() -> None:
     for n, runs in ((1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4), (1, 4), (3, 5)):
         await cache(asked({"n": n}), inside)
         assert inside.runs == runs
+
+
+MIB = 2**20
+
+
+class Sized:
+    """An inside that returns an answer of so many bytes, and counts."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.runs = size, 0
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        self.runs += 1
+        return Success([str(self.runs) * (self.size // len(str(self.runs)))])
+
+
+async def test_no_more_bytes_than_that_are_kept() -> None:
+    """Beyond `max_bytes` the answers that were used least recently go; a larger one is given and not kept."""
+    cache, inside = Cache(60, max_bytes=3 * MIB), Sized(MIB - 10_000)
+    for n, runs in ((1, 1), (2, 2), (3, 3), (1, 3), (4, 4), (1, 4), (3, 4), (2, 5)):
+        await cache(asked({"n": n}), inside)
+        assert inside.runs == runs
+    large = Sized(4 * MIB)
+    for runs in (1, 2):
+        await cache(asked({"n": 0}), large)
+        assert large.runs == runs
+    await cache(asked({"n": 2}), inside)
+    assert inside.runs == 5
+
+
+async def test_large_params_count() -> None:
+    """An answer is as large as it is with its params, which are kept with it."""
+    cache, inside = Cache(60, max_bytes=MIB), Counted()
+    for text, runs in (("a" * MIB, 1), ("a" * MIB, 2), ("a" * 1000, 3), ("a" * 1000, 3)):
+        await cache(asked({"text": text}), inside)
+        assert inside.runs == runs
+
+
+async def test_a_large_answer_is_shared_all_the_same() -> None:
+    """Calls that wait for an equal one get its answer, also if it is too large to be kept."""
+    gate = Gate()
+    async with callers(Cache(60, max_bytes=1000), gate) as made:
+        for _ in range(3):
+            await made.call(asked())
+        await gate.end(Success(["x" * MIB]))
+    assert [len(made.became[n].unwrap()[0]) for n in range(3)] == [MIB] * 3
+    assert gate.begun == 1
+
+
+@pytest.mark.parametrize("max_bytes", [64 * MIB, None])
+async def test_memory_is_bounded(max_bytes: int | None) -> None:
+    """Of 40 answers of 5 MB no more than the limit stays, 64 MiB by default."""
+    cache = Cache(60) if max_bytes else Cache(60, max_bytes=None)
+    tracemalloc.start()
+    try:
+        for n in range(40):
+            await cache(asked({"n": n}), Sized(5_000_000))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 50_000_000 < kept < 70 * MIB if max_bytes else kept > 190_000_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 900), st.sampled_from(["read", "write", "wait"])), max_size=40)
+)
+async def test_the_bytes_are_those_of_the_entries(steps: list[tuple[int, int, str]]) -> None:
+    """However answers come, expire, are replaced and invalidated, the sum is right and within the limit."""
+    clock = Clock()
+    cache: Any = Cache(60, size=4, max_bytes=2000, clock=clock)
+    for n, size, what in steps:
+        if what == "write":
+            await cache(asked(tool=a_tool("other", "mutating")), Counted())
+        clock.now += 30 if what == "wait" else 0
+        await cache(asked({"n": n}), Sized(size + 1))
+        assert cache._bytes == sum(entry.size for entry in cache._entries.values()) <= 2000
 
 
 FORGETS: list[tuple[str, str, bool]] = [

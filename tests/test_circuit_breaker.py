@@ -680,6 +680,24 @@ def test_a_principal_does_not_close_the_registry() -> None:
     assert tools.closed == {}
 
 
+def to_host(host: str) -> ResolvedCall:
+    return a_call(params={"host": host})
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([DONE, FAILED]), st.integers(0, 40)), max_size=30))
+def test_one_of_several_keys_closes_no_tool(steps: list[tuple[str, Outcome, int]]) -> None:
+    """However the breakers of several keys open and close, each refuses its own calls only and the registry none."""
+    tools, clock = holding("probe"), Clock()
+    options: dict[str, Any] = {"failures": 1, "open_for": 30, "clock": clock}
+    shared = CircuitBreaker(tools, key=lambda call: getattr(call, "params", {})["host"], **options)
+    alone = {host: CircuitBreaker(**options) for host in "abc"}
+    for host, outcome, seconds in steps:
+        assert run(shared, outcome, to_host(host)) == run(alone[host], outcome)
+        clock.now += seconds
+        assert tools.callable_names() == ["probe"]
+        assert not tools.closed
+
+
 def test_each_principal_may_have_a_view() -> None:
     """If `registry` is a function, an open breaker closes the tool in the view of its principal."""
     tools, clock = holding("probe"), Clock()

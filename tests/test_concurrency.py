@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +23,7 @@ from pipeline import Call, Outcome, ResolvedCall, SetupError, TimedOut, ToolRegi
 from pipeline.testing import script
 from support import a_call, a_tool
 
-SOON = 0.01  # seconds
+LEAST = 1e-9  # seconds; over when it is first asked
 BUSY = Failure(Unavailable("probe", "busy"))
 
 
@@ -134,7 +136,7 @@ async def test_a_full_queue_refuses(max_queue: int) -> None:
 
 async def test_a_wait_ends() -> None:
     """A call that has waited for `max_wait` seconds is refused, and nothing of it ran."""
-    limit = Concurrency(1, max_wait=SOON)
+    limit = Concurrency(1, max_wait=LEAST)
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
         await crowd.come("a")
@@ -208,10 +210,10 @@ async def test_a_deadline_around_ends_the_wait() -> None:
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(limit, tasks)
         await crowd.come("a")
-        assert await pipeline.call("probe", timeout=SOON) == Failure(TimedOut(SOON, landed="no"))
-        limited = pipeline.before("concurrency", Timeout(SOON))
-        assert await limited.call("probe") == Failure(TimedOut(SOON, landed="no"))
-        with anyio.move_on_after(SOON) as scope:
+        assert await pipeline.call("probe", timeout=LEAST) == Failure(TimedOut(LEAST, landed="no"))
+        limited = pipeline.before("concurrency", Timeout(LEAST))
+        assert await limited.call("probe") == Failure(TimedOut(LEAST, landed="no"))
+        with anyio.move_on_after(LEAST) as scope:
             await pipeline.call("probe")
         assert scope.cancelled_caught
         crowd.end("a")
@@ -364,7 +366,7 @@ async def test_any_sequence_of_calls(
                     assert not set(behind) & set(crowd.began)
                     assert sum(weighs[who] for who in (*crowd.running, crowd.waiting[0])) > units
         tasks.cancel_scope.cancel()
-    assert [(each.free, len(each.queue)) for each in limit._here.partitions.values()] in ([], [(units, 0)])
+    assert [(each.free, len(each.queue)) for each in limit._last[2].values()] in ([], [(units, 0)])
 
 
 async def test_idle_partitions_are_forgotten() -> None:
@@ -375,7 +377,7 @@ async def test_idle_partitions_are_forgotten() -> None:
         await crowd.come("a", principal="a")
         for number in range(5000):
             await limit(a_call(principal=str(number)), script(Success("done")))
-        assert len(limit._here.partitions) <= 1024
+        assert len(limit._last[2]) <= 1024
         assert await limit(a_call(principal="a"), script()) == BUSY
         crowd.end("a")
 
@@ -391,6 +393,45 @@ async def test_each_event_loop_has_its_own_limit(anyio_backend: str) -> None:
         return await anyio.to_thread.run_sync(lambda: anyio.run(elsewhere, backend=anyio_backend))
 
     assert await limit(a_call(), here) == Success("there")
+
+
+def test_an_abandoned_loop_holds_no_unit_of_a_later_one() -> None:
+    """A call that is left in an event loop, which nobody runs any more, blocks no later loop of the thread."""
+    limit: Any = Concurrency(1, max_queue=0)
+    began: list[ResolvedCall] = []
+
+    async def inside(call: ResolvedCall) -> Outcome:
+        began.append(call)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def leave() -> None:
+        pending.append(asyncio.ensure_future(limit(a_call(), inside)))
+        while not began:
+            await anyio.lowlevel.checkpoint()
+        assert await limit(a_call(), script()) == BUSY
+
+    pending: list[asyncio.Future[Outcome]] = []
+    abandoned = asyncio.new_event_loop()
+    try:
+        abandoned.run_until_complete(leave())
+        assert anyio.run(limit, a_call(), script(Success("later"))) == Success("later")
+        assert abandoned.run_until_complete(limit(a_call(), script())) == BUSY
+        pending[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            abandoned.run_until_complete(pending[0])
+        assert abandoned.run_until_complete(limit(a_call(), script(Success("free")))) == Success("free")
+    finally:
+        abandoned.close()
+
+
+def test_loops_that_have_ended_leave_nothing() -> None:
+    """An instance that many event loops have used, one after the other, keeps the units of the last one."""
+    limit: Any = Concurrency(1)
+    for _ in range(20):
+        assert anyio.run(limit, a_call(), script(Success(1))) == Success(1)
+    gc.collect()
+    assert len(limit._by_loop) <= 2
 
 
 async def test_in_a_pipeline() -> None:

@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    privacy semconv
+    forking privacy semconv
     error_kind
     errors
     guards

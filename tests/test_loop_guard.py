@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -87,6 +88,7 @@ WRONG: dict[str, dict[str, Any]] = {
     "forgets at once": {"forget_after": 0},
     "forgets after nan": {"forget_after": float("nan")},
     "no size": {"size": 0},
+    "no bytes": {"max_bytes": 0},
     "exempt as text": {"exempt": "probe"},
     "exempt as tools": {"exempt": [PROBE]},
     "an async warning": {"on_warning": script()},
@@ -185,6 +187,58 @@ async def test_a_value_that_shares_its_parts_is_the_same() -> None:
     built: list[Any] = [[text, text], [text, "".join("text")], ["text", "text"]]
     await played(LoopGuard(on_warning=warned), *[(asked({"value": each}), each) for each in built])
     assert warned.times == [3]
+
+
+def sent(text: str, tool: Tool[..., Any]) -> ValidCall:
+    return asked({"text": text}, tool)
+
+
+@pytest.mark.parametrize(("size", "repetitions"), [(3000, 4), (6000, 2), (20_000, 2)])
+async def test_the_oldest_arguments_are_forgotten(size: int, repetitions: int) -> None:
+    """Arguments beyond `max_bytes` are forgotten, the oldest first, or those that are too large alone."""
+    warned = Warned()
+    guard = LoopGuard(2, max_bytes=10_000, on_warning=warned)
+    calls = [(sent("a" * (10 if n % 2 else size), a_tool(f"tool_{n}")), 1) for n in range(4)]
+    await played(guard, *calls, *calls)
+    assert warned.times == [2] * repetitions  # two calls are small
+
+
+async def test_one_large_call_in_a_row_is_counted() -> None:
+    """Arguments that are too large to be kept are still compared with those of the very next call."""
+    warned = Warned()
+    guard = LoopGuard(2, max_bytes=1000, on_warning=warned)
+    await played(guard, *[(sent("a" * 100_000, PROBE), 1)] * 3)
+    assert warned.times == [2, 3]
+
+
+@pytest.mark.parametrize("apart", ["principals", "tools"])
+async def test_memory_is_bounded(apart: str) -> None:
+    """After 40 calls of 5 MB no more than 16 MiB and the last call stay."""
+    guard: Any = LoopGuard()
+    tracemalloc.start()
+    try:
+        for n in range(40):
+            tool = a_tool(f"tool_{n}") if apart == "tools" else PROBE
+            await played(
+                guard, (asked({"text": str(n) * (5_000_000 // len(str(n)))}, tool, f"{n}" * (tool is PROBE)), 1)
+            )
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 15_000_000 < kept < 22 * 2**20
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.integers(0, 2000)), max_size=60))
+async def test_the_bytes_are_those_that_are_kept(calls: list[tuple[int, int, int]]) -> None:
+    """However principals come and go, the sum is right, and nothing of forgotten principals counts."""
+    guard: Any = LoopGuard(size=2, max_bytes=5000)
+    tools = [a_tool(str(n)) for n in range(4)]
+    for principal, tool, size in calls:
+        await played(guard, (asked({"text": "a" * size}, tools[tool], str(principal)), 1))
+        known = [*guard._recent.values(), *guard._older.values()]
+        lasts = {last for conversation in known for last in conversation.calls.values()}
+        assert guard._bytes == sum(guard._sizes.values()) <= 5000
+        assert len(set(guard._sizes) - lasts) <= 1
 
 
 DIFFERENT: list[tuple[Any, Any]] = [

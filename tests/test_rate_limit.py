@@ -336,7 +336,7 @@ async def test_a_cancelled_call_gives_its_slot_back(behind: int, next_one: float
 
 async def test_a_slot_may_come_while_the_limit_decides() -> None:
     """A call that fits by the time it would get a slot runs at once, without a wait, and counts as one of the burst."""
-    times = iter([1000.0] * 4 + [2000.0] * 9)
+    times = iter([1000.0] * 3 + [2000.0] * 9)
     waits: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -393,3 +393,24 @@ async def test_queued_calls_keep_the_limit(rate: float, burst: int, gaps: list[i
     for first, start in enumerate(ran):
         for last, end in enumerate(ran[first:], first):
             assert last - first + 1 <= burst + (end - start) * Fraction(rate)
+
+
+async def test_a_key_is_asked_once() -> None:
+    """The key of a call is asked once, before the call waits: a key that fails later does not stop a cancellation."""
+    clock, asked = Clock(), list[ResolvedCall]()
+
+    def once(call: ResolvedCall) -> str:
+        assert call not in asked
+        asked.append(call)
+        return "all"
+
+    async def cancelled(_: float) -> None:
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    limit = RateLimit(1, key=once, clock=clock, sleep=cancelled)
+    assert wait_for(limit, a_call(id="1")) is None
+    with anyio.CancelScope() as scope:
+        await limit.queueing(max_wait=10)(a_call(id="2"), script())
+    assert scope.cancelled_caught
+    assert wait_for(limit, a_call(id="3")) == 1.0

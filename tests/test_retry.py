@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from pipeline import (
     ToolRegistry,
     Transient,
     Unavailable,
+    ValidCall,
 )
 from pipeline.errors import Landed
 from pipeline.retries import RetryBudget, RetryPolicy
@@ -225,6 +227,39 @@ async def test_a_retry_that_is_answered_costs_nothing(answer: Outcome) -> None:
     retry = Retry(budget=RetryBudget(1, 0), sleep=Waits())
     for _ in range(5):
         assert await retry(a_call(), script(Failure(Transient()), answer)) == answer
+
+
+@pytest.mark.parametrize("how", ["cancelled", "raised"])
+async def test_a_wait_that_does_not_end_costs_nothing(how: str) -> None:
+    """A retry that is cancelled, or whose sleep raises, before it began gives its token back."""
+    budget = RetryBudget(3, 0)
+
+    async def wait(_: float) -> None:
+        if how == "raised":
+            raise ZeroDivisionError
+        scope.cancel()
+        await anyio.sleep_forever()
+
+    retry, inside = Retry(budget=budget, sleep=wait), script(*[Failure(Transient())] * 5)
+    for _ in range(5):
+        with anyio.CancelScope() as scope, suppress(ZeroDivisionError):
+            await retry(a_call(), inside)
+    assert (len(inside.calls), budget.left) == (5, 3)
+
+
+async def test_a_retry_that_is_cancelled_while_it_runs_has_cost_its_token() -> None:
+    """The backend was asked again and has not answered."""
+    budget = RetryBudget(3, 0)
+
+    async def inside(call: ValidCall) -> Outcome:
+        if call.attempt > 1:
+            scope.cancel()
+            await anyio.sleep_forever()
+        return Failure(Transient())
+
+    with anyio.CancelScope() as scope:
+        await Retry(budget=budget, sleep=Waits())(a_call(), inside)
+    assert budget.left == 2
 
 
 async def test_without_a_budget_all_may_be_repeated() -> None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from opentelemetry.trace import Tracer
 
+from ..forking import register_after_fork
 from ..report import StageRow
 from .queues import flush_queues_at_exit, register_queue
 from .spans import Anchors, EndedAttempt, end_attempts, make_stage_spans
@@ -40,6 +41,7 @@ class DeferredSpans:
         self._queue: deque[_Job] = deque()
         self._reset()
         register_queue(self)
+        register_after_fork(self._restart_in_child)
 
     def _reset(self) -> None:
         self._flush_lock = threading.Lock()
@@ -70,8 +72,8 @@ class DeferredSpans:
                 make_stage_spans(tracer, rows, anchors)
         return calls
 
-    def reset_after_fork(self) -> None:
-        """In the child of a fork: drop the queue, which the parent makes; the thread exists in the parent only."""
+    def _restart_in_child(self) -> None:
+        """After a fork: drop the queue, whose spans the parent makes; the thread exists in the parent only."""
         self._queue = deque()
         self.dropped = 0
         self._reset()

@@ -1,12 +1,13 @@
-"""Every queue of deferred spans in the process: flushed before a provider shuts down, and reset after a fork."""
+"""Every queue of deferred spans in the process: flushed before a provider shuts down."""
 
 from __future__ import annotations
 
 import atexit
-import os
 from threading import Lock
 from typing import Protocol
 from weakref import WeakSet
+
+from ..forking import register_after_fork
 
 
 class SpanQueue(Protocol):
@@ -16,10 +17,6 @@ class SpanQueue(Protocol):
         """Make all spans that wait, on the caller's thread."""
         ...
 
-    def reset_after_fork(self) -> None:
-        """In the child of a fork: drop the queue (the parent makes those spans); the parent's thread is not here."""
-        ...
-
 
 class _Queues:
     """The queues that exist. They are held weakly: a queue goes with the pipeline that uses it."""
@@ -27,6 +24,7 @@ class _Queues:
     def __init__(self) -> None:
         self._all: WeakSet[SpanQueue] = WeakSet()
         self._lock = Lock()
+        register_after_fork(self._renew_lock)
 
     def add(self, queue: SpanQueue) -> None:
         with self._lock:
@@ -38,15 +36,11 @@ class _Queues:
         for queue in queues:
             queue.flush()
 
-    def reset_after_fork(self) -> None:
-        self._lock = Lock()  # another thread of the parent may have held it
-        for queue in list(self._all):
-            queue.reset_after_fork()
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
 
 
 _queues = _Queues()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_queues.reset_after_fork)
 
 
 def register_queue(queue: SpanQueue) -> None:

@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tracer_provider
 
 from ..errors import SetupError
+from ..forking import register_after_fork
 from .queues import flush_queues
 from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 
@@ -71,8 +72,12 @@ class TreePrinter(SpanProcessor):
     """Writes each trace to stderr as a tree, when the topmost of its spans that was made in this process ends."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._incomplete: dict[int, list[ReadableSpan]] = {}  # by trace id: ended spans whose top has not ended
+        self._renew_lock()
+        register_after_fork(self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
 
     def on_end(self, span: ReadableSpan) -> None:
         """Write the tree if the span is the top of one, else keep the span."""

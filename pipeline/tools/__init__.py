@@ -7,7 +7,7 @@ from .definition import Detector, Effect, Tool, is_async
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
 from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
-from .plain_data import freeze
+from .plain_data import estimate_bytes, freeze
 from .registry import ToolRegistry
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "ToolFailed",
     "ToolRegistry",
     "classify",
+    "estimate_bytes",
     "exit_status",
     "find_canonical",
     "freeze",

@@ -7,6 +7,7 @@ from threading import Lock
 from typing import Any, cast
 
 from ..errors import SetupError, Unavailable
+from ..forking import register_after_fork
 from .availability import ToolLock, ToolLocks, ViewGate
 from .decorator import ToolDecorator
 from .definition import Tool
@@ -35,7 +36,8 @@ class ToolRegistry:
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
         self._provider_names = ProviderNames(self.tools, self.aliases)
-        self._writing = Lock()  # held by whoever changes tools or locks; readers take no lock
+        self._renew_lock()
+        register_after_fork(self._renew_lock)
 
     def register(self, tool: Tool[..., Any]) -> None:
         """Add a tool. Nothing is added if one of its names is taken.
@@ -138,6 +140,9 @@ class ToolRegistry:
         gate = self._locks.build_gate()
         self.closed = self._gate(gate)  # before the version: who reads a new version finds the new gate
         self._locks.count_change(gate)
+
+    def _renew_lock(self) -> None:
+        self._writing = Lock()  # held by whoever changes tools or locks; readers take no lock
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return own

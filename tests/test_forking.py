@@ -1,0 +1,154 @@
+"""After a fork: no lock that another thread held in the parent blocks the child."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HELD_FOR_A_CALL = {"pipeline/guards.py"}  # a lock of one call, which the child of a fork does not go on with
+RESTARTED_BY_THEMSELVES = {"pipeline/executors/thread.py"}
+OF_ONE_COMMAND = {"pipeline/cli/run/marks_file.py"}  # of a running `toolcall run`, which no child goes on with
+EXCEPT = HELD_FOR_A_CALL | RESTARTED_BY_THEMSELVES | OF_ONE_COMMAND
+OWNERS = {
+    "Cache": "Cache(60)",
+    "RateLimit": "RateLimit(1)",
+    "CircuitBreaker": "CircuitBreaker(failure_ratio=0.5)",
+    "LoopGuard": "LoopGuard()",
+    "RetryBudget": "RetryBudget()",
+    "ToolRegistry": "ToolRegistry()",
+    "a view": "ToolRegistry().view(())",
+    "TreePrinter": "TreePrinter()",
+    "the span queues": "_queues",
+    "DeferredSpans": "DeferredSpans()",
+}
+FORK = """
+import os, sys, threading
+from middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
+from pipeline import RetryBudget, ToolRegistry
+from pipeline.telemetry import DeferredSpans
+from pipeline.telemetry.queues import _queues
+from pipeline.telemetry.sdk import TreePrinter
+
+def locks(owner):
+    names = {name for each in type(owner).__mro__ for name in getattr(each, "__slots__", ())} | set(vars_of(owner))
+    found = [getattr(owner, name, None) for name in names]
+    return [each for each in found if isinstance(each, type(threading.Lock()))]
+
+def vars_of(owner):
+    return getattr(owner, "__dict__", {})
+
+owner = %s
+held, end = threading.Event(), threading.Event()
+
+def hold():
+    for lock in locks(owner):
+        lock.acquire()
+    held.set()
+    end.wait()
+
+assert locks(owner)
+assert not any(lock.locked() for lock in locks(owner))
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+assert all(lock.locked() for lock in locks(owner))
+child = os.fork()
+if child == 0:
+    os._exit(sum(lock.locked() for lock in locks(owner)))
+_, status = os.waitpid(child, 0)
+assert all(lock.locked() for lock in locks(owner))
+end.set()
+thread.join()
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this platform has no fork")
+@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
+def test_a_lock_that_another_thread_holds(owner: str) -> None:
+    """Whatever another thread of the parent held at the fork, the child has fresh locks; the parent keeps its own."""
+    command = [sys.executable, "-W", "ignore", "-c", FORK % owner]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]
+
+
+HALF_DONE = """
+import os
+import anyio
+from returns.result import Failure, Success
+from middlewares import CircuitBreaker, Concurrency
+from pipeline import Call, Tool, Transient
+from pipeline.testing import script
+
+async def body():
+    return 1
+
+call = Call("probe").resolved(Tool("probe", body, "read")).validated({})
+now = 0.0
+breaker = CircuitBreaker(failures=1, clock=lambda: now)
+limit = Concurrency(1, max_queue=0)
+
+async def again():
+    return await breaker(call, lambda call: limit(call, script(Success(1))))
+
+async def both():
+    async def fork(_):
+        child = os.fork()
+        if child == 0:  # a probe and a call with a unit, both of the parent
+            import threading
+            codes = []
+            worker = threading.Thread(target=lambda: codes.append(anyio.run(again)))
+            worker.start()
+            worker.join()
+            os._exit(0 if codes == [Success(1)] else 1)
+        return Success(child)
+    await breaker(call, script(Failure(Transient())))
+    global now
+    now = 30.0
+    return (await breaker(call, lambda call: limit(call, fork))).unwrap()
+
+_, status = os.waitpid(anyio.run(both), 0)
+print(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this platform has no fork")
+def test_calls_of_the_parent_hold_nothing_in_the_child() -> None:
+    """A half-open breaker that the parent was trying may be tried in the child, and the parent's units are free."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", HALF_DONE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"]
+
+
+def test_every_lock_is_renewed() -> None:
+    """Each module that makes a lock of threads for longer than a call renews it in the child of a fork."""
+    files = [*(ROOT / "pipeline").rglob("*.py"), *(ROOT / "middlewares").rglob("*.py")]
+    names = {str(path.relative_to(ROOT)): _names(path) for path in files}
+    makers = {name for name, used in names.items() if used & {"Lock", "RLock", "Condition", "Semaphore"}}
+    assert makers - EXCEPT == {
+        "middlewares/cache.py",
+        "middlewares/circuit_breaker.py",
+        "middlewares/loop_guard.py",
+        "middlewares/rate_limit.py",
+        "pipeline/retries.py",
+        "pipeline/telemetry/deferred.py",
+        "pipeline/telemetry/queues.py",
+        "pipeline/telemetry/sdk.py",
+        "pipeline/tools/registry.py",
+    }
+    assert all("register_after_fork" in names[name] for name in makers - EXCEPT)
+
+
+def _names(path: Path) -> set[str]:
+    """The names that a module uses, but for the attributes of anyio."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    of_threading = {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "threading"
+    }
+    return of_threading | {node.id for node in nodes if isinstance(node, ast.Name)}
