@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
+from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
 from pipeline.parameters import RULES, Rule
 
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
     "length": MalformedCall("the provider stopped at its length limit", truncated=True),
@@ -27,6 +28,8 @@ class Validate:
     Args:
         repair: The rules that may be used, of `pipeline.parameters.RULES`; default: all of them; ``()``: none, so that
             every mistake is refused.
+        limits: How large the arguments may be; default: `Limits()`. A larger call is refused as `MalformedCall` or
+            `InvalidParams`, with the limit in its text.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -35,12 +38,15 @@ class Validate:
     )
 
     repair: tuple[Rule, ...] = RULES
+    limits: Limits = Limits()
     _rules: frozenset[Rule] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         given: Any = self.repair
         if isinstance(given, str) or not set(given) <= set(RULES):
             raise SetupError(f"Validate: `repair` must be a tuple of rules, of {', '.join(RULES)}, not {given!r}")
+        if not isinstance(cast("object", self.limits), Limits):
+            raise SetupError(f"Validate: `limits` must be a Limits, not {self.limits!r}")
         object.__setattr__(self, "_rules", frozenset(given))
 
     def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
@@ -50,8 +56,10 @@ class Validate:
         """
         if call.finish_reason is not None and (stopped := _STOPPED.get(call.finish_reason)) is not None:
             return Failure(stopped)
+        if (too_large := self.limits.check(call.arguments)) is not None:
+            return Failure(too_large)
         params = call.tool.parse(call.arguments)
-        if isinstance(params, dict):
+        if type(params) is _DICT:
             return call.validated(params)
         return self._repair_or_refuse(call, params)
 
@@ -59,9 +67,9 @@ class Validate:
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
-        repaired = parameters.repair(call.arguments, error, self._rules)
+        repaired = parameters.repair(call.arguments, error, self._rules, self.limits)
         if repaired is not None:
             return call.validated(*repaired)
         if type(error) is InvalidParams:
-            error = parameters.advise(call.arguments, error, call.repairs)
+            error = self.limits.tell(parameters.advise(call.arguments, error, call.repairs))
         return Failure(error)

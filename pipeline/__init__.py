@@ -27,6 +27,7 @@ from .errors import (
     UnknownTool,
 )
 from .messages import ToolCallError, raise_for_error, render
+from .parameters import Limits
 from .privacy import PublicText, RemoteCause, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
@@ -47,6 +48,7 @@ __all__ = [
     "FailureDetails",
     "Handler",
     "InvalidParams",
+    "Limits",
     "MalformedCall",
     "Middleware",
     "NeedsSetup",

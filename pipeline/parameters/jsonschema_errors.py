@@ -19,8 +19,35 @@ from .phrases import (
     describe_types,
     describe_value,
 )
+from .limits import MAX_FOUND, Limits, count_problems, limit_found, measure
 from .problems import merge_branches
 from .schema import Form, format_path, value_at
+
+_MAX_KEYS = 1_000  # names and items in arguments all of whose problems are listed
+_SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
+
+
+def list_problems(validator: Any, arguments: Mapping[str, Any], schema: Form) -> tuple[Problem, ...]:
+    """List what is wrong with arguments: all of it, unless they are large; then the first, and that there may be more.
+
+    The errors of jsonschema-rs are made all at once, at 26 µs each.
+    """
+    if _is_small(arguments):
+        return limit_found(convert_jsonschema_errors(validator.iter_errors(arguments), arguments, schema))
+    return (count_problems(None), *find_first(validator, arguments, schema))
+
+
+def find_first(validator: Any, arguments: Mapping[str, Any], schema: Form) -> tuple[Problem, ...]:
+    """Find what is wrong first; nothing where the arguments are valid."""
+    try:
+        validator.validate(arguments)
+    except ValidationError as exc:
+        return convert_jsonschema_errors((exc,), arguments, schema)[:MAX_FOUND]
+    return ()
+
+
+def _is_small(arguments: Mapping[str, Any]) -> bool:
+    return measure(arguments, _SMALL).keys <= _MAX_KEYS
 
 
 def convert_jsonschema_errors(

@@ -15,6 +15,8 @@ import attrs
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
+from .ambiguity import bound_parse, find_growth
+from .hostile import check_schema
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .tool_parameters import Compiled, Parse, Undeclared
@@ -22,6 +24,8 @@ from .tool_parameters import Compiled, Parse, Undeclared
 if TYPE_CHECKING:
     from .signature import Shape
 
+_MAX_STEPS = 20_000  # of a pattern that looks back or ahead, for one text
+_MAX_REGEX = 1_000_000  # bytes of one compiled pattern
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
 
@@ -30,10 +34,14 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     from .pydantic_errors import PydanticErrors
     from .signature import read_signature
 
-    shape = read_signature(function, skip_first=skip_first)
+    try:
+        shape = read_signature(function, skip_first=skip_first)
+    except RecursionError as exc:
+        raise SetupError(f"{function!r}: the types of its parameters are nested too deeply") from exc
     from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
     schema, plain, takes_any = shape.schema, shape.plain, shape.schema["additionalProperties"]
     convert = PydanticErrors(schema).convert
+    growth = find_growth(schema, tagged=True)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -60,7 +68,12 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
         except PydanticSerializationError:
             return refuse_non_json(arguments, schema)
 
-    return Compiled(_complete(parse, shape), schema)
+    if growth is None:
+        return Compiled(_complete(parse, shape), schema)
+    import jsonschema_rs
+
+    is_valid = jsonschema_rs.validator_for(schema, offline=True).is_valid
+    return Compiled(_complete(bound_parse(parse, _read_object, growth, is_valid, schema), shape), schema, ambiguous=True)
 
 
 def _has_text_keys(arguments: Mapping[Any, object]) -> bool:
@@ -109,12 +122,18 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
     import jsonschema_rs
 
-    from .jsonschema_errors import convert_jsonschema_errors
+    from .jsonschema_errors import list_problems
 
+    whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
+    check_schema(whole, name)
+    check_schema(schema, name)
+    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS, size_limit=_MAX_REGEX)
     try:
-        whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
-        validator = jsonschema_rs.validator_for(whole, offline=True)
-    except (ValueError, jsonschema_rs.ReferencingError) as exc:
+        growth = find_growth(whole, tagged=False)
+        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=patterns)
+    except SetupError as exc:
+        raise SetupError(f"{name}: {exc}") from exc
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
     is_valid = validator.is_valid
     dict_: Any = dict  # as in `compile_function`
@@ -127,12 +146,14 @@ def compile_schema(
             "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
             if is_valid(params):
                 return params
-            problems = convert_jsonschema_errors(validator.iter_errors(params), params, schema)
+            problems = list_problems(validator, params, schema)
             return InvalidParams(problems, sent=arguments, schema=schema)
         except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
             return refuse_non_json(arguments, schema)
 
-    return Compiled(parse, schema)
+    if growth is None:
+        return Compiled(parse, schema)
+    return Compiled(bound_parse(parse, _read_object, growth, is_valid, schema), schema, ambiguous=True)
 
 
 def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
