@@ -28,7 +28,9 @@ def check_schema(schema: object, name: str) -> None:
         depth += 1
         nodes += len(level)
         if depth > _MAX_DEPTH:
-            raise SetupError(f"{name}: `parameters` must have at most {_MAX_DEPTH} levels, and has more, or holds itself")
+            raise SetupError(
+                f"{name}: `parameters` must have at most {_MAX_DEPTH} levels, and has more, or holds itself"
+            )
         if nodes > _MAX_NODES:
             raise SetupError(f"{name}: `parameters` must hold at most {_MAX_NODES} values, and holds more")
         below: list[Any] = []

@@ -73,7 +73,9 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     import jsonschema_rs
 
     is_valid = jsonschema_rs.validator_for(schema, offline=True).is_valid
-    return Compiled(_complete(bound_parse(parse, _read_object, growth, is_valid, schema), shape), schema, ambiguous=True)
+    return Compiled(
+        _complete(bound_parse(parse, _read_object, growth, is_valid, schema), shape), schema, ambiguous=True
+    )
 
 
 def _has_text_keys(arguments: Mapping[Any, object]) -> bool:
@@ -122,7 +124,7 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
     import jsonschema_rs
 
-    from .jsonschema_errors import list_problems
+    from .jsonschema_errors import list_problems, make_search
 
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
@@ -135,7 +137,7 @@ def compile_schema(
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
-    is_valid = validator.is_valid
+    is_valid, find_wrong = validator.is_valid, make_search(whole)
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:
@@ -146,7 +148,7 @@ def compile_schema(
             "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
             if is_valid(params):
                 return params
-            problems = list_problems(validator, params, schema)
+            problems = list_problems(validator, params, schema, find_wrong)
             return InvalidParams(problems, sent=arguments, schema=schema)
         except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
             return refuse_non_json(arguments, schema)

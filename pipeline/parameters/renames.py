@@ -17,7 +17,9 @@ from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
 if TYPE_CHECKING:
     from .tool_parameters import Parameters
 
-Known: TypeAlias = dict[tuple[int | str, ...], list[dict[str, str]]]  # by the place of an object: the matches, by each way of comparing
+Known: TypeAlias = dict[
+    tuple[int | str, ...], list[dict[str, str]]
+]  # by the place of an object: the matches, by each way of comparing
 _Pair: TypeAlias = tuple[str, str]  # an undeclared name, and a missing one
 _MAX_UNDECLARED = 50  # in one object; where there are more, other parameters were meant
 _MAX_NAME = 200  # characters; nothing longer was meant as a name

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce, fold
 from .reading import read_arguments, read_literal
-from .limits import MAX_FOUND, Limits
+from .limits import Limits, is_incomplete
 from .renames import WRAPPERS, Known, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
+_MAX_LEVELS = 16  # levels of arguments in which values are repaired
+_MAX_KEY = 10_000  # characters of a name that may hold the arguments themselves
 _MAX_BESIDE = 20  # names in one object that may be a wrapper
 _MAX_WRAPPERS = 8  # one inside the other
 _BESIDE = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
@@ -105,7 +107,7 @@ def repair_arguments(
     for _ in range(_MAX_ROUNDS):
         if type(found) is not InvalidParams:
             break
-        if len(found.problems) > MAX_FOUND:  # too much is wrong for a mistake of spelling
+        if is_incomplete(found):  # too much is wrong for a mistake of spelling
             return None
         if fixes := _find_fixes(draft.arguments, found.problems, parameters, rules):
             draft.apply(fixes)
@@ -131,6 +133,8 @@ def _find_fixes(
     undeclared = rename and not parameters.names.issuperset(arguments)
     for problem in problems:
         path, keyword = problem.path, problem.rule
+        if path.count(".") + path.count("[") > _MAX_LEVELS:
+            continue
         if keyword == "required":
             if rename and (undeclared or path not in parameters.names):
                 renames = find_renames(arguments, path, parameters, known)
@@ -156,7 +160,7 @@ def _unwrap(arguments: JsonObject, names: frozenset[str]) -> JsonObject | None:
     """Return the arguments that stand under a single key, as ``{"arguments": {…}}``; None where there are none."""
     declared = set(map(fold, names))
     for _ in range(_MAX_WRAPPERS):
-        if len(arguments) > _MAX_BESIDE or not all(type(key) is str for key in arguments):
+        if len(arguments) > _MAX_BESIDE or not all(type(key) is str and len(key) <= _MAX_KEY for key in arguments):
             return None
         keys = {fold(key): key for key in arguments}
         if not declared.isdisjoint(keys):
