@@ -11,6 +11,7 @@ from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCa
 from pipeline.parameters import RULES, Rule
 
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_DEFAULT = Limits()
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
     "length": MalformedCall("the provider stopped at its length limit", truncated=True),
@@ -38,7 +39,7 @@ class Validate:
     )
 
     repair: tuple[Rule, ...] = RULES
-    limits: Limits = Limits()
+    limits: Limits = _DEFAULT
     _rules: frozenset[Rule] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:

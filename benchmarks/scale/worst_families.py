@@ -188,7 +188,7 @@ FAMILIES: list[_Family] = [
     ),
     *(
         (
-            f"wide expression of {n}",
+            f"wide expression of {n}, leaf {leaf!r}",
             "evaluate",
             lambda n=n, x=leaf: {"expr": {"op": "all", "args": [{"left": x, "right": 1}] * n}},
         )
@@ -290,7 +290,11 @@ FAMILIES: list[_Family] = [
 def fuzz(dice: random.Random) -> tuple[str, str, object]:
     """Make a random call: a tool, and arguments of random shape, size and depth, mostly wrong."""
     chosen = dice.choice(TOOLS)
-    names = sorted(chosen.parameters.names) + ["left", "right", "op", "args", "arguments", "a", "t", "x" * 50, "é_"]
+    names = [*sorted(chosen.parameters.names), "left", "right", "op", "args", "arguments", "a", "t", "x" * 50, "é_"]
+
+    def chance(share: float) -> bool:
+        return dice.random() < share
+
     budget = [int(2 ** dice.uniform(2, 13))]
     depth = dice.choice((2, 4, 8, 16, 40, 70))
 
@@ -303,24 +307,23 @@ def fuzz(dice: random.Random) -> tuple[str, str, object]:
 
     def make(level: int) -> object:
         budget[0] -= 1
-        if budget[0] <= 0 or level <= 0 or dice.random() < 0.2:
+        if budget[0] <= 0 or level <= 0 or chance(0.2):
             return leaf()
         width = dice.choice((1, 1, 2, 3, 10, int(2 ** dice.uniform(0, 11))))
-        if dice.random() < 0.5:
-            same = dice.random() < 0.5
+        if chance(0.5):
+            same = chance(0.5)
             first = make(level - 1)
             return [first if same else make(level - 1) for _ in range(min(width, max(1, budget[0])))]
-        keys = [dice.choice(names) if dice.random() < 0.7 else f"{dice.choice(names)}{i}" for i in range(width)]
+        keys = [dice.choice(names) if chance(0.7) else f"{dice.choice(names)}{i}" for i in range(width)]
         return {key: make(level - 1) for key in keys[: max(1, budget[0])]}
 
-    arguments: object = {name: make(depth) for name in chosen.parameters.names if dice.random() < 0.9}
-    if dice.random() < 0.2:
+    arguments: object = {name: make(depth) for name in chosen.parameters.names if chance(0.9)}
+    if chance(0.2):
         arguments = make(depth)
-    form = dice.random()
-    if form < 0.3:
+    if chance(0.4):
         arguments = json.dumps(arguments)
-    elif form < 0.35:
-        arguments = json.dumps(json.dumps(arguments))
-    elif form < 0.4:
-        arguments = json.dumps(arguments)[: dice.randrange(1, 500)]
+        if chance(0.2):
+            arguments = json.dumps(arguments)
+        elif chance(0.2):
+            arguments = arguments[: dice.randrange(1, 500)]
     return f"random, {depth} levels", chosen.name, arguments

@@ -1,8 +1,8 @@
 """Schemas by which one value is read in many ways, each of which reads all that the value holds.
 
-A union whose branches are not told apart by a field, and that holds itself, is read once for each branch at each level:
-exponentially often, by pydantic and by jsonschema-rs alike, for valid arguments too. Such schemas are found when they are
-compiled; the reading of a call is then estimated before it begins.
+A union that holds itself, and whose branches are not told apart by a field, is read once for each branch at each level:
+exponentially often, by pydantic and by jsonschema-rs alike, for valid arguments too. Such schemas are found when they
+are compiled; the reading of a call is then estimated before it begins.
 """
 
 from __future__ import annotations

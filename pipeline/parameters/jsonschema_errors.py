@@ -10,6 +10,7 @@ from jsonschema_rs import ReferencingError, ValidationError, validator_for
 
 from ..errors import Problem
 from ..privacy import Public, PublicText
+from .limits import Limits, count_problems, limit_found, measure
 from .phrases import (
     LIMITS,
     describe_expected,
@@ -20,7 +21,6 @@ from .phrases import (
     describe_types,
     describe_value,
 )
-from .limits import Limits, count_problems, limit_found, measure
 from .problems import merge_branches
 from .schema import Form, format_path, is_object, names_at, value_at
 

@@ -109,7 +109,7 @@ class Limits:
         shallow = self.depth is None or text.count("{") + text.count("[") <= self.depth
         if shallow and (self.keys is None or len(text) <= 2 * self.keys):  # "[1,1]": an item takes two characters
             return None
-        outline = _STRING.sub("", text)  # not decoded: to make 300,000 empty lists takes half a second
+        outline = _STRING.sub('"', text)  # not decoded: to make 300,000 empty lists takes half a second
         opened = outline.count("{") + outline.count("[")
         held = outline.count(",") + opened - outline.count("{}") - outline.count("[]")
         if self.keys is not None and held > self.keys:

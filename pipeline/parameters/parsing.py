@@ -24,7 +24,7 @@ from .tool_parameters import Compiled, Parse, Undeclared
 if TYPE_CHECKING:
     from .signature import Shape
 
-_MAX_STEPS = 20_000  # of a pattern that looks back or ahead, for one text
+_MAX_STEPS = 10_000  # of a pattern that looks back or ahead, for one text
 _MAX_REGEX = 1_000_000  # bytes of one compiled pattern
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
@@ -34,14 +34,10 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     from .pydantic_errors import PydanticErrors
     from .signature import read_signature
 
-    try:
-        shape = read_signature(function, skip_first=skip_first)
-    except RecursionError as exc:
-        raise SetupError(f"{function!r}: the types of its parameters are nested too deeply") from exc
+    shape = read_signature(function, skip_first=skip_first)
     from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
     schema, plain, takes_any = shape.schema, shape.plain, shape.schema["additionalProperties"]
     convert = PydanticErrors(schema).convert
-    growth = find_growth(schema, tagged=True)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -68,14 +64,18 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
         except PydanticSerializationError:
             return refuse_non_json(arguments, schema)
 
-    if growth is None:
-        return Compiled(_complete(parse, shape), schema)
+    bounded = _bound(parse, schema)
+    return Compiled(_complete(bounded, shape), schema, ambiguous=bounded is not parse)
+
+
+def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
+    """Estimate first what a call takes, for the few tools that need it."""
+    if (growth := find_growth(schema, tagged=True)) is None:
+        return parse
     import jsonschema_rs
 
     is_valid = jsonschema_rs.validator_for(schema, offline=True).is_valid
-    return Compiled(
-        _complete(bound_parse(parse, _read_object, growth, is_valid, schema), shape), schema, ambiguous=True
-    )
+    return bound_parse(parse, _read_object, growth, is_valid, schema)
 
 
 def _has_text_keys(arguments: Mapping[Any, object]) -> bool:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce, fold
-from .reading import read_arguments, read_literal
 from .limits import Limits, is_incomplete
+from .reading import read_arguments, read_literal
 from .renames import WRAPPERS, Known, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 
@@ -96,19 +96,16 @@ def repair_arguments(
         if "json_text" not in rules or (inner := _read_text_in_text(arguments)) is None:
             return None
         draft = _Draft(inner, (Repair("", "json_text", arguments, inner),))
-        if limits is not None and limits.check_value(inner) is not None:
-            return None
-        found = parameters.parse(inner)
+        draft.opened = True
+        found = _parse(draft, parameters, limits)
     else:
         sent = arguments if type(arguments) is _DICT else read_arguments(arguments)
         if sent is None:
             return None
         draft = _Draft(sent)
     for _ in range(_MAX_ROUNDS):
-        if type(found) is not InvalidParams:
+        if type(found) is not InvalidParams or is_incomplete(found):  # too much is wrong for a mistake of spelling
             break
-        if is_incomplete(found):  # too much is wrong for a mistake of spelling
-            return None
         if fixes := _find_fixes(draft.arguments, found.problems, parameters, rules):
             draft.apply(fixes)
         else:
@@ -117,10 +114,15 @@ def repair_arguments(
             if inner is None:
                 return None
             draft.replace("wrapped", inner, draft.arguments)
-        if limits is not None and draft.opened and limits.check_value(draft.arguments) is not None:
-            return None
-        found = parameters.parse(draft.arguments)
+        found = _parse(draft, parameters, limits)
     return (found, tuple(draft.repairs)) if type(found) is dict else None
+
+
+def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> JsonObject | InvalidParams | MalformedCall:
+    """Parse a draft, unless it is larger than what was sent was: JSON text was opened in it."""
+    if draft.opened and limits is not None and (too_large := limits.check_value(draft.arguments)) is not None:
+        return too_large
+    return parameters.parse(draft.arguments)
 
 
 def _find_fixes(
