@@ -57,11 +57,26 @@ class Validate:
         """
         if call.finish_reason is not None and (stopped := _STOPPED.get(call.finish_reason)) is not None:
             return Failure(stopped)
-        if (too_large := self.limits.check(call.arguments)) is not None:
+        tool = call.tool
+        arguments: Any = call.arguments
+        # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
+        # where it is not valid.
+        measured = not tool.parameters.flat
+        if not measured:
+            if type(arguments) is _DICT:
+                longest = self.limits.flat_value
+                for value in arguments.values():
+                    if type(value) is str and len(value) > longest:
+                        measured = True
+            elif type(arguments) is not str or len(arguments) > self.limits.flat_text:
+                measured = True
+        if measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
-        params = call.tool.parse(call.arguments)
+        params: Any = tool.parse(arguments)
         if type(params) is _DICT:
             return call.validated(params)
+        if not measured and (too_large := self.limits.check(arguments)) is not None:
+            return Failure(too_large)
         return self._repair_or_refuse(call, params)
 
     def _repair_or_refuse(

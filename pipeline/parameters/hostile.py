@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..errors import SetupError
+from .limits import MAX_FLAT
+from .schema import Form, resolve_ref
 
 _MAX_DEPTH = 100  # levels of objects and arrays in the schema itself
 _MAX_NODES = 100_000  # objects, arrays and values
 _MAX_PATTERN = 2_000  # characters of a regular expression
+_IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"))
 
 
 def check_schema(schema: object, name: str) -> None:
@@ -44,6 +47,24 @@ def check_schema(schema: object, name: str) -> None:
             elif isinstance(node, (list, tuple)):
                 below += cast("list[Any]", node)
         level = below
+
+
+def is_flat(schema: Form) -> bool:
+    """Whether the arguments that are valid by a schema have one level and at most 32 names, as far as is easily seen."""
+    if schema.get("additionalProperties") is not False or not _IN_PLACE.isdisjoint(schema):
+        return False
+    properties = schema.get("properties", {})
+    return len(properties) <= MAX_FLAT and all(_is_scalar(schema, each) for each in properties.values())
+
+
+def _is_scalar(schema: Form, node: Any) -> bool:
+    form = resolve_ref(schema, node)
+    branches = form.get("anyOf")
+    if branches:
+        return all("anyOf" not in resolve_ref(schema, each) and _is_scalar(schema, each) for each in branches)
+    kinds = form.get("type")
+    named = {kinds} if isinstance(kinds, str) else set(kinds or ())
+    return bool(named) and named.isdisjoint(("array", "object"))
 
 
 def _list_names(node: object) -> list[Any]:

@@ -12,6 +12,7 @@ from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from ..privacy import PublicText
 
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
+MAX_FLAT: Final = 32  # parameters of a tool that is flat
 _TOO_MANY: Final = "too much is wrong with them: "  # begins the entry that says that there are more problems
 _FEW_VALUES = 32  # a flat object of no more is measured by its texts alone
 _SHORT = 1_000  # characters of one of its texts
@@ -51,6 +52,10 @@ class Limits:
     problems: int = 50
     _short: int = attrs.field(init=False, repr=False, eq=False)  # characters of a text that breaks no limit
     _flat: bool = attrs.field(init=False, repr=False, eq=False)  # whether a small flat object breaks no limit
+    # Characters of a text of arguments, and of one of their values, that break no limit for a tool whose parameters are
+    # `Parameters.flat`; -1: they may.
+    flat_text: int = attrs.field(init=False, repr=False, eq=False)
+    flat_value: int = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         for name in ("bytes", "depth", "keys", "problems"):
@@ -62,6 +67,8 @@ class Limits:
         size, depth, keys = (2**62 if each is None else each for each in (self.bytes, self.depth, self.keys))
         object.__setattr__(self, "_short", min(size // _UTF8, depth, keys))
         object.__setattr__(self, "_flat", size >= _FEW_VALUES * _SHORT * _UTF8 and keys >= _FEW_VALUES)
+        object.__setattr__(self, "flat_text", size // _UTF8 if keys >= MAX_FLAT else -1)
+        object.__setattr__(self, "flat_value", size // _UTF8 // MAX_FLAT // 2 if keys >= MAX_FLAT else -1)
 
     def check(self, arguments: Any) -> MalformedCall | InvalidParams | None:
         """Measure arguments as they were sent. Returns the refusal; None where they are within the limits."""

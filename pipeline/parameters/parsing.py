@@ -16,7 +16,7 @@ from pydantic_core import PydanticSerializationError, ValidationError, from_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from .ambiguity import bound_parse, find_growth
-from .hostile import check_schema
+from .hostile import check_schema, is_flat
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .tool_parameters import Compiled, Parse, Undeclared
@@ -24,7 +24,7 @@ from .tool_parameters import Compiled, Parse, Undeclared
 if TYPE_CHECKING:
     from .signature import Shape
 
-_MAX_STEPS = 10_000  # of a pattern that looks back or ahead, for one text
+_MAX_STEPS = 2_000  # of a pattern that looks back or ahead, for one text
 _MAX_REGEX = 1_000_000  # bytes of one compiled pattern
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
@@ -65,7 +65,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
             return refuse_non_json(arguments, schema)
 
     bounded = _bound(parse, schema)
-    return Compiled(_complete(bounded, shape), schema, ambiguous=bounded is not parse)
+    return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
 
 
 def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
@@ -154,7 +154,7 @@ def compile_schema(
             return refuse_non_json(arguments, schema)
 
     if growth is None:
-        return Compiled(parse, schema)
+        return Compiled(parse, schema, flat=is_flat(whole))
     return Compiled(bound_parse(parse, _read_object, growth, is_valid, schema), schema, ambiguous=True)
 
 

@@ -140,7 +140,8 @@ def _find_fixes(
         if keyword == "required":
             if rename and (undeclared or path not in parameters.names):
                 renames = find_renames(arguments, path, parameters, known)
-                fixes += [fix for parts, name in renames if (fix := (parts, "parameter_name", name)) not in fixes]
+                renamed: list[_Fix] = [(parts, "parameter_name", name) for parts, name in renames]
+                fixes += [each for each in renamed if each not in fixes]
             continue
         parts: list[int | str] = [path]
         if path in arguments:

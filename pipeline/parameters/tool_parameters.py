@@ -30,6 +30,7 @@ class Compiled(NamedTuple):
 
     parse: Parse
     schema: Mapping[str, Any]  # what a model is shown
+    flat: bool = False  # only few and scalar values are valid, so that their number and depth need not be looked at
     ambiguous: bool = False  # by it a value may be read exponentially often, so deep arguments are refused
 
 
@@ -45,6 +46,7 @@ class Parameters:
     undeclared: Undeclared | None = None  # None: as the schema says
     parse: Parse = attrs.field(init=False, repr=False)
     names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
+    flat: bool = attrs.field(init=False, repr=False, default=False)  # as of Compiled; False until compiled
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -105,7 +107,7 @@ class Parameters:
         """Compile them now, if they are not. Raises SetupError where that fails."""
         if self._compiled is None:
             self._compiled = self._build()
-            self.parse = self._compiled.parse
+            self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.names = frozenset(names_at(self._compiled.schema, ()))
         return self._compiled
 
