@@ -40,6 +40,7 @@ recovery: .venv/dev  ## how many refused calls recover when a model does what it
 
 torture: .venv/dev  ## kills, faults, misbehaving stages and hostile inputs; ARGS=--short takes three minutes
 	$(BIN)/python -m benchmarks.scale.torture $(ARGS)
+
 worst: .venv/dev  ## how long one call of n bytes can hold the event loop
 	$(BIN)/python -m benchmarks.scale.worst --check $(ARGS)
 

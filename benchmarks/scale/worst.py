@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from itertools import count
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import attrs
@@ -58,11 +58,13 @@ def size_of(value: Any) -> int:
         if isinstance(each, str):
             total += len(each.encode("utf-8", "surrogatepass")) + 2
         elif isinstance(each, dict):
-            total += 2 + 2 * len(each)
-            pending += [*each, *each.values()]
+            held = cast("dict[Any, Any]", each)
+            total += 2 + 2 * len(held)
+            pending += [*held, *held.values()]
         elif isinstance(each, (list, tuple)):
-            total += 2 + len(each)
-            pending += each
+            items = cast("list[Any]", each)
+            total += 2 + len(items)
+            pending += items
         else:
             total += len(str(each)) if not isinstance(each, int) else max(1, each.bit_length() // 4)
     return total
@@ -82,7 +84,7 @@ class Judge:
 
     pipeline: Pipeline = attrs.field(factory=make_pipeline)
     tried: int = 0
-    slowest: list[tuple[float, int, float, Case, str]] = attrs.field(factory=list)
+    slowest: list[tuple[float, int, float, Case, str]] = attrs.field(factory=lambda: cast("list[Any]", []))
     _order: count[int] = attrs.field(factory=count)
 
     async def try_case(self, case: Case) -> float:

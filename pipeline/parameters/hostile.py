@@ -50,7 +50,7 @@ def check_schema(schema: object, name: str) -> None:
 
 
 def is_flat(schema: Form) -> bool:
-    """Whether the arguments that are valid by a schema have one level and at most 32 names, as far as is easily seen."""
+    """Whether valid arguments have one level and at most 32 names, as far as is easily seen in their schema."""
     if schema.get("additionalProperties") is not False or not _IN_PLACE.isdisjoint(schema):
         return False
     properties = schema.get("properties", {})
