@@ -1,7 +1,7 @@
 """``python -m benchmarks.scale.worst``: how long one call of n bytes can hold the event loop.
 
-Calls are tried that a model, or somebody who writes through it, may send: hand-made families, and what hypothesis
-makes. Each goes through the standard stages; what it takes is all on the loop, since the tools do nothing: the name,
+Calls are tried that a model, or somebody who writes through it, may send: hand-made families, and random ones.
+Each goes through the standard stages; what it takes is all on the loop, since the tools do nothing: the name,
 the limits, the schema, repairs, advice, the text of the refusal, and the report's `undeclared`. The bound is 50 ms and
 0.1 ms for each kB; the best of three runs counts, as the machine may have other work.
 """
