@@ -171,7 +171,9 @@ def _make_text(node: JsonObject) -> Any:
     if "pattern" in node:
         import jsonschema_rs  # its patterns are those that decide, and take a bounded time
 
-        matches = jsonschema_rs.validator_for({"pattern": node["pattern"]}).is_valid
+        from .jsonschema_errors import PATTERNS
+
+        matches = jsonschema_rs.validator_for({"pattern": node["pattern"]}, pattern_options=PATTERNS).is_valid
         return next((each for each in fits if matches(each)), _NO_VALUE)
     return fits[0] if fits else ("text" * least)[: min(max(least, 0), most)]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
-from jsonschema_rs import ReferencingError, ValidationError, validator_for
+from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
 
 from ..errors import Problem
 from ..privacy import Public, PublicText
@@ -24,6 +24,8 @@ from .phrases import (
 from .problems import merge_branches
 from .schema import Form, format_path, is_object, names_at, value_at
 
+# Steps of a pattern that looks back or ahead, for one text; bytes of one compiled pattern.
+PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
 _MAX_WRONG = 20  # parameters of large arguments that are told
 _MAX_KEYS = 250  # names and items in arguments all of whose problems are listed
 Search: TypeAlias = Callable[[Any], tuple[Problem, ...]]  # arguments -> the parameters that are wrong
@@ -49,7 +51,7 @@ def make_search(schema: Form) -> Search:
     def find_wrong(arguments: Any) -> tuple[Problem, ...]:
         try:
             if not validators:
-                validators.append(validator_for({**schema, "required": []}, offline=True))
+                validators.append(validator_for({**schema, "required": []}, offline=True, pattern_options=PATTERNS))
             wrong = (name for name, value in arguments.items() if not validators[0].is_valid({name: value}))
             return tuple(_tell_wrong(schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
         except (TypeError, ValueError, AttributeError, ReferencingError):  # no JSON, or no object

@@ -24,8 +24,6 @@ from .tool_parameters import Compiled, Parse, Undeclared
 if TYPE_CHECKING:
     from .signature import Shape
 
-_MAX_STEPS = 2_000  # of a pattern that looks back or ahead, for one text
-_MAX_REGEX = 1_000_000  # bytes of one compiled pattern
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
 
@@ -124,15 +122,14 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
     import jsonschema_rs
 
-    from .jsonschema_errors import list_problems, make_search
+    from .jsonschema_errors import PATTERNS, list_problems, make_search
 
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
     check_schema(schema, name)
-    patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=_MAX_STEPS, size_limit=_MAX_REGEX)
     try:
         growth = find_growth(whole, tagged=False)
-        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=patterns)
+        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
     except SetupError as exc:
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
