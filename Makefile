@@ -7,7 +7,7 @@ PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export torture soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -40,6 +40,9 @@ recovery: .venv/dev  ## how many refused calls recover when a model does what it
 
 torture: .venv/dev  ## kills, faults, misbehaving stages and hostile inputs; ARGS=--short takes three minutes
 	$(BIN)/python -m benchmarks.scale.torture $(ARGS)
+
+worst: .venv/dev  ## how long one call of n bytes can hold the event loop
+	$(BIN)/python -m benchmarks.scale.worst --check $(ARGS)
 
 soak: .venv/dev  ## 100,000 calls with random faults through every stage
 	$(BIN)/python -m benchmarks.scale.soak $(ARGS)

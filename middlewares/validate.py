@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
+from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
 from pipeline.parameters import RULES, Rule
 
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_DEFAULT = Limits()
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
     "length": MalformedCall("the provider stopped at its length limit", truncated=True),
@@ -27,6 +29,8 @@ class Validate:
     Args:
         repair: The rules that may be used, of `pipeline.parameters.RULES`; default: all of them; ``()``: none, so that
             every mistake is refused.
+        limits: How large the arguments may be; default: `Limits()`. A larger call is refused as `MalformedCall` or
+            `InvalidParams`, with the limit in its text.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -35,12 +39,15 @@ class Validate:
     )
 
     repair: tuple[Rule, ...] = RULES
+    limits: Limits = _DEFAULT
     _rules: frozenset[Rule] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         given: Any = self.repair
         if isinstance(given, str) or not set(given) <= set(RULES):
             raise SetupError(f"Validate: `repair` must be a tuple of rules, of {', '.join(RULES)}, not {given!r}")
+        if not isinstance(cast("object", self.limits), Limits):
+            raise SetupError(f"Validate: `limits` must be a Limits, not {self.limits!r}")
         object.__setattr__(self, "_rules", frozenset(given))
 
     def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
@@ -50,18 +57,35 @@ class Validate:
         """
         if call.finish_reason is not None and (stopped := _STOPPED.get(call.finish_reason)) is not None:
             return Failure(stopped)
-        params = call.tool.parse(call.arguments)
-        if isinstance(params, dict):
+        tool = call.tool
+        arguments: Any = call.arguments
+        # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
+        # where it is not valid.
+        measured = not tool.parameters.flat
+        if not measured:
+            if type(arguments) is _DICT:
+                longest = self.limits.flat_value
+                for value in arguments.values():
+                    if type(value) is str and len(value) > longest:
+                        measured = True
+            elif type(arguments) is not str or len(arguments) > self.limits.flat_text:
+                measured = True
+        if measured and (too_large := self.limits.check(arguments)) is not None:
+            return Failure(too_large)
+        params: Any = tool.parse(arguments)
+        if type(params) is _DICT:
             return call.validated(params)
+        if not measured and (too_large := self.limits.check(arguments)) is not None:
+            return Failure(too_large)
         return self._repair_or_refuse(call, params)
 
     def _repair_or_refuse(
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
-        repaired = parameters.repair(call.arguments, error, self._rules)
+        repaired = parameters.repair(call.arguments, error, self._rules, self.limits)
         if repaired is not None:
             return call.validated(*repaired)
         if type(error) is InvalidParams:
-            error = parameters.advise(call.arguments, error, call.repairs)
+            error = self.limits.tell(parameters.advise(call.arguments, error, call.repairs))
         return Failure(error)

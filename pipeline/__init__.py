@@ -28,6 +28,7 @@ from .errors import (
 )
 from .forking import register_after_fork
 from .messages import ToolCallError, raise_for_error, render
+from .parameters import Limits
 from .privacy import PublicText, RemoteCause, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
@@ -48,6 +49,7 @@ __all__ = [
     "FailureDetails",
     "Handler",
     "InvalidParams",
+    "Limits",
     "MalformedCall",
     "Middleware",
     "NeedsSetup",

@@ -1,7 +1,9 @@
 """What a tool takes: its schema, and how arguments become params, are repaired or refused. See README.md."""
 
 from .coercions import RULES, Rule
+from .hostile import check_schema
+from .limits import Limits
 from .reading import read_arguments
 from .tool_parameters import Compiled, Parameters, Parse, Undeclared
 
-__all__ = ["RULES", "Compiled", "Parameters", "Parse", "Rule", "Undeclared", "read_arguments"]
+__all__ = ["RULES", "Compiled", "Limits", "Parameters", "Parse", "Rule", "Undeclared", "check_schema", "read_arguments"]

@@ -38,6 +38,8 @@ _NULL: Any = object()  # null, where None would say that a rule does not apply
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?")  # RFC 8259, section 6; bounded
 _BOOLEANS = {"true": True, "false": False}
 _NO_LETTERS = re.compile(r"[\W_]+")
+_MAX_CHOICE = 2_000  # characters of a value, or several, to choose from
+_MAX_PIECES = 50  # values in one text
 _MAX_EXACT = 2**53  # up to here a float is exactly the integer that was written
 _OPENING = ("[", "{", "(", "<")  # text that begins so may hold several values
 
@@ -149,6 +151,8 @@ def whole_float(value: Any, _expected: Expected) -> Any:
 
 def enum_spelling(value: Any, expected: Expected) -> Any:
     """One of the values to choose from in another case or with other separators, if it can be only one."""
+    if len(value) > _MAX_CHOICE:
+        return None
     return find_spelling(fold(value), (each for each in expected.values() if isinstance(each, str)))
 
 
@@ -168,6 +172,8 @@ def lone_scalar(value: Any, expected: Expected) -> Any:
 def separated_text(value: Any, expected: Expected) -> Any:
     """Several values to choose from, separated by commas."""
     choice = [each for each in expected.items().values() if isinstance(each, str)]
+    if not choice or len(value) > _MAX_CHOICE or value.count(",") > _MAX_PIECES:
+        return None
     found = [find_spelling(fold(piece), choice) for piece in value.split(",")]
     return found if len(found) > 1 and None not in found else None
 

@@ -129,6 +129,9 @@ class _Maker:
                 break
             own = {key: value for key, value in node.items() if key not in ("$ref", "allOf")}
             node = {}
+            self.nodes += len(parts)
+            if self.nodes > _MAX_NODES:
+                break
             for part in (*parts, own):
                 node = _merge_two(node, part)
         return node
@@ -160,15 +163,18 @@ def _imply_type(node: JsonObject) -> str:
 
 
 def _make_text(node: JsonObject) -> Any:
-    import re
-
     least, most = node.get("minLength", 0), node.get("maxLength", _MAX_LENGTH)
     if least > _MAX_LENGTH:
         return _NO_VALUE
     candidates = (_FORMATS.get(node.get("format", ""), "text"), *_TEXTS)
     fits = [each for each in candidates if least <= len(each) <= most]
     if "pattern" in node:
-        return next((each for each in fits if re.search(node["pattern"], each)), _NO_VALUE)
+        import jsonschema_rs  # its patterns are those that decide, and take a bounded time
+
+        from .jsonschema_errors import PATTERNS
+
+        matches = jsonschema_rs.validator_for({"pattern": node["pattern"]}, pattern_options=PATTERNS).is_valid
+        return next((each for each in fits if matches(each)), _NO_VALUE)
     return fits[0] if fits else ("text" * least)[: min(max(least, 0), most)]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
 
-from jsonschema_rs import ValidationError
+from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
 
 from ..errors import Problem
 from ..privacy import Public, PublicText
+from .limits import Limits, count_problems, limit_found, measure
 from .phrases import (
     LIMITS,
     describe_expected,
@@ -20,7 +22,48 @@ from .phrases import (
     describe_value,
 )
 from .problems import merge_branches
-from .schema import Form, format_path, value_at
+from .schema import Form, format_path, is_object, names_at, value_at
+
+# Steps of a pattern that looks back or ahead, for one text; bytes of one compiled pattern.
+PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
+_MAX_WRONG = 20  # parameters of large arguments that are told
+_MAX_KEYS = 250  # names and items in arguments all of whose problems are listed
+Search: TypeAlias = Callable[[Any], tuple[Problem, ...]]  # arguments -> the parameters that are wrong
+_SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
+
+
+def list_problems(
+    validator: Any, arguments: Mapping[str, Any], schema: Form, find_wrong: Search
+) -> tuple[Problem, ...]:
+    """List what is wrong with arguments: all of it, unless they are large; then the parameters that are wrong.
+
+    The errors of jsonschema-rs are made all at once, at 26 µs each.
+    """
+    if measure(arguments, _SMALL).keys <= _MAX_KEYS:
+        return limit_found(convert_jsonschema_errors(validator.iter_errors(arguments), arguments, schema))
+    return (count_problems(None), *find_wrong(arguments))
+
+
+def make_search(schema: Form) -> Search:
+    """Make a search for the parameters that are wrong, without what is wrong inside of them: it takes a linear time."""
+    validators: list[Any] = []
+
+    def find_wrong(arguments: Any) -> tuple[Problem, ...]:
+        try:
+            if not validators:
+                validators.append(validator_for({**schema, "required": []}, offline=True, pattern_options=PATTERNS))
+            wrong = (name for name, value in arguments.items() if not validators[0].is_valid({name: value}))
+            return tuple(_tell_wrong(schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
+        except (TypeError, ValueError, AttributeError, ReferencingError):  # no JSON, or no object
+            return ()
+
+    return find_wrong
+
+
+def _tell_wrong(schema: Form, name: str, value: object) -> Problem:
+    if name not in names_at(schema, ()) and not is_object(schema.get("additionalProperties")):
+        return Problem(name, "additionalProperties", describe_names(schema, ()), describe_value(value))
+    return Problem(name, "anyOf", describe_expected(schema, [name]), describe_value(value))
 
 
 def convert_jsonschema_errors(
@@ -68,7 +111,7 @@ def _describe_rule(rule: str, facts: Mapping[str, Any]) -> Public:
             return describe_options(facts["options"])
         case "const":
             return describe_options([facts["expected_value"]])
-        case "pattern":
+        case "pattern" if "pattern" in facts:  # a pattern that took too many steps is not in the facts
             return PublicText(f"text that matches {facts['pattern']}")
         case "multipleOf":
             return PublicText(f"a multiple of {facts['multiple_of']}")

@@ -15,6 +15,8 @@ import attrs
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
+from .ambiguity import bound_parse, find_growth
+from .hostile import check_schema, is_flat
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .tool_parameters import Compiled, Parse, Undeclared
@@ -60,7 +62,18 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
         except PydanticSerializationError:
             return refuse_non_json(arguments, schema)
 
-    return Compiled(_complete(parse, shape), schema)
+    bounded = _bound(parse, schema)
+    return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
+
+
+def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
+    """Estimate first what a call takes, for the few tools that need it."""
+    if (growth := find_growth(schema, tagged=True)) is None:
+        return parse
+    import jsonschema_rs
+
+    is_valid = jsonschema_rs.validator_for(schema, offline=True).is_valid
+    return bound_parse(parse, _read_object, growth, is_valid, schema)
 
 
 def _has_text_keys(arguments: Mapping[Any, object]) -> bool:
@@ -109,14 +122,19 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
     import jsonschema_rs
 
-    from .jsonschema_errors import convert_jsonschema_errors
+    from .jsonschema_errors import PATTERNS, list_problems, make_search
 
+    whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
+    check_schema(whole, name)
+    check_schema(schema, name)
     try:
-        whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
-        validator = jsonschema_rs.validator_for(whole, offline=True)
-    except (ValueError, jsonschema_rs.ReferencingError) as exc:
+        growth = find_growth(whole, tagged=False)
+        validator = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS)
+    except SetupError as exc:
+        raise SetupError(f"{name}: {exc}") from exc
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
-    is_valid = validator.is_valid
+    is_valid, find_wrong = validator.is_valid, make_search(whole)
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:
@@ -127,12 +145,14 @@ def compile_schema(
             "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
             if is_valid(params):
                 return params
-            problems = convert_jsonschema_errors(validator.iter_errors(params), params, schema)
+            problems = list_problems(validator, params, schema, find_wrong)
             return InvalidParams(problems, sent=arguments, schema=schema)
         except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
             return refuse_non_json(arguments, schema)
 
-    return Compiled(parse, schema)
+    if growth is None:
+        return Compiled(parse, schema, flat=is_flat(whole))
+    return Compiled(bound_parse(parse, _read_object, growth, is_valid, schema), schema, ambiguous=True)
 
 
 def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Pydantic names its own types, and reports every branch of a union that it tried 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, cast, get_args
 
 import attrs
@@ -16,6 +16,7 @@ from pydantic_core.core_schema import ErrorType
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
+from .limits import count_problems, limit_found
 from .phrases import (
     ANY_FORM,
     FAILED_CHECK,
@@ -38,6 +39,7 @@ _LABELLED = frozenset(("value_error", "assertion_error"))  # so do these, with a
 _SHOULD_BE: Final = "Input should be "
 _SHOULD = re.compile(r".* should (?P<verb>be|have|not have|contain only) (?P<words>.*)", re.DOTALL)
 _VERBS = {"be": "", "have": "a value with ", "not have": "a value without ", "contain only": "a value of only "}
+_MAX_ERRORS = 500  # of one call; pydantic counts each branch of a union
 _CACHEABLE = frozenset((None, str, list, dict, type(None)))  # of a number or boolean the problem holds the value too
 _MAX_CACHED = 256  # problems of one tool; a model may send any name to **kwargs
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
@@ -51,6 +53,7 @@ class PydanticErrors:
     """Converts what pydantic finds in the arguments of one tool."""
 
     schema: Form
+    _find_wrong: Callable[[Any], tuple[Problem, ...]] | None = attrs.field(init=False, default=None)
     _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
 
     def convert(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams | MalformedCall:
@@ -61,6 +64,8 @@ class PydanticErrors:
             arguments: What it validated, decoded if it was text.
             sent: The arguments as they were sent, for the refusal.
         """
+        if exc.error_count() > _MAX_ERRORS:
+            return self._summarise(exc, arguments, sent)
         found: list[Found] = []
         in_union = False
         given: dict[Any, Any] = arguments if type(arguments) is _DICT else {}
@@ -88,7 +93,16 @@ class PydanticErrors:
             in_union = in_union or bool(branches)
         problems = _merge_unions(found, arguments) if in_union else [problem for problem, _ in found]
         unique = tuple(dict.fromkeys(problems) if len(problems) > 1 else problems)
-        return InvalidParams(unique, sent=sent, schema=self.schema)
+        return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
+
+    def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
+        """Tell how many there are, and which parameters are wrong; to list them all would take 10 µs each."""
+        if self._find_wrong is None:
+            from .jsonschema_errors import make_search
+
+            self._find_wrong = make_search(self.schema)
+        problems = (count_problems(exc.error_count()), *self._find_wrong(arguments))
+        return InvalidParams(problems, sent=sent, schema=self.schema)
 
     def _make_common(self, key: _Key, each: ErrorDetails) -> Problem:
         """Make the problem of a parameter that is missing or of a wrong type; most refusals are such, so keep it."""

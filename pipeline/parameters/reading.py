@@ -7,13 +7,17 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from .limits import Limits
 from .schema import JsonObject, is_object
 
+_BOUNDS = Limits()  # of text that is read a second time, for a repair or for advice
 _MAX_LITERAL = 10_000  # characters of text that is read as a Python literal: its parser is slow and recursive
 
 
 def read_literal(text: str) -> Any:
-    """Read a text as JSON, or else as a Python literal of JSON's types; None where it is neither."""
+    """Read a text as JSON, or else as a Python literal of JSON's types; None where it is neither, or too long."""
+    if _BOUNDS.check(text) is not None:
+        return None
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

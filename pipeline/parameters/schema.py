@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 from typing_extensions import TypeIs
@@ -13,8 +14,12 @@ Parts: TypeAlias = Sequence[int | str]  # a path as keys and indexes; `format_pa
 Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the node there, or a branch of its union
 
 UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords that hold further subschemas of the same place
+_SEPARATOR = re.compile(r"[.\[]")
+_MAX_PATH = 10_000  # characters of a path that is taken apart
+_MAX_SEPARATORS = 100  # of one path; a place with more is not found
 _INDEX = re.compile(r"\[(\d+)\]\.?")
-_MAX_DEPTH = 8  # unions inside unions, and references to references; a ring of references ends here
+_MAX_DEPTH = 8  # references to references; a ring of them ends here
+_MAX_FORMS = 1_000  # of one place
 _TYPES: tuple[tuple[type, str], ...] = (
     (str, "string"),
     (int, "integer"),
@@ -63,9 +68,10 @@ def locate(value: Any, path: str) -> tuple[list[int | str], str]:
     parts: list[int | str] = []
     while path:
         if is_object(value):
-            texts = (key for key in value if type(key) is str and path.startswith(key))
-            heads = (key for key in texts if path[len(key) : len(key) + 1] in ("", ".", "["))
-            name = max(heads, key=len, default=None)  # a name may itself contain a dot
+            separators = _SEPARATOR.finditer(path) if len(path) <= _MAX_PATH else ()
+            ends = [len(path), *islice((each.start() for each in separators), _MAX_SEPARATORS)]
+            heads = (path[:end] for end in sorted(ends, reverse=True))  # a name may itself contain a dot
+            name = next((head for head in heads if head in value), None)
             if name is None:
                 break
             parts.append(name)
@@ -94,7 +100,7 @@ def find_target(schema: Form, reference: str) -> Any:
     steps = reference.split("/")
     if steps[0] != "#":
         return None
-    here: Any = dict(schema)
+    here: Any = schema if is_object(schema) else dict(schema)
     for step in steps[1:]:
         key = _unescape(step)
         if is_object(here):
@@ -140,9 +146,9 @@ def schema_at(schema: Form, parts: Parts) -> JsonObject:
 
 def forms_at(schema: Form, parts: Parts) -> list[Form]:
     """List every subschema that applies at a path, the branches of unions included."""
-    forms = _branches(schema, schema, _MAX_DEPTH)
+    forms = _branches(schema, [schema])
     for part in parts:
-        forms = [form for each in forms for form in _branches(schema, _child(each, part), _MAX_DEPTH)]
+        forms = _branches(schema, [_child(each, part) for each in forms])
     return forms
 
 
@@ -158,12 +164,17 @@ def is_required(schema: Form, parts: Parts) -> bool:
     return any(parts[-1] in names for names in required)
 
 
-def _branches(schema: Form, node: Any, depth: int) -> list[Form]:
-    here = resolve_ref(schema, node)
-    if not here or not depth:
-        return []
-    unions: Iterator[Sequence[Any]] = (here.get(keyword) or () for keyword in UNIONS)
-    return [here, *(form for union in unions for branch in union for form in _branches(schema, branch, depth - 1))]
+def _branches(schema: Form, nodes: Sequence[Any]) -> list[Form]:
+    """List these subschemas and the branches of their unions, each once: several ways may lead to it."""
+    found: dict[int, Form] = {}
+    pending = list(reversed(nodes))
+    while pending and len(found) < _MAX_FORMS:
+        here = resolve_ref(schema, pending.pop())
+        if here and id(here) not in found:
+            found[id(here)] = here
+            unions: Iterator[Sequence[Any]] = (here.get(keyword) or () for keyword in UNIONS)
+            pending += reversed([branch for union in unions for branch in union])
+    return list(found.values())
 
 
 def _child(form: Form, part: int | str) -> Any:

@@ -50,6 +50,8 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         schema = drop_titles(adapter.json_schema())
     except NameError as exc:
         raise SetupError(f"{name}: {exc}; annotations must be found at run time, outside of TYPE_CHECKING") from exc
+    except RecursionError as exc:
+        raise SetupError(f"{name}: the types of its parameters are nested too deeply") from exc
     except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
         raise SetupError(f"{name}: {exc}") from exc
     defaults = {p.name: p.default for p in wanted if isinstance(p.default, FieldInfo) and not p.default.is_required()}

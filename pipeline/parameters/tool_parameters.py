@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
 from .coercions import Expected, Rule
+from .limits import Limits
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
@@ -29,6 +30,8 @@ class Compiled(NamedTuple):
 
     parse: Parse
     schema: Mapping[str, Any]  # what a model is shown
+    flat: bool = False  # only few and scalar values are valid, so that their number and depth need not be looked at
+    ambiguous: bool = False  # by it a value may be read exponentially often, so deep arguments are refused
 
 
 @attrs.define(eq=False)
@@ -43,6 +46,7 @@ class Parameters:
     undeclared: Undeclared | None = None  # None: as the schema says
     parse: Parse = attrs.field(init=False, repr=False)
     names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
+    flat: bool = attrs.field(init=False, repr=False, default=False)  # as of Compiled; False until compiled
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -103,7 +107,7 @@ class Parameters:
         """Compile them now, if they are not. Raises SetupError where that fails."""
         if self._compiled is None:
             self._compiled = self._build()
-            self.parse = self._compiled.parse
+            self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.names = frozenset(names_at(self._compiled.schema, ()))
         return self._compiled
 
@@ -112,8 +116,17 @@ class Parameters:
         """The JSON Schema. Compiles them."""
         return (self._compiled or self.compile()).schema
 
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
+        return (self._compiled or self.compile()).ambiguous
+
     def repair(
-        self, arguments: object, error: InvalidParams | MalformedCall, rules: frozenset[Rule]
+        self,
+        arguments: object,
+        error: InvalidParams | MalformedCall,
+        rules: frozenset[Rule],
+        limits: Limits | None = None,
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
         """Repair arguments that `parse` refused, where what was meant is in what was sent.
 
@@ -121,13 +134,15 @@ class Parameters:
             arguments: As they were sent. They are not changed.
             error: What `parse` said of them.
             rules: The rules that may be used; without any nothing is repaired.
+            limits: Those of the arguments, which text inside of them must keep to once it is read; None: there are
+                none.
 
         Returns:
             The params and what was repaired; None where the refusal stands.
         """
         if not rules or self._is_only_incomplete(arguments, error):
             return None
-        return repair_arguments(self, arguments, error, rules)
+        return repair_arguments(self, arguments, error, rules, limits)
 
     def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add to a refusal what the model may have meant.

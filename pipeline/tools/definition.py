@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
-from ..parameters import Parameters, Parse, Undeclared
+from ..parameters import Parameters, Parse, Undeclared, check_schema
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
@@ -120,6 +120,7 @@ class Tool(Generic[P, T]):
         """
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
+        check_schema(parameters, name)  # before it is copied: a deep one has no copy
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
         made = make_tool(
             Tool,

@@ -80,6 +80,10 @@ def _check_types(tool: Tool[..., Any]) -> Iterator[Finding]:
         what = f"parameters without a type: {', '.join(untyped)}"
         yield Finding("warning", "type", tool.name, what, "annotate them; without a type any value is accepted")
     named = {**_get_mapping(tool, "properties"), **_get_mapping(tool, "$defs")}
+    if tool.parameters.is_ambiguous:
+        what = "a union holds itself, and no field tells its forms apart: deep arguments take exponential time"
+        fix = 'give each form a field of its own constant, as Literal["add"], and the union a Field(discriminator=…)'
+        yield Finding("warning", "type", tool.name, what, f"{fix}; until then calls that are nested deeply are refused")
     if arrays := [name for name, inner in named.items() if _has_bare_array(inner)]:
         what = f"arrays without items, for which OpenAI refuses the whole request: {', '.join(arrays)}"
         yield Finding("error", "type", tool.name, what, 'say what they hold, for example "items": {"type": "string"}')

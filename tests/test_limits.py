@@ -1,0 +1,270 @@
+"""Limits: arguments that are too large are refused before anybody reads them, with the limit in the text."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, Union
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import Field
+from returns.result import Failure
+from typing_extensions import TypedDict
+
+from middlewares import Validate, standard
+from pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
+from pipeline.parameters.limits import measure
+from support import a_tool, nothing
+
+Expr = Union["Add", "Mul", int]
+Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]
+
+
+class Add(TypedDict):
+    """A form that no field tells from the next."""
+
+    left: Expr
+    right: Expr
+
+
+class Mul(TypedDict):
+    """The next."""
+
+    left: Expr
+    right: Expr
+    by: int
+
+
+class Plus(TypedDict):
+    """A form that has a tag."""
+
+    op: Literal["plus"]
+    left: Tagged | int
+
+
+class Times(TypedDict):
+    """Another one."""
+
+    op: Literal["times"]
+    left: Tagged | int
+
+
+@tool(effect="read")
+async def evaluate(expr: Expr) -> str:
+    """Evaluate."""
+    return "ok"
+
+
+@tool(effect="read")
+async def evaluate_tagged(expr: Tagged) -> str:
+    """Evaluate."""
+    return "ok"
+
+
+@tool(effect="read")
+async def total(numbers: list[int], names: dict[str, int] | None = None) -> str:
+    """Add."""
+    return "ok"
+
+
+def chain(depth: int, leaf: object, **beside: object) -> Any:
+    value = leaf
+    for _ in range(depth):
+        value = {"left": value, **beside}
+    return value
+
+
+def refuse(arguments: object, limits: Limits, made: Tool[..., Any] | None = None) -> Any:
+    made = made or a_tool()
+    verdict = Validate(limits=limits)(Call(made.name, arguments).resolved(made))
+    return verdict.failure() if type(verdict) is Failure else None
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+@pytest.mark.parametrize(
+    ("limits", "within", "above", "kind", "words"),
+    [
+        (Limits(bytes=50), {"a": "x" * 40}, {"a": "x" * 60}, MalformedCall, "50 bytes"),
+        (Limits(bytes=50), {"a": "é" * 20}, {"a": "é" * 30}, MalformedCall, "50 bytes"),
+        (Limits(depth=3), {"a": [[1]]}, {"a": [[[1]]]}, MalformedCall, "3 levels"),
+        (Limits(keys=4), {"a": [1, 2, 3]}, {"a": [1, 2, 3, 4]}, InvalidParams, "4 names and items"),
+        (Limits(keys=2), {"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1}, InvalidParams, "2 names and items"),
+    ],
+)
+def test_a_limit_is_named_where_it_is_broken(
+    limits: Limits, within: object, above: object, kind: type[Any], words: str, *, as_text: bool
+) -> None:
+    """Arguments up to a limit pass; above it they are refused, and the text says which limit that is."""
+    sent, refused = (json.dumps(each, ensure_ascii=False) if as_text else each for each in (within, above))
+    assert refuse(sent, limits) is None
+    error: Any = refuse(refused, limits)
+    assert isinstance(error, kind)
+    assert words in render(error)
+
+
+def test_marks_in_a_text_are_no_levels_and_no_items() -> None:
+    """Brackets and commas inside of a JSON string count for nothing."""
+    sent = json.dumps({"a": "[{," * 500 + '"\\"'})
+    assert refuse(sent, Limits(depth=2, keys=2)) is None
+
+
+def test_a_few_problems_of_many_are_told() -> None:
+    """As many problems as the limit are listed, after one that says how many there are."""
+    error = refuse({"numbers": ["x"] * 100}, Limits(problems=3), total)
+    assert len(error.problems) == 1 + 3
+    assert "there are 100 problems, of which 3 are listed" in render(error)
+    many = refuse({"numbers": [1], "names": {f"k{i}": "x" for i in range(4_000)}}, Limits(), total)
+    assert "there are 4000 problems" in render(many)
+    assert "names" in [problem.path for problem in many.problems]
+    assert "numbers" not in [problem.path for problem in many.problems]
+
+
+def test_large_arguments_of_a_raw_schema_name_the_parameters_that_are_wrong() -> None:
+    """Where not all problems are listed, the parameters that they are in are."""
+    numbers = {"type": "array", "items": {"type": "integer"}}
+    schema = {"type": "object", "properties": {"good": numbers, "bad": numbers}, "additionalProperties": False}
+    made = Tool.from_schema(name="t", parameters=schema, handler=nothing, effect="read")
+    error = refuse({"good": [1] * 300, "bad": ["x"] * 300, "odd": 1}, Limits(), made)
+    assert [(each.path, each.rule) for each in error.problems[1:]] == [
+        ("bad", "anyOf"),
+        ("odd", "additionalProperties"),
+    ]
+
+
+def test_text_that_a_repair_opens_keeps_to_the_limits() -> None:
+    """JSON text inside of JSON text does not get past a limit."""
+    limits = Limits(keys=10, depth=3)
+    assert refuse({"numbers": json.dumps([1] * 5)}, limits, total) is None
+    assert refuse({"numbers": json.dumps([1] * 50)}, limits, total) is not None
+    assert refuse(json.dumps(json.dumps({"numbers": [1] * 50})), limits, total) is not None
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "9"], ids=repr)
+@pytest.mark.parametrize("name", ["bytes", "depth", "keys", "problems"])
+def test_a_limit_is_a_positive_integer(name: str, bad: Any) -> None:
+    """Anything else is refused at set-up, and None only where it means no limit."""
+    with pytest.raises(SetupError, match=name):
+        Limits(**{name: bad})
+    with pytest.raises(SetupError, match="limits"):
+        Validate(limits=bad)
+
+
+async def test_the_standard_stack_takes_limits() -> None:
+    """`standard` passes them to Validate."""
+    registry = ToolRegistry()
+    registry.register(total)
+    outcome = await standard(registry, limits=Limits(keys=5)).call("total", {"numbers": [1] * 9})
+    assert "5 names and items" in render(outcome)
+    assert (await standard(registry).call("total", {"numbers": [1] * 9})).unwrap() == "ok"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(max_size=3), JSON, max_size=4))
+def test_text_and_mapping_are_measured_alike(sent: dict[str, Any]) -> None:
+    """What passes as a mapping passes as text, for levels and for names and items."""
+    size = measure(sent, Limits(bytes=None, depth=None, keys=None))
+    text = json.dumps(sent, separators=(",", ":"))
+    for form in (sent, text):
+        assert refuse(form, Limits(depth=size.depth, keys=max(1, size.keys))) is None
+        assert size.depth == 1 or refuse(form, Limits(depth=size.depth - 1)) is not None
+        assert size.keys <= 1 or refuse(form, Limits(keys=size.keys - 1)) is not None
+
+
+@pytest.mark.parametrize("depth", [1, 4, 5])
+def test_a_union_that_holds_itself_is_parsed_as_deep_as_its_time_allows(depth: int) -> None:
+    """Calls of usual depth are judged as those of any other tool are."""
+    assert evaluate.parse({"expr": chain(depth, 1, right=2)}) == {"expr": chain(depth, 1, right=2)}
+    assert type(evaluate.parse({"expr": chain(depth, "x", right=2)})) is InvalidParams
+
+
+@pytest.mark.parametrize("leaf", [1, "x"], ids=repr)
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+def test_a_union_that_holds_itself_is_refused_where_it_is_too_deep(leaf: object, *, as_text: bool) -> None:
+    """A call that would be read exponentially often is refused, a valid one too."""
+    sent = {"expr": chain(40, leaf, right=2)}
+    error = evaluate.parse(json.dumps(sent) if as_text else sent)
+    assert type(error) is MalformedCall
+    assert "no field tells apart" in error.reason
+
+
+def test_a_union_with_a_discriminator_has_no_bound_of_its_own() -> None:
+    """Only unions that are read exponentially often are bounded: other tools pay nothing."""
+    assert evaluate.parameters.is_ambiguous
+    assert not evaluate_tagged.parameters.is_ambiguous
+    assert not total.parameters.is_ambiguous
+    sent = {"expr": chain(50, 1, op="plus")}
+    assert evaluate_tagged.parse(sent) == sent
+
+
+LINK = {"$ref": "#/$defs/l"}
+
+
+@pytest.mark.parametrize(
+    ("inner", "ambiguous"),
+    [
+        pytest.param({"properties": {"a": LINK}}, False, id="ring"),
+        pytest.param({"anyOf": [{"type": "null"}, {"properties": {"a": LINK}}]}, False, id="one branch goes on"),
+        pytest.param(
+            {"anyOf": [{"type": "array", "items": LINK}, {"type": "object", "additionalProperties": LINK}]},
+            False,
+            id="an array is no object",
+        ),
+        pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"b": LINK}}]}, False, id="other names"),
+        pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="union"),
+        pytest.param({"allOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="both"),
+        pytest.param({"properties": {"a": LINK}, "patternProperties": {"^a": LINK}}, True, id="name and pattern"),
+        pytest.param({"if": {"properties": {"a": LINK}}, "then": {"properties": {"a": LINK}}}, True, id="condition"),
+    ],
+)
+def test_what_is_read_exponentially_often(inner: dict[str, Any], ambiguous: bool) -> None:  # a table
+    """A schema is bounded if two subschemas of one value lead to the same value inside of it, again and again."""
+    schema = {"type": "object", "properties": {"x": LINK}, "$defs": {"l": inner}}
+    made = Tool.from_schema(name="t", parameters=schema, handler=nothing, effect="read")
+    assert made.parameters.is_ambiguous is ambiguous
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+def doubled(keyword: str, levels: int) -> dict[str, Any]:
+    steps = {f"s{i}": {keyword: [{"$ref": f"#/$defs/s{i + 1}"}] * 2} for i in range(levels)}
+    return {"type": "object", **steps["s0"], "$defs": {**steps, f"s{levels}": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (deep(2_000), "at most 100 levels"),
+        ({"type": "object", "properties": {"a": {"pattern": "a" * 20_000}}}, "at most 2000 characters"),
+        ({"type": "object", "patternProperties": {"a" * 20_000: {}}}, "at most 2000 characters"),
+        ({"type": "object", "enum": [0] * 200_000}, "at most 100000 values"),
+        (doubled("anyOf", 20), "more than 1000 subschemas"),
+        (doubled("allOf", 20), "more than 1000 subschemas"),
+        (doubled("oneOf", 20), "more than 1000 subschemas"),
+    ],
+    ids=["deep", "pattern", "pattern of names", "large", "anyOf", "allOf", "oneOf"],
+)
+def test_a_hostile_schema_is_refused_at_set_up(schema: dict[str, Any], words: str) -> None:
+    """A schema that nobody could walk in time is a SetupError, which names the tool and the limit."""
+    with pytest.raises(SetupError, match=words) as found:
+        Tool.from_schema(name="remote", parameters=schema, handler=nothing)
+    assert "remote" in str(found.value)
+
+
+def test_a_schema_that_holds_itself_is_refused() -> None:
+    """A Python object may hold itself, which JSON cannot."""
+    schema: dict[str, Any] = {"type": "object"}
+    schema["properties"] = {"a": schema}
+    with pytest.raises(SetupError, match="holds itself"):
+        Tool.from_schema(name="remote", parameters=schema, handler=nothing)
