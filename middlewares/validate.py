@@ -61,12 +61,13 @@ class Validate:
         arguments: Any = call.arguments
         # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
         # where it is not valid.
-        measured = not tool.parameters.flat
+        parameters = tool.parameters
+        measured = not parameters.flat
         if not measured:
             if type(arguments) is _DICT:
-                longest = self.limits.flat_value
-                for value in arguments.values():
-                    if type(value) is str and len(value) > longest:
+                for name in parameters.texts:
+                    value = arguments.get(name)
+                    if type(value) is str and len(value) > self.limits.flat_value:
                         measured = True
             elif type(arguments) is not str or len(arguments) > self.limits.flat_text:
                 measured = True

@@ -11,6 +11,7 @@ from .schema import Form, resolve_ref
 
 _MAX_DEPTH = 100  # levels of objects and arrays in the schema itself
 _MAX_NODES = 100_000  # objects, arrays and values
+_NO_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _MAX_PATTERN = 2_000  # characters of a regular expression
 _IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"))
 
@@ -65,6 +66,16 @@ def _is_scalar(schema: Form, node: Any) -> bool:
     kinds = form.get("type")
     named = {kinds} if isinstance(kinds, str) else set(kinds or ())
     return bool(named) and named.isdisjoint(("array", "object"))
+
+
+def list_texts(schema: Form) -> tuple[str, ...]:
+    """Of the parameters of a flat schema the names of those that may be text."""
+    numbers = frozenset(("integer", "number", "boolean", "null"))
+    return tuple(
+        name
+        for name, node in schema.get("properties", {}).items()
+        if resolve_ref(schema, node).get("type") not in numbers
+    )
 
 
 def _list_names(node: object) -> list[Any]:

@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
 from .coercions import Expected, Rule
+from .hostile import list_texts
 from .limits import Limits
 from .reading import read_arguments
 from .repair import repair_arguments
@@ -47,6 +48,7 @@ class Parameters:
     parse: Parse = attrs.field(init=False, repr=False)
     names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
     flat: bool = attrs.field(init=False, repr=False, default=False)  # as of Compiled; False until compiled
+    texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())  # of flat ones those that may be text
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -108,6 +110,7 @@ class Parameters:
         if self._compiled is None:
             self._compiled = self._build()
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
+            self.texts = list_texts(self._compiled.schema) if self.flat else ()
             self.names = frozenset(names_at(self._compiled.schema, ()))
         return self._compiled
 
