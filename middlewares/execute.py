@@ -118,9 +118,9 @@ class Execute:
         if tool.run_in != "process":
             known = ", ".join(sorted({*self.executors, "process"}))
             raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
-        from pipeline.executors import Process  # slow to import, and few use it
+        from pipeline.executors import get_default_process  # slow to import, and few use it
 
-        return self.executors.setdefault("process", Process())
+        return self.executors.setdefault("process", get_default_process())
 
 
 async def _run_marked(executor: Executor, call: ValidCall) -> object:

@@ -33,10 +33,14 @@ class Began:
         os.mkfifo(self.path)
         self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
 
-    async def pid(self) -> int:
-        """Wait for a tool to begin, a minute at most, and return its process id."""
+    async def wait(self) -> None:
+        """Wait for a tool to begin, a minute at most."""
         with anyio.fail_after(60):
             await anyio.wait_readable(self._fd)
+
+    async def pid(self) -> int:
+        """Wait for a tool to begin, a minute at most, and return its process id."""
+        await self.wait()
         return self.read()
 
     def read(self) -> int:

@@ -17,7 +17,6 @@ from pipeline import (
     Crashed,
     Effect,
     ExecutionFailed,
-    Failure,
     OutcomeUnknown,
     ResourceNotFound,
     SetupError,
@@ -31,9 +30,8 @@ from pipeline import (
 )
 from pipeline.executors import Process
 from pipeline.executors.remote_errors import RemoteError, RemoteTraceback
-from pipeline.guards import Guards, TimeLimit
 from remote_tools import WHO, Began, OddError
-from support import Exported, a_call, a_tool
+from support import Exported, a_tool
 
 TOOLS = remote_tools.tools
 # How the tool fails: the class of the error, and the class of its cause.
@@ -163,22 +161,6 @@ async def test_a_time_limit_kills_a_worker(began: Began) -> None:
         assert not is_alive(began.read())
 
 
-async def test_the_time_is_up_while_a_worker_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call whose time is up before its worker has started did not begin, also a mutating one."""
-    began: list[Any] = []
-
-    async def slow_to_start(function: Any, *_args: Any, **_options: Any) -> None:
-        began.append(function.__name__)
-        scope.cancel()
-
-    monkeypatch.setattr("pipeline.executors.process.run_sync", slow_to_start)
-    limit = TimeLimit()
-    with anyio.CancelScope() as scope:
-        await Process(workers=1).run(a_call(TOOLS.tools["dies_mutating"], {"file": ""}, guards=Guards.of(limit)))
-    assert scope.cancelled_caught
-    assert (began, limit.bodies.begun) == (["_prepare_worker"], 0)
-
-
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))
 async def test_a_lost_worker(tool: Tool[..., Any], tmp_path: Path) -> None:
     """The call of a killed worker is retried with the same key if that is safe; a mutating one is not."""
@@ -212,18 +194,6 @@ async def test_one_trace_across_processes() -> None:
     assert {span.context.trace_id for span in exported.spans if span.context} == {trace_id}
     assert isinstance(untraced, Success)
     assert cast("tuple[int, int | None]", untraced.unwrap())[1] is None
-
-
-async def test_a_worker_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no worker starts, the body did not begin, so any tool may be retried."""
-
-    async def broken(*_args: Any, **_options: Any) -> None:
-        raise anyio.BrokenWorkerProcess
-
-    monkeypatch.setattr("pipeline.executors.process.run_sync", broken)
-    assert await Process(workers=1).run(a_call(TOOLS.tools["add"], {"a": 1, "b": 2})) == Failure(
-        Transient(None, landed="no")
-    )
 
 
 def closed_over() -> Tool[..., Any]:

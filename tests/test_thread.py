@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import functools
+import gc
+import os
+import subprocess
+import sys
 import threading
+import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,10 +21,12 @@ import anyio.to_thread
 import pytest
 from returns.result import Failure
 
-from pipeline import SetupError, Unavailable
+from middlewares import standard
+from pipeline import Call, SetupError, Success, ToolRegistry, Unavailable, gather
 from pipeline.executors import Thread
+from pipeline.executors.exit_warning import EXIT_WARNING
 from pipeline.guards import NotBegunError
-from support import a_call, a_tool
+from support import a_call, a_tool, count_run_variables
 
 BUSY = Failure(Unavailable("probe", "busy"))
 
@@ -122,18 +131,17 @@ async def test_too_many_are_abandoned_while_a_call_waits() -> None:
         results.append(await hanging.call("queued"))
 
     async def abandon_the_first(scope: anyio.CancelScope) -> None:
+        await first_began.wait()
+        group.start_soon(wait_for_a_thread)  # here and not in the tool, whose own calls need not wait for its thread
         await anyio.wait_all_tasks_blocked()
         scope.cancel()
 
+    first_began = anyio.Event()
+    hanging.on_begin = first_began.set
     try:
         async with anyio.create_task_group() as group:
             with anyio.CancelScope() as scope:
-
-                def queue_another() -> None:
-                    group.start_soon(wait_for_a_thread)
-                    group.start_soon(abandon_the_first, scope)
-
-                hanging.on_begin = queue_another
+                group.start_soon(abandon_the_first, scope)
                 await hanging.call("abandoned")
         assert results == [BUSY]
         assert hanging.runs == ["abandoned"]
@@ -157,6 +165,218 @@ async def test_a_call_cancelled_before_its_thread_begins(monkeypatch: pytest.Mon
     with pytest.raises(NotBegunError):
         dispatched[0]()
     assert (hanging.runs, hanging.thread.abandoned) == ([], 0)
+
+
+class Nesting:
+    """Sync tools that call sync tools of the same executors, as soon as so many of them hold a thread."""
+
+    def __init__(self, together: int, *executors: Thread) -> None:
+        self.executors = executors
+        self.together = threading.Barrier(together)
+        self.most_at_once = 0
+        self._running = 0
+        self._lock = threading.Lock()
+
+    def descend(self, depth: int, width: int, wait: bool = False) -> int:
+        """Call in ``width`` times at once, ``depth`` levels down, and return how many bodies ran below this one."""
+        with self._lock:
+            self._running += 1
+            self.most_at_once = max(self.most_at_once, self._running)
+        if wait:
+            self.together.wait(30)
+        below = 0 if not depth else anyio.from_thread.run(self.run_many, depth - 1, width)
+        with self._lock:
+            self._running -= 1
+        return below + 1
+
+    async def run_many(self, depth: int, width: int, wait: bool = False) -> int:
+        results: list[int] = []
+
+        async def run() -> None:
+            executor = self.executors[depth % len(self.executors)]
+            result: Any = await executor.run(
+                a_call(a_tool(fn=self.descend), {"depth": depth, "width": width, "wait": wait})
+            )
+            results.append(result)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(width):
+                group.start_soon(run)
+        return sum(results)
+
+
+@pytest.mark.parametrize(
+    ("executors", "outer", "depth", "expected"),
+    [
+        pytest.param([2], 2, 1, 2 + 2 * 2, id="one level"),
+        pytest.param([1], 1, 3, 4, id="three levels and one thread"),
+        pytest.param([2], 2, 2, 2 + 2 * 2 + 2 * 2 * 2, id="two at once on each of two levels"),
+        pytest.param([1, 1], 1, 4, 5, id="two executors in turn"),
+    ],
+)
+async def test_tools_that_call_tools(executors: list[int], outer: int, depth: int, expected: int) -> None:
+    """As many tools as there are threads may call in for further sync tools: no call waits for its caller's thread."""
+    nesting = Nesting(outer, *map(Thread, executors))
+    with anyio.fail_after(60):
+        assert await nesting.run_many(depth, outer, wait=True) == expected
+    levels = depth + 1
+    assert nesting.most_at_once <= sum(executors) * levels  # each call has one extra thread, and no more
+
+
+async def test_more_calls_than_threads_call_in() -> None:
+    """A gather of 50 sync tools that each call a sync tool ends, with the 40 threads that there are by default."""
+    tools = ToolRegistry()
+    all_hold_a_thread = threading.Barrier(40)
+
+    @tools.tool(effect="read")
+    def inner(n: int) -> int:
+        """Return it."""
+        return n
+
+    @tools.tool(effect="read")
+    def outer(n: int) -> object:
+        """Call another tool."""
+        if n < 40:
+            all_hold_a_thread.wait(30)
+        return anyio.from_thread.run(pipeline.call, "inner", {"n": n}).unwrap()
+
+    del inner, outer
+    pipeline = standard(tools)
+    with anyio.fail_after(60):
+        outcomes = await gather(pipeline, [Call("outer", {"n": n}) for n in range(50)])
+    assert outcomes == [Success(n) for n in range(50)]
+
+
+async def test_a_tool_lends_its_thread_only_while_it_runs() -> None:
+    """A task that a tool has left behind waits for a thread like any other once the tool has returned."""
+    thread = Thread(1)
+    hanging = Hanging()
+    hanging.thread = thread
+    order: list[str] = []
+    async with anyio.create_task_group() as group:
+
+        async def later() -> None:
+            await returned.wait()
+            await began.wait()
+            group.start_soon(last)
+            await thread.run(a_call(a_tool(fn=functools.partial(order.append, "later"))))
+
+        async def last() -> None:
+            await anyio.wait_all_tasks_blocked()
+            order.append("released")
+            hanging.release.set()
+
+        def leaves_a_task() -> None:
+            anyio.from_thread.run_sync(group.start_soon, later)
+
+        returned, began = anyio.Event(), anyio.Event()
+        hanging.on_begin = began.set
+        await thread.run(a_call(a_tool(fn=leaves_a_task)))
+        returned.set()
+        await hanging.call()
+    assert order == ["released", "later"]
+
+
+async def test_a_recursion_without_an_end() -> None:
+    """Tools that call each other without an end are refused as busy, before they have used up the threads."""
+    thread = Thread(2)
+    depths: list[int] = []
+
+    def descend(depth: int) -> object:
+        depths.append(depth)
+        return anyio.from_thread.run(thread.run, a_call(tool, {"depth": depth + 1}))
+
+    tool = a_tool(fn=descend)
+    with anyio.fail_after(60):
+        assert await thread.run(a_call(tool, {"depth": 0})) == BUSY
+    assert depths == list(range(33))
+
+
+async def test_nothing_stays_of_an_executor() -> None:
+    """A pipeline for each request leaves nothing in the event loop: no executor, and no run variable."""
+
+    async def request() -> weakref.ref[Thread]:
+        thread = Thread(2)
+        assert await thread.run(a_call(a_tool(fn=threading.get_ident))) != threading.get_ident()
+        return weakref.ref(thread)
+
+    await request()
+    before = count_run_variables()
+    gone = [await request() for _ in range(20)]
+    gc.collect()
+    assert [thread() for thread in gone] == [None] * 20
+    assert count_run_variables() == before
+
+
+LEFT_BEHIND = """
+import logging
+import threading
+
+import anyio
+
+from middlewares import standard
+from pipeline import ToolRegistry
+from pipeline.executors import Thread
+from pipeline.executors.exit_warning import EXIT_WARNING
+
+tools, thread = ToolRegistry(), Thread()
+released, told = threading.Event(), threading.Event()
+
+class Told(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("at exit"):
+            print(record.getMessage(), flush=True)
+            told.set()
+
+logging.getLogger("toolcall_pipeline").addHandler(Told())
+logging.getLogger("toolcall_pipeline").propagate = False
+
+@tools.tool(effect="read")
+def stuck() -> None:
+    "Hang until the exit."
+    told.wait(60)
+
+@tools.tool(effect="read")
+def ends() -> None:
+    "Hang, but not for long."
+    released.wait(60)
+
+async def main() -> None:
+    pipeline = standard(tools, attempts=1, timeout=0.2, executor=thread)
+    while thread.abandoned < 1:
+        await pipeline.call("ends")
+    while thread.abandoned < 2:
+        await pipeline.call("stuck")
+    released.set()
+    while thread.abandoned > 1:
+        await anyio.lowlevel.checkpoint()
+
+anyio.run(main)
+print("main ends", flush=True)
+"""
+
+
+def test_an_exit_names_the_tools_that_it_waits_for(tmp_path: Path) -> None:
+    """At exit a warning names the tools whose threads were abandoned and still run, and no others."""
+    script = tmp_path / "left_behind.py"
+    script.write_text(LEFT_BEHIND)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "main ends",
+        "at exit, tools still run in threads that nobody waits for, and Python may wait for them: stuck",
+    ]
+
+
+def test_a_fork_frees_the_lock() -> None:
+    """A child of a fork has no abandoned threads, and no lock that a thread of the parent held."""
+    held: list[Any] = [Thread(2), EXIT_WARNING]
+    with held[0]._lock, held[1]._lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # there may be other threads; that is the point
+        pid = os.fork()
+        if not pid:
+            os._exit(0 if all(each._lock.acquire(blocking=False) for each in held) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_one_executor_for_several_event_loops() -> None:

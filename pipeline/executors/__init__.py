@@ -11,7 +11,7 @@ from .protocol import Executor
 from .thread import Thread
 
 if typing.TYPE_CHECKING:
-    from .process import Process
+    from .process import Process, get_default_process
     from .ray.executor import Ray
 
 __all__ = [
@@ -24,11 +24,12 @@ __all__ = [
     "begin_body",
     "context_args",
     "end_body",
+    "get_default_process",
     "is_stray_cancellation",
     "run_body",
     "settle_body",
 ]
-_IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor"}
+_IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor", "get_default_process": "process"}
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -40,7 +40,7 @@ def load_function(address: str) -> Function:
     module, _, name = address.partition(":")
     try:
         found = _look_up(import_module(module), name)
-    except Exception as exc:
+    except BaseException as exc:  # foreign code, which may even call sys.exit
         raise SetupError(f"{address} cannot be imported in the worker: {type(exc).__name__}: {exc}") from exc
     if not callable(found):
         raise SetupError(f"{address} does not exist in the worker: its {module} has no function {name}")

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from inspect import isawaitable
 from typing import Any
 
@@ -19,13 +20,19 @@ from .remote_errors import RemoteError
 
 
 def run_job(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any]) -> Reply:
-    """Run a sync tool. Never raises: a tool that exits ends its call, not the worker.
+    """Run a sync tool in a context of its own. Never raises: a tool that exits ends its call, not the worker.
+
+    What a tool leaves in a context variable is therefore not there for the next call of this thread.
 
     Args:
         function: The tool's function.
         job: The rest of the job.
         await_result: Awaits a coroutine, for a function that returns one though it was not known to be async.
     """
+    return copy_context().run(_run, function, job, await_result)
+
+
+def _run(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any]) -> Reply:
     _, params, fields, headers = job
     progress: list[Progress] = []
     try:

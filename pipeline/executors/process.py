@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
-import signal
-from collections.abc import Generator
-from contextlib import contextmanager
 from functools import cache
-from math import inf
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
-import anyio
-from anyio import BrokenWorkerProcess, CapacityLimiter
-from anyio.lowlevel import RunVar, checkpoint_if_cancelled
-from anyio.to_process import run_sync
+from anyio.lowlevel import checkpoint_if_cancelled
 from returns.result import Failure
 
 from ..call import ValidCall
-from ..errors import SetupError, Transient
+from ..errors import Crashed, SetupError, Transient
 from ..tools.definition import Tool
 from .body import begin_body, end_body
-from .function_address import Function, find_address, load_function
-from .job_runner import await_value, run_job
+from .function_address import find_address
+from .loop_state import drop_loop_state, end_with_loop, get_loop_state
+from .process_pool import WorkerLostError, WorkerPool
 from .protocol import Executor, check_counts
-from .remote_call import Job, decode_reply, encode_job, encode_not_begun, encode_reply
-
-
-class _Workers:
-    """The workers of one event loop: how many calls they may have at a time, and how many of them are idle."""
-
-    def __init__(self, count: int) -> None:
-        self.limiter = CapacityLimiter(count)
-        self.unlimited = CapacityLimiter(inf)  # counts nothing; for run_sync, which insists on a limiter
-        self.idle = 0
+from .remote_call import decode_reply, encode_job
 
 
 class Process(Executor):
@@ -42,30 +27,35 @@ class Process(Executor):
 
     If the caller is cancelled or out of time, the worker is killed, so the tool has ended, wherever it was; processes
     that the tool has started live on. A worker that dies loses its call: that is a `Transient` that may have landed,
-    and so an `OutcomeUnknown` for a mutating tool. Another worker replaces it.
+    and so an `OutcomeUnknown` for a mutating tool. Another worker replaces it. Workers end with this process, however
+    it ends, and with the event loop; before that, with `aclose`, or with the last reference to the executor.
 
-    A worker imports the module of the tool, so a script needs ``if __name__ == "__main__":``. Arguments, results and
-    the ``deps`` of a `ToolContext` must pickle. The trace goes on in the worker; other context variables do not exist
-    there. Async tools run on asyncio, in one event loop for each worker. What a tool prints is lost. A process is no
-    sandbox: this process unpickles what the worker sends.
+    A worker imports the module of the tool, so a script needs ``if __name__ == "__main__":``. That is done before the
+    body begins: a call whose time is up by then did not land, and a module that does not import is a `Crashed` with a
+    `SetupError` that says why. Arguments, results and the ``deps`` of a `ToolContext` must pickle. The trace goes on in
+    the worker; other context variables do not exist there. Async tools run on asyncio, in one event loop for each
+    worker. What a tool prints is lost. A process is no sandbox: this process unpickles what the worker sends, so a tool
+    that means harm can run code here.
 
     Args:
-        workers: How many worker processes each event loop has at most; more calls wait. At least 1; default None: as
+        workers: How many worker processes this executor has at most in each event loop; more calls wait. Each executor
+            has workers of its own: give one executor to several pipelines to share them. At least 1; default None: as
             many as this machine has processors.
 
     Raises:
-        SetupError: ``workers`` is no integer, or below 1.
+        SetupError: ``workers`` is no integer, or below 1; or the system is Windows.
     """
 
     name: ClassVar[str] = "process"
     marks: ClassVar[bool] = True
 
     def __init__(self, workers: int | None = None) -> None:
+        if os.name != "posix":
+            raise SetupError("Process: worker processes need a POSIX system; use `Thread` or `Ray`")
         count = (os.cpu_count() or 1) if workers is None else workers
         check_counts("Process", workers=count)
         self._count = count
-        self._loops: RunVar[_Workers] = RunVar("toolcall_processes")
-        self._functions: dict[Tool[..., Any], str | bytes] = {}
+        self._functions: WeakKeyDictionary[Tool[..., Any], str | bytes] = WeakKeyDictionary()
 
     def check_tool(self, tool: Tool[..., Any]) -> None:
         """Raise SetupError if a worker could not find the function: no module has it, and it cannot be pickled."""
@@ -75,49 +65,58 @@ class Process(Executor):
         """Run the body in a worker process.
 
         Returns:
-            What the tool returned, or a ``Failure``: of what it raised, or a `Transient` if no worker started or the
-            worker was lost.
+            What the tool returned, or a ``Failure``: of what it raised; a `Crashed` if the worker cannot import the
+            tool or unpickle the arguments; a `Transient` if no worker started or the worker was lost.
 
         Raises:
             SetupError: The function, the arguments or the ``deps`` of the call do not pickle.
         """
         job = encode_job(self._encode_function(call.tool), call)
-        workers = self._get_workers()
-        async with workers.limiter:
-            if (failure := await self._ensure_worker(workers)) is not None:
-                return failure
-            await checkpoint_if_cancelled()  # the time may have run out while the worker started
+        pool = await self._get_pool()
+        borrower = object()
+        await pool.limiter.acquire_on_behalf_of(borrower)
+        try:
+            return await self._run_in(pool, job, call)
+        finally:
+            pool.limiter.release_on_behalf_of(borrower)
+
+    async def aclose(self) -> None:
+        """Kill the workers of this event loop. Calls that still run are lost, as `Transient`."""
+        pool: WorkerPool | None = drop_loop_state(self)
+        if pool is not None:
+            await pool.aclose()
+
+    async def _run_in(self, pool: WorkerPool, job: bytes, call: ValidCall) -> object:
+        try:
+            worker, refusal = await pool.prepare(job)
+        except SetupError as exc:
+            return Failure(Crashed(exc))
+        except (OSError, WorkerLostError) as exc:
+            return Failure(Transient(exc, landed="no"))
+        try:
+            if refusal:
+                return decode_reply(refusal, call)
+            await checkpoint_if_cancelled()  # the time may have run out while the worker got ready
             begin_body(call)
             try:
-                reply = await run_sync(_run_in_worker, job, cancellable=True, limiter=workers.unlimited)
-            except BrokenWorkerProcess as exc:
+                reply = await worker.run()
+            except WorkerLostError as exc:
                 return Failure(Transient(exc))
             finally:
                 end_body(call)
-            workers.idle += 1
+        finally:
+            await pool.release(worker)
         return decode_reply(reply, call)
 
-    async def _ensure_worker(self, workers: _Workers) -> Failure[Transient] | None:
-        """Take an idle worker or start one: that takes 0.2 s, which must not count as the tool's body.
+    async def _get_pool(self) -> WorkerPool:
+        pool = get_loop_state(self, self._make_pool)
+        if not pool.watched:
+            pool.watched = True
+            await end_with_loop(pool)
+        return pool
 
-        Shielded: anyio forgets a process whose start is cancelled, and that process would wait for ever.
-        """
-        if workers.idle:
-            workers.idle -= 1
-            return None
-        with anyio.CancelScope(shield=True):
-            try:
-                await run_sync(_prepare_worker, limiter=workers.unlimited)
-            except BrokenWorkerProcess as exc:
-                return Failure(Transient(exc, landed="no"))
-        return None
-
-    def _get_workers(self) -> _Workers:
-        workers = self._loops.get(None)
-        if workers is None:
-            workers = _Workers(self._count)
-            self._loops.set(workers)
-        return workers
+    def _make_pool(self) -> WorkerPool:
+        return WorkerPool(self._count)
 
     def _encode_function(self, tool: Tool[..., Any]) -> str | bytes:
         """What a worker finds the function by: its address, else a pickle, as for a partial of an importable one."""
@@ -136,46 +135,10 @@ class Process(Executor):
         return encoded
 
 
-def _prepare_worker() -> None:
-    """In a new worker: leave Ctrl-C to the caller, and stderr to nobody, since it is a pipe that would fill up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with open(os.devnull, "wb") as devnull:  # noqa: PTH123  # its descriptor is needed
-        os.dup2(devnull.fileno(), 2)
-
-
-def _run_in_worker(encoded: bytes) -> bytes:
-    """In a worker: run an encoded job; the encoded reply says whatever happened."""
-    try:
-        job = cast("Job", pickle.loads(encoded))  # noqa: S301  # from the process that started this one
-        function = _load(job[0])
-    except Exception as exc:  # noqa: BLE001  # unpickling and importing run foreign code; the reply says what it raised
-        return encode_not_begun(exc)
-    with _redirect_stdout():
-        reply = run_job(function, job, lambda value: _get_runner().run(await_value(value)))
-    return encode_reply(reply)
-
-
 @cache
-def _load(encoded: str | bytes) -> Function:
-    if isinstance(encoded, str):
-        return load_function(encoded)
-    return cast("Function", pickle.loads(encoded))  # noqa: S301  # from the process that started this one
+def get_default_process() -> Process:
+    """The executor of ``run_in="process"`` where a pipeline says nothing else; one for all pipelines.
 
-
-@cache
-def _get_runner() -> asyncio.Runner:
-    """One event loop for all tools of this worker, so that the clients that they keep live from call to call."""
-    return asyncio.Runner()
-
-
-@contextmanager
-def _redirect_stdout() -> Generator[None]:
-    """Descriptor 1 is the pipe to the caller. Keep it from the tool, and from processes that the tool starts."""
-    pipe = os.dup(1)
-    with open(os.devnull, "wb") as devnull:  # noqa: PTH123  # its descriptor is needed
-        os.dup2(devnull.fileno(), 1)
-    try:
-        yield
-    finally:
-        os.dup2(pipe, 1)
-        os.close(pipe)
+    Otherwise a pipeline for each request would start workers for each request.
+    """
+    return Process()

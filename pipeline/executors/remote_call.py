@@ -79,7 +79,7 @@ def encode_reply(reply: Reply, dumps: Dumps = pickle.dumps) -> bytes:
         return dumps(("unpicklable", f"its result cannot be pickled: {type(exc).__name__}: {exc}", progress))
 
 
-def encode_not_begun(exc: Exception) -> bytes:
+def encode_not_begun(exc: BaseException) -> bytes:
     """Pickle the reply to a job that cannot be read in the worker, or whose function is not there."""
     unread = f"its arguments cannot be unpickled in the worker: {type(exc).__name__}: {exc}"
     return encode_reply(("not_begun", str(exc) if isinstance(exc, SetupError) else unread, []))

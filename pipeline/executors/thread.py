@@ -3,17 +3,22 @@
 A thread cannot be stopped. If its caller is cancelled, the two event loops free its slot at different times: asyncio at
 once (50 abandoned calls under a limiter of 4 left 49 threads), trio when the thread ends. Here the slot is free at once
 on both, and the thread counts as abandoned until it ends.
+
+A tool that calls the pipeline for another sync tool holds its slot while it waits. As many such calls as there are
+slots would wait for each other for ever. So a tool lends its slot to the calls that it makes, to one at a time.
 """
 
 from __future__ import annotations
 
+import os
+from contextvars import ContextVar
 from inspect import isawaitable
 from math import inf
 from threading import Lock
 from typing import Any, ClassVar, Literal
+from weakref import WeakSet
 
 from anyio import CapacityLimiter, WouldBlock
-from anyio.lowlevel import RunVar
 from anyio.to_thread import run_sync
 from returns.result import Failure
 
@@ -22,21 +27,69 @@ from ..errors import Crashed, NotExecuted, Unavailable
 from ..guards import NotBegunError
 from ..tools.context import ToolContext
 from .body import context_args, run_body
+from .exit_warning import EXIT_WARNING
 from .loop import Loop
+from .loop_state import get_loop_state
 from .protocol import Executor, check_counts
 
 _LOOP = Loop()
 
 
+_MAX_NESTING = 32  # calls that wait for each other in threads; more of them are a recursion without an end
+
+
+class _Slots:
+    """The slots of one event loop."""
+
+    def __init__(self, count: int) -> None:
+        self.limiter = CapacityLimiter(count)
+        self.unlimited = CapacityLimiter(inf)  # counts nothing; for run_sync, which insists on a limiter
+
+
 class _ThreadJob:
     """One call on its way through a thread. "called_off": its caller went before the body began."""
 
-    __slots__ = ("call", "context", "state")
+    __slots__ = ("call", "context", "depth", "loan", "outer", "slots", "state")
 
-    def __init__(self, call: ValidCall) -> None:
+    def __init__(self, call: ValidCall, slots: _Slots) -> None:
         self.call = call
+        self.slots = slots
         self.context: tuple[ToolContext] | tuple[()] = context_args(call)
         self.state: Literal["queued", "called_off", "running", "abandoned", "ended"] = "queued"
+        self.outer = _find_running(_CURRENT_JOB.get())
+        self.depth: int = 0 if self.outer is None else self.outer.depth + 1
+        self.loan: CapacityLimiter | None = None  # for the calls that it makes
+
+    async def take_slot(self) -> CapacityLimiter:
+        """Wait for a slot, and return the limiter that has to be told when it is free again."""
+        limiter = self.slots.limiter
+        try:
+            limiter.acquire_on_behalf_of_nowait(self)  # a fifth of the time of the other one
+        except WouldBlock:
+            limiter = self._find_loan() or limiter
+            await limiter.acquire_on_behalf_of(self)
+        return limiter
+
+    def _find_loan(self) -> CapacityLimiter | None:
+        """The slot of the nearest call around this one that has one of these slots; perhaps not free just now."""
+        outer = self.outer
+        while outer is not None:
+            if outer.slots is self.slots and outer.state == "running":
+                outer.loan = outer.loan or CapacityLimiter(1)
+                return outer.loan
+            outer = outer.outer
+        return None
+
+
+# The call whose body runs in the current thread, or made the current call. Also in tasks that the body has started, so
+# it may have ended.
+_CURRENT_JOB: ContextVar[_ThreadJob | None] = ContextVar("toolcall_thread_job", default=None)
+
+
+def _find_running(job: _ThreadJob | None) -> _ThreadJob | None:
+    while job is not None and job.state != "running":
+        job = job.outer
+    return job
 
 
 class Thread(Executor):
@@ -47,10 +100,13 @@ class Thread(Executor):
     may hang for good.
 
     Args:
-        threads: How many calls may run at a time in each event loop; more calls wait. Default 40, at least 1.
+        threads: How many calls this executor runs at a time in each event loop; more calls wait. Default 40, at least
+            1.
         max_abandoned: How many abandoned threads may run, over all event loops. While there are so many, calls that
-            need a thread return ``Unavailable(tool, "busy")``. Default 40, at least 1. One event loop never has more
-            threads than both numbers together.
+            need a thread return ``Unavailable(tool, "busy")``. Default 40, at least 1.
+
+    A sync tool may call the pipeline for another sync tool. If no thread is free then, that call gets one of its own,
+    so that it need not wait for the thread of its caller. Each call has one such extra thread at a time.
 
     Raises:
         SetupError: ``threads`` or ``max_abandoned`` is no integer, or below 1.
@@ -64,8 +120,7 @@ class Thread(Executor):
         self._threads, self._max_abandoned = threads, max_abandoned
         self._abandoned = 0
         self._lock = Lock()
-        # Of each event loop: our own limiter, and one that counts nothing, for run_sync, which insists on one.
-        self._limiters: RunVar[tuple[CapacityLimiter, CapacityLimiter]] = RunVar("toolcall_threads")
+        _EVERY_THREAD.add(self)
 
     @property
     def abandoned(self) -> int:
@@ -80,17 +135,16 @@ class Thread(Executor):
         """
         if call.tool.run_in == "loop":
             return await _LOOP.run(call)
-        limiter, unlimited = self._get_limiters()
-        job = _ThreadJob(call)
-        try:
-            limiter.acquire_on_behalf_of_nowait(job)  # a fifth of the time of the other one
-        except WouldBlock:
-            await limiter.acquire_on_behalf_of(job)
+        slots = get_loop_state(self, self._make_slots)
+        job = _ThreadJob(call, slots)
+        if job.depth > _MAX_NESTING:
+            return Failure(Unavailable(call.tool.name, "busy"))
+        limiter = await job.take_slot()
         try:
             # After the wait, which is short: a call that is abandoned frees its slot at once.
             if self._abandoned >= self._max_abandoned:
                 return Failure(Unavailable(call.tool.name, "busy"))
-            (value,) = await run_sync(self._run_job, job, abandon_on_cancel=True, limiter=unlimited)
+            (value,) = await run_sync(self._run_job, job, abandon_on_cancel=True, limiter=slots.unlimited)
         finally:
             self._leave(job)
             limiter.release_on_behalf_of(job)
@@ -106,6 +160,7 @@ class Thread(Executor):
             if job.state == "called_off":
                 raise NotBegunError(Failure(NotExecuted("its caller has gone")))  # nobody is there to see it
             job.state = "running"
+        _CURRENT_JOB.set(job)  # in the copy of the caller's context that is this thread's alone
         try:
             return (run_body(job.call, job.context),)
         except NotBegunError as exc:
@@ -117,7 +172,9 @@ class Thread(Executor):
 
     def _end(self, job: _ThreadJob) -> None:
         with self._lock:
-            self._abandoned -= job.state == "abandoned"
+            if job.state == "abandoned":
+                EXIT_WARNING.remove(job.call.tool.name)
+                self._abandoned -= 1
             job.state = "ended"
 
     def _leave(self, job: _ThreadJob) -> None:
@@ -126,12 +183,26 @@ class Thread(Executor):
             if job.state == "running":
                 job.state = "abandoned"
                 self._abandoned += 1
+                EXIT_WARNING.add(job.call.tool.name)
             elif job.state == "queued":
                 job.state = "called_off"
 
-    def _get_limiters(self) -> tuple[CapacityLimiter, CapacityLimiter]:
-        limiters = self._limiters.get(None)
-        if limiters is None:
-            limiters = CapacityLimiter(self._threads), CapacityLimiter(inf)
-            self._limiters.set(limiters)
-        return limiters
+    def _make_slots(self) -> _Slots:
+        return _Slots(self._threads)
+
+    def restart_in_child(self) -> None:
+        """In a forked child: the other threads are gone, and one of them may have held the lock."""
+        self._lock = Lock()
+        self._abandoned = 0
+
+
+_EVERY_THREAD: WeakSet[Thread] = WeakSet()
+
+
+def _restart_in_child() -> None:
+    for each in list(_EVERY_THREAD):
+        each.restart_in_child()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_restart_in_child)
