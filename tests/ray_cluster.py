@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else Ray listens beyond
 import anyio
 import pytest
 
+import hostile_tools
 import remote_tools
 from cli_desk import until
 from middlewares import Trace, standard
@@ -293,6 +295,34 @@ async def test_a_module_that_the_cluster_does_not_have() -> None:
     error: Any = outcome.failure()
     assert isinstance(error, Crashed)
     assert "here_only:f cannot be imported in the worker" in str(error.cause)
+
+
+def test_actors_end_with_their_event_loop(anyio_backend: str) -> None:
+    """When an event loop has ended, so have the actors of an executor that nobody closed; the next loop has others."""
+    executor = Ray(workers=1)
+    pipeline = standard(TOOLS, executor=executor)
+    for _ in range(2):
+        outcome = anyio.run(pipeline.call, "pid", backend=anyio_backend)
+        assert isinstance(outcome, Success)
+        until(partial(has_ended, outcome.unwrap()), 60)
+    anyio.run(executor.aclose, backend=anyio_backend)
+
+
+def has_ended(pid: Any) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+async def test_nothing_of_one_call_is_there_for_the_next() -> None:
+    """An actor keeps no context variable of the call before, neither in its threads nor in its event loop."""
+    async with Ray(workers=1, in_flight=1) as executor:
+        pipeline = standard(hostile_tools.tools, executor=executor)
+        for name in ("leave", "leave_async"):
+            for value in ("a", "b"):
+                assert await pipeline.call(name, {"value": value}) == Success("nothing")
 
 
 async def test_closing_loses_the_calls_that_run(began: Began) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-import anyio.lowlevel
+from anyio.lowlevel import RunVar
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
@@ -40,10 +39,9 @@ def a_call(tool: Tool[..., Any] | None = None, params: Mapping[str, Any] | None 
 
 
 def count_run_variables() -> int:
-    """How many values all event loops keep for as long as they live."""
-    gc.collect()
-    variables: Any = vars(anyio.lowlevel)["_run_vars"]
-    return sum(map(len, variables.values()))
+    """How many values the current event loop keeps for as long as it lives."""
+    variable: Any = RunVar("counted")
+    return len(variable._current_vars)
 
 
 class Exported:

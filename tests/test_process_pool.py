@@ -11,6 +11,7 @@ import sys
 import textwrap
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -398,7 +399,7 @@ async def test_a_fork_of_the_caller_leaves_its_workers_alone() -> None:
     async with Process(workers=1) as executor:
         pipeline = standard(TOOLS, executor=executor)
         worker = await get_pid(pipeline)
-        pool: WorkerPool = get_loop_state(executor, pytest.fail)
+        pool: WorkerPool = get_loop_state(executor, partial(WorkerPool, 1))
         child = os.fork()
         if not child:
             try:

@@ -68,7 +68,8 @@ async def _watch(states: _LoopStates) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        states.watcher = None  # it refers to the loop, and what a run variable refers to is never collected
+        states.watcher = None  # it refers to the loop, and a run variable must not: then the loop would never be freed
+        states.by_owner.clear()  # as above
         for state in list(states.ending):
             state.end()
 

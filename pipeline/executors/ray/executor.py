@@ -6,17 +6,19 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from itertools import count
 from typing import Any, ClassVar, Self, TypeAlias
+from weakref import WeakKeyDictionary
 
 import anyio
-from anyio.lowlevel import RunVar
 from returns.result import Failure
 
 from ...call import ValidCall
 from ...errors import Crashed, SetupError, Transient
 from ...tools.definition import Tool, is_async
-from ..body import begin_body
+from ..body import begin_body, end_body
 from ..function_address import find_address
+from ..loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ..protocol import Executor, check_counts
 from ..remote_call import decode_reply, encode_job, make_job
 from .connection import Connection
@@ -27,7 +29,7 @@ from .worker import RayWorker, dumps
 _GRACE = 1.0  # seconds: for a cancelled async tool to end in its actor, which takes milliseconds
 _REGISTRATION_TRIES = 3  # actors that may die over one function, before no other one is tried
 _Needs: TypeAlias = tuple[tuple[str, Any], ...]
-_NO_POOLS: dict[_Needs, Pool] = {}
+_Pools: TypeAlias = dict[_Needs, Pool]
 
 
 class Ray(Executor):
@@ -81,10 +83,9 @@ class Ray(Executor):
         self._address, self._init = address, dict(init or {})
         self._workers, self._in_flight, self._batch = workers, in_flight, batch
         self._needs = {tool: tuple(sorted(options.items())) for tool, options in (needs or {}).items()}
-        self._pools: RunVar[dict[_Needs, Pool]] = RunVar("toolcall_ray")
-        self._last_pools: dict[_Needs, Pool] = {}
-        # Holds the tools for good: the key of a function that goes by value has the tool's id, which must stay its own.
-        self._functions: dict[Tool[..., Any], tuple[str, Any, _Needs]] = {}
+        self._last_pools: _Pools = {}
+        self._functions: WeakKeyDictionary[Tool[..., Any], tuple[str, Any, _Needs]] = WeakKeyDictionary()
+        self._numbers = count()  # for the keys of functions that go by value
         self._connection: Connection | None = None
 
     async def run(self, call: ValidCall) -> object:
@@ -116,7 +117,11 @@ class Ray(Executor):
             if isinstance(worker, str):
                 return Failure(Crashed(SetupError(worker)))
             begin_body(call)
-            pool.send(worker, pending)
+            try:
+                pool.send(worker, pending)
+            except BaseException:
+                end_body(call)
+                raise
             try:
                 await pending.signal
             except anyio.get_cancelled_exc_class():
@@ -134,10 +139,9 @@ class Ray(Executor):
 
     async def aclose(self) -> None:
         """Kill the actors, and shut Ray down if it was started here. Calls that still run are lost, as `Transient`."""
-        pools = self._pools.get(None) or _NO_POOLS
+        pools: _Pools = drop_loop_state(self) or {}
         for pool in pools.values():
-            pool.close()
-        self._pools.set({})
+            pool.end()
         self._last_pools.clear()
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -184,15 +188,12 @@ class Ray(Executor):
         """Choose the key of a tool's function in the actors; the function too, unless that key is its address."""
         key, function = find_address(tool), None
         if key is None or key.startswith("__main__:"):  # each process has a __main__ of its own
-            key, function = f"{tool.name} {id(tool)}", tool.fn
+            key, function = f"{tool.name} {next(self._numbers)}", tool.fn
         added = self._functions[tool] = key, function, self._needs.get(tool.name, ())
         return added
 
     async def _get_pool(self, needs: _Needs) -> Pool:
-        pools = self._pools.get(None)
-        if pools is None:
-            pools = dict(_NO_POOLS)
-            self._pools.set(pools)
+        pools = get_loop_state(self, _Pools)
         if needs not in pools:
             if self._connection is None or self._connection.failed:
                 self._connection = Connection(self._ray, self._address, self._init)
@@ -201,6 +202,7 @@ class Ray(Executor):
                 workers = self._workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
                 make_actor = self._get_actor_maker(needs)
                 pools[needs] = Pool(self._ray, make_actor, get_event_loop(), workers, self._in_flight, self._batch)
+                await end_with_loop(pools[needs])
         return pools[needs]
 
     def _get_actor_maker(self, needs: _Needs) -> Any:

@@ -85,6 +85,7 @@ class Pool:
         self._ray, self._make_actor = ray, make_actor
         self._size, self._in_flight, self._batch = size, in_flight, batch
         self._workers: list[Worker] = []
+        self._ended = False
         self._changed = anyio.Event()
         self._last_error: BaseException | None = None
         self._filling: Worker | None = None  # the one whose batch has begun and is not full
@@ -111,25 +112,27 @@ class Pool:
             free = [worker for worker in self._workers if worker.ready and worker.in_flight < self._in_flight]
             if free:
                 return min(free, key=lambda worker: worker.in_flight)
-            await self._changed.wait()
             if not self._workers:
                 raise NoWorkerError from self._last_error
+            await self._changed.wait()
 
     def register(self, worker: Worker, key: str, function: Any) -> Registration:
         """Send a worker the function of a key; once, however many calls ask for it."""
         registration = worker.registrations.get(key)
         if registration is None:
+            ref = worker.actor.register.remote(key, function)  # may raise: then no other call waits for it
             registration = worker.registrations[key] = Registration()
-            self._when_done(worker.actor.register.remote(key, function), self._on_registered, worker, key, registration)
+            self._when_done(ref, self._on_registered, worker, key, registration)
         return registration
 
     def send(self, worker: Worker, job: PendingJob) -> None:
         """Send a job, or add it to the batch that is sent at the end of this round of the event loop."""
-        worker.in_flight += 1
         if self._batch == 1:
-            job.ref = worker.actor.run.remote(job.encoded)
+            job.ref = worker.actor.run.remote(job.encoded)  # may raise, as after ray.shutdown
+            worker.in_flight += 1
             self._when_done(job.ref, self._on_replies, worker, (job,))
             return
+        worker.in_flight += 1
         batch = worker.batch
         batch.append(job)
         if len(batch) == 1:
@@ -147,25 +150,31 @@ class Pool:
         if worker.abandoned >= self._in_flight:
             self._ray.kill(worker.actor)
 
-    def close(self) -> None:
-        """Kill all actors."""
-        for worker in self._workers:
-            self._ray.kill(worker.actor)
+    def end(self) -> None:
+        """Kill all actors, and start no others."""
+        self._ended = True
+        workers, self._workers = self._workers, []
+        if self._ray.is_initialized():  # else they are gone with it
+            for worker in workers:
+                worker.ready = False
+                self._ray.kill(worker.actor)
+        self._notify()
 
     def _when_done(self, ref: Any, function: Callable[..., object], *args: Any) -> None:
         """Call the function in the event loop with these arguments and the future of the ref."""
         ref.future().add_done_callback(partial(self.loop.call_soon, function, *args))
 
     def _start_workers(self) -> None:
-        while len(self._workers) < self._size:
+        while len(self._workers) < self._size and not self._ended:
             worker = Worker(self._make_actor())
+            ref = worker.actor.ready.remote()  # may raise: then nobody waits for this actor
             self._workers.append(worker)
-            self._when_done(worker.actor.ready.remote(), self._on_ready, worker)
+            self._when_done(ref, self._on_ready, worker)
 
     def _on_ready(self, worker: Worker, future: Any) -> None:
         if (error := future.exception()) is not None:
             self._remove(worker, error)  # without a new one: that one might fail for ever as well
-        else:
+        elif not self._ended:
             worker.ready = True
             self._notify()
 
@@ -184,14 +193,24 @@ class Pool:
         if self._filling is worker:
             self._filling = None
         if jobs:  # else it was full, and sent, before this round of the event loop was over
-            encoded = pickle.dumps([job.encoded for job in jobs])  # faster than Ray's own
-            self._when_done(worker.actor.run_many.remote(encoded), self._on_replies, worker, jobs)
+            try:
+                encoded = pickle.dumps([job.encoded for job in jobs])  # faster than Ray's own
+                ref = worker.actor.run_many.remote(encoded)
+            except Exception as exc:  # noqa: BLE001  # whatever Ray raises, as after ray.shutdown: the callers wait
+                self._finish(worker, jobs, exc, [None] * len(jobs))
+            else:
+                self._when_done(ref, self._on_replies, worker, jobs)
 
     def _on_replies(self, worker: Worker, jobs: Sequence[PendingJob], future: Any) -> None:
         error: BaseException | None = future.exception()
         replies: Any = [None] * len(jobs)
         if error is None:
             replies = [future.result()] if self._batch == 1 else pickle.loads(future.result())  # noqa: S301  # our own
+        self._finish(worker, jobs, error, replies)
+
+    def _finish(
+        self, worker: Worker, jobs: Sequence[PendingJob], error: BaseException | None, replies: Sequence[Any]
+    ) -> None:
         for job, reply in zip(jobs, replies, strict=True):
             job.reply, job.error, job.done = reply, error, True
             self.loop.set(job.signal)
