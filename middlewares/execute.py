@@ -25,9 +25,8 @@ from pipeline.executors import (
     NotBegunError,
     Thread,
     begin_body,
-    end_body,
     is_stray_cancellation,
-    settle_body,
+    run_inside,
 )
 
 _ERRORS = frozenset(get_args(ToolError))
@@ -72,7 +71,7 @@ class Execute:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""
         self._get_executor(tool).check_tool(tool)
 
-    async def __call__(self, call: ValidCall) -> Outcome:  # noqa: C901  # a call of a function costs what a branch does not
+    async def __call__(self, call: ValidCall) -> Outcome:  # a call of a function costs what a branch does not
         """Run the body.
 
         Returns:
@@ -80,34 +79,44 @@ class Execute:
             value. What it raised, or a detector raised, is ``Failure(Crashed)``.
         """
         tool, guards = call.tool, call.guards
-        begun = 0
+        if guards is not None and guards.lock is not None:
+            return await run_inside(self._run, call, marks=True)
+        if not tool.direct or self.executor is not None:
+            return await self._run(call)
         try:
-            if tool.direct and self.executor is None and (guards is None or guards.lock is None):
-                if guards is not None:
-                    guards.begin(call)
-                value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
-            else:
-                begun = 0 if guards is None else guards.begun
-                executor = self._get_executor(tool)
-                if call.report is not None:
-                    call.report.executor = executor.name
-                value = await (executor.run(call) if executor.marks else _run_marked(executor, call))
-                if tool.detect is not None:  # then the tool is not direct
-                    value = _apply_detector(tool.detect, value)
+            if guards is not None:
+                guards.begin(call)
+            value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return settle_body(call, begun, Failure(Crashed(exc)))  # in no variable: the traceback would hold itself
+            return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
-            return settle_body(call, begun, Failure(Crashed(exc)))  # the tool awaited what was cancelled elsewhere
+            return Failure(Crashed(exc))  # the tool awaited what was cancelled elsewhere
         kind = type(value)
-        if kind is Success:
-            return cast("Outcome", value)
-        if kind is not Failure:
-            return Success(value)
-        return settle_body(call, begun, _read_failure(value))
+        return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
+
+    async def _run(self, call: ValidCall) -> Outcome:
+        """Run the body in the executor of the tool."""
+        tool = call.tool
+        try:
+            executor = self._get_executor(tool)
+            if call.report is not None:
+                call.report.executor = executor.name
+            value = await (executor.run(call) if executor.marks else _run_unmarked(executor, call))
+            if tool.detect is not None:
+                value = _apply_detector(tool.detect, value)
+        except NotBegunError as exc:
+            return exc.outcome
+        except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
+            return Failure(Crashed(exc))
+        except BaseException as exc:
+            if not is_stray_cancellation(exc):
+                raise
+            return Failure(Crashed(exc))
+        return _read_result(value)
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -123,17 +132,26 @@ class Execute:
         return self.executors.setdefault("process", get_default_process())
 
 
-async def _run_marked(executor: Executor, call: ValidCall) -> object:
-    """Count the body as begun from here on: the executor does not say when it begins."""
-    begin_body(call)
-    try:
+async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
+    """Count the body as begun from here on, unless the executor has another one that says when it begins."""
+    guards = call.guards
+    if guards is None or guards.lock is None:
+        begin_body(call)
         return await executor.run(call)
+    entry, inside = guards.enter(call, marks=False)
+    try:
+        return await executor.run(inside)
     finally:
-        end_body(call)
+        entry.leave(None)  # what the outcome says of the body is read around this
 
 
-def _read_failure(value: Any) -> Outcome:
-    """Read a Failure that the tool returned: a ToolError as it is, text as its author's, an exception as if raised."""
+def _read_result(value: Any) -> Outcome:
+    """Make an Outcome of a value. In a Failure, text is its author's, and an exception is as if it were raised."""
+    kind = type(cast("object", value))
+    if kind is Success:
+        return cast("Outcome", value)
+    if kind is not Failure:
+        return Success(value)
     error = value.failure()
     if type(error) in _ERRORS:
         return cast("Outcome", value)

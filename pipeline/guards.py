@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import attrs
-from returns.result import Failure
+from returns.result import Failure, Success
 
-from .errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, ToolError, Transient, Unavailable
+from .errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient, Unavailable
+from .report import landed_of
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
     from .tools.definition import Tool
+
+C = TypeVar("C", bound="Call")
 
 
 class NotBegunError(Exception):
@@ -55,29 +58,37 @@ class Guards:
 
     each: tuple[Guard, ...]
     lock: Lock | None  # None: no guard has a state, so there is nothing to lock
+    entries: tuple[Entry, ...] = ()  # the stages and executors that the call is in, outermost first
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
         """Guards for a call, in addition to those that are around it. One call has one lock."""
-        each = guards if outer is None else (*outer.each, *guards)
         lock = None if outer is None else outer.lock
         if lock is None and any(guard.stateful for guard in guards):
             lock = Lock()
-        return Guards(each, lock)
+        return Guards(guards, lock) if outer is None else Guards((*outer.each, *guards), lock, outer.entries)
 
     def begin(self, call: Call) -> None:
         """The body begins now.
 
         Raises:
-            NotBegunError: A guard refuses. The body must not begin.
+            NotBegunError: A guard refuses, or the call has been answered. The body must not begin.
         """
         if self.lock is None:
-            self._ask(call)
+            for guard in self.each:
+                if (outcome := guard.refuse(call)) is not None:
+                    raise NotBegunError(outcome)
             return
         with self.lock:
-            self._ask(call)
+            for entry in self.entries:
+                entry.admit()
+            for guard in self.each:
+                if (outcome := guard.refuse(call)) is not None:
+                    raise NotBegunError(outcome)
             for guard in self.each:
                 guard.begin(call)
+            for entry in self.entries:
+                entry.untold.append(call)
 
     def end(self, call: Call) -> None:
         """The body returned or raised; once for each `begin` that did not raise."""
@@ -86,12 +97,29 @@ class Guards:
                 for guard in self.each:
                     guard.end(call)
 
-    def settle(self, call: Call, landed: Landed) -> None:
-        """The outcome of a body that began is known, and says whether its effect happened."""
-        if self.lock is not None:
-            with self.lock:
-                for guard in self.each:
-                    guard.settle(call, landed)
+    def enter(self, call: C, *, marks: bool, stage: bool = False) -> tuple[Entry, C]:
+        """A stage or an executor is entered that may run the body. Only for guards with a lock.
+
+        Args:
+            call: The call that it is given.
+            marks: Whether it calls `begin` itself. If not, it counts as a body, until the inside takes over.
+            stage: It may also call on. Before the params are known, only guards that need none hear of it.
+
+        Returns:
+            What has to be left again, and the call to give it: a body that begins through that call is known there.
+
+        Raises:
+            NotBegunError: It would count as a body, and a guard refuses.
+        """
+        each = self.each
+        if stage and getattr(call, "params", None) is None:
+            each = tuple(guard for guard in each if isinstance(guard, (OneEffect, TimeLimit, OpenTools)))
+        entry = Entry(Guards(each, self.lock, self.entries), call, stage)
+        entries = (*self.entries, entry)
+        if not marks:
+            Guards(each, self.lock, entries).begin(call)
+            entry.alone = True
+        return entry, call.under(call.report, Guards(self.each, self.lock, entries))
 
     def find(self, tool: Tool[..., Any]) -> None:
         """A check found the tool of the call."""
@@ -99,58 +127,123 @@ class Guards:
             if isinstance(guard, OneEffect) and guard.tool is None:
                 guard.tool = tool
 
-    def enter_unmarked(self) -> tuple[TimeLimit, ...]:
-        """A stage is entered that does not say when a body begins; the limits that count it."""
-        limits = tuple(guard for guard in self.each if isinstance(guard, TimeLimit))
-        self._count_unmarked(limits, 1)
-        return limits
-
-    def leave_unmarked(self, limits: tuple[TimeLimit, ...]) -> None:
-        """That stage called on, or answered."""
-        self._count_unmarked(limits, -1)
-
-    def _count_unmarked(self, limits: tuple[TimeLimit, ...], number: int) -> None:
-        if limits and self.lock is not None:
-            with self.lock:
-                for limit in limits:
-                    limit.unmarked += number
-
-    def correct(self, outcome: Failure[ToolError]) -> Outcome:
-        """The failure that a stage answered with in place of the inside's answer.
-
-        OutcomeUnknown, if it says that nothing ran and a body of a mutating tool began that may have taken effect.
-        """
-        for guard in self.each:
-            if isinstance(guard, OneEffect) and guard.tool is not None and guard.tool.effect == "mutating":
-                error = outcome.failure()
-                if guard.may_have_landed and says_not_begun(error):
-                    cause = error if isinstance(error, (TimedOut, Transient)) else Transient(landed="maybe")
-                    return Failure(OutcomeUnknown(cause, guard.tool.verify_with))
-        return outcome
+    @property
+    def count_effects(self) -> bool:
+        """Whether one of them counts bodies; only calls of a read have none."""
+        return self.lock is not None and any(isinstance(guard, OneEffect) for guard in self.each)
 
     @property
-    def begun(self) -> int:
-        """How many bodies began in the innermost time limit or, without one, in the call."""
-        counts = [guard.bodies.begun for guard in self.each if isinstance(guard, (TimeLimit, OneEffect))]
-        return counts[-1] if counts else 0
+    def lost(self) -> Tool[..., Any] | None:
+        """The mutating tool of which a body began in this call that may have taken effect; None: there is none."""
+        return next(
+            (guard.lost for guard in self.each if isinstance(guard, OneEffect) and guard.lost is not None), None
+        )
 
-    def _ask(self, call: Call) -> None:
-        for guard in self.each:
-            if (outcome := guard.refuse(call)) is not None:
-                raise NotBegunError(outcome)
+
+@attrs.define(eq=False)
+class Entry:
+    """A stage or an executor that a call is in.
+
+    One that does not say when a body begins may be the body itself. It is ``alone`` and counts as one from its entry,
+    until it calls on or a body begins through the call that it was given: then the inside decides.
+    """
+
+    guards: Guards  # those around it in which it counts
+    call: Call
+    stage: bool
+    alone: bool = False
+    left: bool = False
+    closed: bool = False  # it failed: no body begins inside of it any more
+    untold: list[Call] = attrs.field(factory=lambda: cast("list[Call]", []))  # of bodies with no outcome yet
+
+    def admit(self) -> None:
+        """A body is to begin inside: it takes over. Called under the lock.
+
+        Raises:
+            NotBegunError: The stage has failed, so somebody was told that there will be no body.
+        """
+        if self.closed:
+            raise NotBegunError(Failure(NotExecuted("the call has been answered")))
+        if self.alone:
+            self.alone = False
+            if not self.left:
+                for guard in self.guards.each:
+                    guard.end(self.call)
+            self._tell(self.call, "no")
+
+    def call_on(self) -> None:
+        """It calls on, so the inside decides from now on.
+
+        Raises:
+            NotBegunError: It has failed before.
+        """
+        if self.alone or self.closed:
+            with self.guards.lock or Lock():
+                self.admit()
+
+    def leave(self, outcome: Outcome | None) -> bool:
+        """It answered; with None it raised, or was cancelled.
+
+        The outcome tells whether the effect of the body happened, if just one body began inside and nobody told of it
+        yet. A stage speaks for itself only, and once it has failed no body begins inside of it any more.
+
+        Returns:
+            Whether it was the body itself.
+        """
+        with self.guards.lock or Lock():
+            was_alone = self.alone
+            if was_alone:
+                for guard in self.guards.each:
+                    guard.end(self.call)
+            if self.stage:
+                self.closed = type(outcome) is not Success
+            self.alone, self.left = was_alone and self.stage and not self.closed, True
+            if outcome is not None and len(self.untold) == 1 and (was_alone or not self.stage):
+                self._tell(self.untold[0], _landed_alone(outcome) if self.stage else landed_of(outcome))
+            return was_alone
+
+    def _tell(self, call: Call, landed: Landed) -> None:
+        for entry in (*self.guards.entries, self):
+            entry.untold = [each for each in entry.untold if each is not call]
+        for guard in self.guards.each:
+            guard.settle(call, landed)
+
+
+async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, marks: bool) -> Outcome:
+    """Run an end of a stack, or an executor, between `Guards.enter` and `Entry.leave`.
+
+    Returns:
+        What it answers; what the guard answers that refused the body.
+    """
+    guards = call.guards
+    try:
+        if guards is None:
+            return await run(call)
+        if guards.lock is None:
+            if not marks:
+                guards.begin(call)
+            return await run(call)
+        entry, call = guards.enter(call, marks=marks)
+    except NotBegunError as exc:
+        return exc.outcome
+    outcome: Outcome | None = None
+    try:
+        return (outcome := await run(call))
+    except NotBegunError as exc:
+        return exc.outcome
+    finally:
+        entry.leave(outcome)
 
 
 @attrs.define(eq=False)
 class Bodies:
     """What is known of the bodies that began."""
 
-    begun: int = 0
     running: int = 0  # a thread that was left behind still runs
     unsettled: int = 0  # bodies whose effect may have happened: all but those of which it is known that it did not
 
     def begin(self) -> None:
         """A body begins."""
-        self.begun += 1
         self.running += 1
         self.unsettled += 1
 
@@ -174,8 +267,9 @@ class OpenTools:
     def refuse(self, call: Call) -> Outcome | None:
         """Unavailable with the reason, if the tool is closed now."""
         for gate in self.gates:
-            tool = tool_of(call) if gate.closed else None
-            if tool is not None and (reason := gate.closed.get(tool.name)) is not None:
+            closed = gate.closed
+            tool = tool_of(call) if closed else None
+            if tool is not None and (reason := closed.get(tool.name)) is not None:
                 return Failure(reason)
         return None
 
@@ -198,42 +292,52 @@ class _Gate(Protocol):
 class OneEffect:
     """Refuses a second body of a call whose first one may have taken effect.
 
-    A mutating tool runs again only after it is known that it did not land. An idempotent one runs again only after its
-    first body has ended: two at once are not the same as one. Reads and keyed tools may run beside themselves.
+    A mutating tool runs again only after it is known that it did not land; so does a keyed one whose key is another
+    one than that of the body before. An idempotent tool runs again only after its first body has ended: two at once
+    are not the same as one. Reads are not counted, also those that a stage makes on the way to another tool.
     """
 
-    bodies: Bodies = attrs.field(factory=Bodies)
     tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
+    bodies: Bodies = attrs.field(factory=Bodies)
+    begun: Call | None = None  # the one of which a body began last
     stateful: bool = True
 
     @property
-    def may_have_landed(self) -> bool:
-        """Whether a body of this call may have taken effect."""
-        return self.bodies.unsettled > 0
+    def lost(self) -> Tool[..., Any] | None:
+        """The mutating tool of this call that may have taken effect; None: there is none."""
+        tool = tool_of(self.begun) if self.begun is not None and self.bodies.unsettled else None
+        return tool if tool is not None and tool.effect == "mutating" else None
 
     def refuse(self, call: Call) -> Outcome | None:
-        """OutcomeUnknown for a mutating tool, NotExecuted for an idempotent one whose body still runs."""
+        """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
         tool = tool_of(call)
-        if tool is None:
+        if tool is None or self.begun is None:
             return None
-        if tool.effect == "mutating" and self.bodies.unsettled:
+        if self.bodies.unsettled and (tool.effect == "mutating" or self._has_another_key(call, tool)):
             return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
         if tool.effect == "idempotent" and self.bodies.running:
-            return Failure(NotExecuted("an earlier run of the same call has not ended"))
+            return Failure(TimedOut(still_running=True))
         return None
+
+    def _has_another_key(self, call: Call, tool: Tool[..., Any]) -> bool:
+        key = getattr(call, "idempotency_key", "")
+        return tool.effect == "keyed" and (not key or key != getattr(self.begun, "idempotency_key", ""))
 
     def begin(self, call: Call) -> None:
         """A body of this call begins."""
-        self.tool = tool_of(call)
-        self.bodies.begin()
+        if _changes(call):
+            self.begun = call
+            self.bodies.begin()
 
-    def end(self, call: Call) -> None:  # noqa: ARG002
+    def end(self, call: Call) -> None:
         """It returned or raised."""
-        self.bodies.end()
+        if _changes(call):
+            self.bodies.end()
 
-    def settle(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+    def settle(self, call: Call, landed: Landed) -> None:
         """Its outcome is known."""
-        self.bodies.settle(landed)
+        if _changes(call):
+            self.bodies.settle(landed)
 
 
 @attrs.define(eq=False)
@@ -245,7 +349,6 @@ class TimeLimit:
     """
 
     bodies: Bodies = attrs.field(factory=Bodies)
-    unmarked: int = 0  # stages inside that do not say when a body begins, and that have not called on yet
     expired: bool = False
     stateful: bool = True
 
@@ -269,7 +372,7 @@ class TimeLimit:
         """The time is up: no body begins from now on. The error says what is known of those that did."""
         with lock or Lock():
             self.expired = True
-            landed: Landed = "maybe" if self.bodies.unsettled or self.unmarked else "no"
+            landed: Landed = "maybe" if self.bodies.unsettled else "no"
             return TimedOut(seconds, still_running=self.bodies.running > 0, landed=landed)
 
 
@@ -279,11 +382,39 @@ def tool_of(call: Call) -> Tool[..., Any] | None:
     return tool
 
 
-def says_not_begun(error: ToolError) -> bool:
-    """Whether an error tells the model that the tool did not run."""
-    return (
-        isinstance(error, (Unavailable, NotExecuted)) or getattr(error, "landed", "") == "no" or error.kind in _REFUSED
+def unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
+    """What to tell in place of an error that does not say that the tool may have taken effect."""
+    if isinstance(error, (TimedOut, Transient)):
+        return OutcomeUnknown(attrs.evolve(error, landed="maybe"), tool.verify_with)
+    return OutcomeUnknown(Transient(getattr(error, "cause", None), landed="maybe"), tool.verify_with)
+
+
+def hides_effect(error: Any) -> bool:
+    """Whether an error that a stage puts in place of the inside's answer lets the model believe that nothing ran."""
+    return getattr(error, "kind", "internal") not in _TELL_OF_A_RUN and getattr(error, "landed", "no") == "no"
+
+
+def _landed_alone(outcome: Outcome) -> Landed:
+    """What the outcome of a stage that did not call on says of its own work: most such stages only refuse."""
+    if type(outcome) is Failure and getattr(outcome.failure(), "kind", "") in _REFUSED:
+        return "no"
+    return landed_of(outcome)
+
+
+def _changes(call: Call) -> bool:
+    tool = tool_of(call)
+    return tool is None or tool.effect != "read"
+
+
+_TELL_OF_A_RUN = frozenset(("execution", "outcome_unknown"))
+_REFUSED = frozenset(
+    (
+        "unknown_tool",
+        "unavailable",
+        "not_executed",
+        "malformed_call",
+        "validation",
+        "needs_input",
+        "permission",
     )
-
-
-_REFUSED = frozenset(("unknown_tool", "malformed_call", "validation", "needs_input", "permission"))
+)

@@ -20,12 +20,11 @@ LAYERS = """
     forking privacy semconv
     error_kind
     errors
-    guards
     call cancellation introspection
     caller parameters
     messages report
     tools
-    adapters retries telemetry
+    adapters guards retries telemetry
     compose executors testing
     batch
     builtin dialogue

@@ -9,19 +9,23 @@ from typing import Any, cast
 from returns.result import Failure
 
 from ..call import Call, Outcome
-from ..errors import Landed
-from ..guards import Guards, NotBegunError
+from ..errors import Crashed, Landed, SetupError
+from ..guards import Guards, NotBegunError, hides_effect, run_inside, unknown
 from ..report import CANCELLED, LiveReport, error_of, kind_of, landed_of
+from ..tools.definition import Tool
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it called on is recorded with that wait
 
 
-def compile_plain(stages: Sequence[Stage]) -> Handler[Any]:
+def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
     """The chain for a call that nobody listens to: no clock, no report, and no frame but the middlewares' own."""
     handler = _end(stages[-1])
+    if _may_swap(stages):
+        handler = _keep_reads(handler, guards_of_reads)
     for stage in reversed(stages[:-1]):
-        handler = _plain_check(stage, handler) if stage.role == "check" else _plain_wrap(stage, handler)
+        is_check = stage.role == "check"
+        handler = _plain_check(stage, handler) if is_check else _plain_wrap(stage, handler, guards_of_reads)
     return handler
 
 
@@ -31,24 +35,42 @@ def _end(stage: Stage) -> Handler[Any]:
     if stage.placement.marks:
         return run
 
-    async def handle(call: Any) -> Outcome:
-        guards: Guards | None = call.guards
+    async def count(call: Any) -> Outcome:
+        return await run_inside(run, call, marks=False)
+
+    return count
+
+
+def _may_swap(stages: Sequence[Stage]) -> bool:
+    """Whether a stage before the end is somebody else's, who may hand on a call of its own making."""
+    return any(not stage.placement.marks for stage in stages[:-1])
+
+
+def _keep_reads(inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
+    """The end, where a stage may have made another call of a read; other calls keep a lock, and `OneEffect`.
+
+    A call that the stage made itself is asked for its gate, too. A tool that is no read is refused: nobody counts how
+    often its body begins.
+    """
+
+    def handle(call: Any) -> Any:
+        guards = call.guards
         if guards is None:
-            return await run(call)
-        begun = guards.begun
-        try:
-            guards.begin(call)
-        except NotBegunError as exc:
-            return exc.outcome
-        try:
-            outcome = await run(call)
-        finally:
-            guards.end(call)
-        if type(outcome) is Failure and guards.begun > begun:
-            guards.settle(call, landed_of(outcome))
-        return outcome
+            guards = guards_of_reads
+            call = call.under(call.report, guards)
+        if getattr(call, "tool", _NoTool).effect != "read" and not guards.count_effects:
+            return _refuse_swap(call.name, call.tool)
+        return inner(call)
 
     return handle
+
+
+class _NoTool:  # in place of the tool of a call that has none yet
+    effect = "read"
+
+
+async def _refuse_swap(name: str, tool: Tool[..., Any]) -> Outcome:
+    return Failure(Crashed(SetupError(f"{name} is a read, and a stage handed on the {tool.effect} tool {tool.name}")))
 
 
 def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
@@ -65,12 +87,15 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
     return handle
 
 
-def _plain_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
+def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
     middleware, guarded = stage.run, _guarded(stage)
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
-        if guards is None or guards.lock is None:
+        if guards is None:  # a stage made this call of a read itself
+            guards = guards_of_reads
+            call = call.under(call.report, guards)
+        if guards.lock is None:
             return middleware(call, inner)
         return guarded(call, inner)
 
@@ -80,56 +105,83 @@ def _plain_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
 def _guarded(stage: Stage) -> Callable[[Any, Handler[Any]], Any]:
     """The middleware of a stage for a call with guards.
 
-    A middleware may hand on a call of its own making, which gets the guards of the call that it was given. If it does
-    not say when a body begins (`Placement.marks`), it may do the work itself: it counts as having begun it until it
-    calls on, and then the inside decides. What it answers in place of the inside after a body began cannot be that
-    nothing began.
+    A middleware may hand on a call of its own making, which gets the guards of the call that it was given.
     """
     middleware = stage.run
-    if stage.placement.marks:
+    if not stage.placement.marks:
+        return _watched(middleware)
 
-        def keep_guards(call: Any, inner: Handler[Any]) -> Any:
-            guards = call.guards
+    def keep_guards(call: Any, inner: Handler[Any]) -> Any:
+        guards = call.guards
 
-            def call_next(call: Any) -> Any:
-                return inner(call if call.guards is not None else call.under(call.report, guards))
+        def call_next(call: Any) -> Any:
+            return inner(call if call.guards is not None else call.under(call.report, guards))
 
-            return middleware(call, call_next)
+        return middleware(call, call_next)
 
-        return keep_guards
+    return keep_guards
 
-    async def watch(call: Any, inner: Handler[Any]) -> Outcome:
-        guards: Guards = call.guards
-        answers: list[Outcome] = []
-        limits = guards.enter_unmarked()
-        unmarked = True
+
+def _watched(middleware: Callable[..., Any]) -> Callable[[Any, Handler[Any]], Any]:
+    """The middleware of somebody who does not say when a body begins.
+
+    It may do the work itself, call on twice or not at all, leave a task behind that calls on, and answer what it likes.
+    It counts as the body until it calls on (`Entry`). Where a mutating body may have taken effect, it cannot answer
+    that nothing happened, unless the one body that ran said so itself.
+    """
+
+    async def handle(call: Any, inner: Handler[Any]) -> Outcome:
+        try:
+            entry, given = call.guards.enter(call, marks=False, stage=True)
+        except NotBegunError as exc:
+            return exc.outcome
+        guards: Guards = given.guards
+        trusted: list[Outcome] = []  # answers of the inside that a body of its own may have given
+        started = running = 0
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal unmarked
-            if unmarked:
-                unmarked = False
-                guards.leave_unmarked(limits)
-            answer = await inner(call if call.guards is not None else call.under(call.report, guards))
-            answers.append(answer)
+            nonlocal started, running
+            try:
+                entry.call_on()
+            except NotBegunError as exc:
+                return exc.outcome
+            started += 1
+            number, alone = started, not running and guards.lost is None
+            running += 1
+            try:
+                answer = await inner(call if call.guards is not None else call.under(call.report, guards))
+            finally:
+                running -= 1
+            if alone and number == started:
+                trusted.append(answer)
             return answer
 
-        outcome: Outcome = await middleware(call, call_next)
-        if unmarked:  # it answered by itself, in time; cancelled, it may have begun the work
-            guards.leave_unmarked(limits)
-        if type(outcome) is Failure and not any(outcome is answer for answer in answers):
-            return guards.correct(outcome)
-        return outcome
+        outcome: Any = None
+        try:
+            outcome = await middleware(given, call_next)
+        finally:
+            was_body = entry.leave(outcome)
+        error, lost = error_of(outcome), guards.lost
+        if error is None or was_body or any(_says_the_same(outcome, answer) for answer in trusted):
+            return cast("Outcome", outcome)
+        return Failure(unknown(error, lost)) if lost is not None and hides_effect(error) else cast("Outcome", outcome)
 
-    return watch
+    return handle
 
 
-def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
+def _says_the_same(outcome: object, answer: Outcome) -> bool:
+    return outcome is answer or (kind_of(outcome), landed_of(outcome)) == (kind_of(answer), landed_of(answer))
+
+
+def compile_recorded(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
     """The chain for a call with a report.
 
     An attempt goes around what a repeating stage repeats or, without such a stage, around the end.
     """
     repeating = next((stage for stage in stages if stage.placement.repeats), None)
     handler = _recorded_end(stages[-1])
+    if _may_swap(stages):
+        handler = _keep_reads(handler, guards_of_reads)
     if repeating is None:
         handler = _recorded_attempt(handler)
     for stage in reversed(stages[:-1]):

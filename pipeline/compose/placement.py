@@ -19,8 +19,9 @@ class Placement:
         inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason.
         repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
             pipeline has at most one such stage.
-        marks: The stage never does the work of a tool itself, or calls `pipeline.executors.begin_body` right before it
-            does. Without it, a call that ends while the stage has not called on counts as one that may have landed.
+        marks: The stage never runs the tool's body itself or, if it is an end, says when it begins, with `begin_body`;
+            what it answers in place of its inside is true of the whole call. Default False: the stage counts as the
+            body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
         owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
     """
 

@@ -13,8 +13,8 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..cancellation import is_stray_cancellation
-from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown
-from ..guards import Guards, OneEffect, OpenTools
+from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown, ToolError
+from ..guards import Guards, OneEffect, OpenTools, unknown
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
@@ -45,14 +45,14 @@ class Runner:
         self._finder = first
         self._find: _Check = _unchanged if first is None else _guard(first.run)
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
-        self._plain = compile_plain(inner[leading:])
-        self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._registries = registries
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of(*self._gate)
         self._origin = Origin(ref(self))
         self._finding = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
+        self._recorded = compile_recorded([*checks, *inner[leading:]], self._guards_of_reads)
+        self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
@@ -63,13 +63,14 @@ class Runner:
         current: Any = call  # in the phase that it has reached
         recorder: Recorder | None = None
         effect: OneEffect | None = None
+        outcome: Any  # Crashed: a stage raised
         try:
             verdict: Any = self._find(call)
             if began:
                 found = time_ns()
                 if self._observe is not None:
                     resolved = self._finder is not None and type(verdict) is not Failure
-                    recorder = self._observe(verdict.tool if resolved else None, began)
+                    recorder = self._observe(cast("Any", verdict).tool if resolved else None, began)
                 if reports is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
                     report = self._begin_report(call, verdict, (began, found), live)
@@ -77,14 +78,14 @@ class Runner:
                     if reports is not None:
                         reports.append(report.copy())
                     report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
-                    return outcome
+                    return cast("Outcome", outcome)
             for check in self._checks:
                 if type(verdict) is Failure:
-                    return self._settle(call, current, verdict)
+                    return self._settle(call, current, cast("object", verdict))
                 current = verdict
                 verdict = check(current)
             if type(verdict) is Failure:
-                return self._settle(call, current, verdict)
+                return self._settle(call, current, cast("object", verdict))
             current = verdict
             guards, effect = self._make_guards(call, current)
             if type(current) is ValidCall:
@@ -96,15 +97,15 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, current, self._plain)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
-            outcome = Failure(Crashed(exc))
+            outcome = Crashed(exc)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
-            outcome = Failure(Crashed(exc))
+            outcome = Crashed(exc)
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
-        return outcome if type(outcome) is Success else self._settle(call, current, outcome, effect)
+        return cast("Outcome", outcome) if type(outcome) is Success else self._settle(call, current, outcome, effect)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
@@ -137,11 +138,11 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
-            outcome = Failure(Crashed(exc))
+            outcome = Crashed(exc)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
-            outcome = Failure(Crashed(exc))
+            outcome = Crashed(exc)
         finally:  # a cancelled call is recorded too, though it has no outcome
             verdict = CANCELLED
             if outcome is not _CANCELLED:
@@ -179,23 +180,34 @@ class Runner:
     def _settle(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
-        error: Any = error_of(outcome)
+        error: Any = outcome if type(outcome) is Crashed else error_of(outcome)
         if type(error) not in ERROR_TYPES:
             error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
-            outcome = Failure(error)
-        elif type(error := settle(error, tool)) is OutcomeUnknown:
-            outcome = Failure(error := self._without_closed(error))
-        try:  # noqa: SIM105  # suppress() costs a failed call 200 ns
-            log_failure(call, tool.name if tool is not None else None, error)
-        except Exception:  # noqa: BLE001, S110  # a user's log filter failed; the outcome is what counts
-            pass
-        return cast("Outcome", outcome)
+            outcome = error
+        lost = None if effect is None else effect.lost
+        if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
+            if outcome is error:
+                _log(call, tool, error)  # the bug of the stage, with its stack; the call is logged below
+            error = unknown(error, lost)
+        else:
+            error = settle(error, lost or tool)
+        if type(error) is OutcomeUnknown:
+            error = self._without_closed(error)
+        _log(call, tool, error)
+        return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
     def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
         """The error without its tool to check with, if the model may not call that tool now."""
         name = error.verify_with
         closed = any(name not in registry or name in registry.closed for registry in self._registries)
         return attrs.evolve(error, verify_with=None) if name is not None and closed else error
+
+
+def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError) -> None:
+    try:  # noqa: SIM105  # suppress() costs a failed call 200 ns
+        log_failure(call, tool.name if tool is not None else None, error)
+    except Exception:  # noqa: BLE001, S110  # a user's log filter failed; the outcome is what counts
+        pass
 
 
 def _guard(check: _Check) -> _Check:

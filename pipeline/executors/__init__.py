@@ -4,8 +4,8 @@ import importlib
 import typing
 
 from ..cancellation import is_stray_cancellation
-from ..guards import NotBegunError
-from .body import begin_body, context_args, end_body, run_body, settle_body
+from ..guards import NotBegunError, run_inside
+from .body import begin_body, context_args, end_body, run_body
 from .loop import Loop
 from .protocol import Executor
 from .thread import Thread
@@ -27,7 +27,7 @@ __all__ = [
     "get_default_process",
     "is_stray_cancellation",
     "run_body",
-    "settle_body",
+    "run_inside",
 ]
 _IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor", "get_default_process": "process"}
 

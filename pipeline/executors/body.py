@@ -7,9 +7,8 @@ from typing import Any
 
 import anyio
 
-from ..call import Outcome, ValidCall
+from ..call import ValidCall
 from ..caller import Caller
-from ..report import landed_of
 from ..tools.context import ToolContext
 
 
@@ -32,19 +31,6 @@ def end_body(call: ValidCall) -> None:
     """Record that the body ended, from any thread, also if nobody waits for it any more."""
     if call.guards is not None:
         call.guards.end(call)
-
-
-def settle_body(call: ValidCall, begun: int, outcome: Outcome) -> Outcome:
-    """Tell the guards what the outcome of a body says about its effect, and return the outcome.
-
-    Args:
-        call: The call.
-        begun: ``call.guards.begun`` before the executor was asked. Nothing is told if no body began since.
-        outcome: The outcome.
-    """
-    if call.guards is not None and call.guards.begun > begun:
-        call.guards.settle(call, landed_of(outcome))
-    return outcome
 
 
 def run_body(call: ValidCall, context: tuple[ToolContext] | tuple[()]) -> Any:

@@ -1,0 +1,248 @@
+"""Effects: a body that may have taken effect is not begun again, and nobody is told that it did not begin."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Literal, get_args
+
+import anyio
+import anyio.to_thread
+import attrs
+import pytest
+from effects_world import ANSWERS, Body, Event, Kind, Part, Shape, World
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from returns.result import Success
+
+from middlewares import Concurrency, Retry, standard
+from pipeline import Call, SetupError, ToolRegistry
+from pipeline.executors import Thread
+from pipeline.report import error_of
+from support import a_tool
+
+SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
+
+EVENTS = st.one_of(st.just(""), st.sampled_from(get_args(Event)))
+PARTS = st.builds(Part, st.sampled_from(get_args(Kind)), EVENTS, EVENTS, st.sampled_from(sorted(ANSWERS)))
+STACKS = st.lists(st.one_of(PARTS, PARTS, st.sampled_from(["retry", "limit", "queue"])), max_size=5).filter(
+    lambda parts: parts.count("retry") <= 1
+)
+SHAPES = st.builds(
+    Shape,
+    STACKS.map(tuple),
+    st.sampled_from(["execute", "own end", "own end around execute", "own executor", "own executor around loop"]),
+    st.sampled_from(["read", "idempotent", "keyed", "mutating", "mutating", "mutating"]),
+    st.lists(st.sampled_from(get_args(Body)), min_size=1, max_size=3).map(tuple),
+    EVENTS,
+    st.booleans(),
+)
+
+
+def kind_of(outcome: Any) -> str:
+    return "cancelled" if outcome is None else "success" if type(outcome) is Success else outcome.failure().kind
+
+
+def check(shape: Shape, backend: str, *, watched: bool) -> str:
+    world = World(shape)
+    outcome = anyio.run(lambda: world.run(watched=watched), backend=backend)
+    assert world.caller.cancel_called or outcome is not None
+    if shape.effect == "mutating":
+        assert not world.doubled, "a body began after one that may have landed"
+        error: Any = error_of(outcome)
+        if error is not None and world.landed:
+            assert getattr(error, "landed", "") != "no", "told that it did not land"
+            assert error.kind in SAYS_WHAT_RAN | world.said, f"told {error.kind}"
+    return kind_of(outcome)
+
+
+def judge(shape: Shape, backend: str) -> None:
+    """Run a shape with a report and without."""
+    kinds = {watched: check(shape, backend, watched=watched) for watched in (True, False)}
+    side_by_side = any(isinstance(part, Part) and part.kind in ("at once", "behind") for part in shape.parts)
+    if backend == "asyncio" or not side_by_side:  # trio takes tasks that are ready in a random order
+        assert kinds[True] == kinds[False]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(shape=SHAPES)
+def test_what_may_have_landed_is_not_begun_again_nor_denied(backend: str, shape: Shape) -> None:
+    """No stack of stages runs a mutating body twice, or tells that it did not run; a report changes nothing."""
+    judge(shape, backend)
+
+
+BOTH = pytest.mark.parametrize("watched", [True, False])
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["own end", "own executor"])
+async def test_a_body_that_knows_nothing_of_markers_runs_once(end: Any, watched: bool) -> None:
+    """An end or executor that does not mark has begun when it is entered: what is cut off may have landed."""
+    world = World(Shape(("retry", "limit"), end, "mutating", ("hang",)))
+    outcome: Any = await world.run(watched=watched)
+    assert (kind_of(outcome), outcome.failure().cause.landed, world.begun) == ("outcome_unknown", "maybe", 1)
+
+
+@BOTH
+@pytest.mark.parametrize("parts", [("retry", "limit", "work"), ("work", "retry", "limit"), ("limit", "retry", "work")])
+async def test_a_middleware_that_does_the_work_runs_once(parts: tuple[Any, ...], watched: bool) -> None:
+    """A middleware that does the work itself counts as begun, inside and outside of Retry and Timeout."""
+    shape = tuple(Part("work") if part == "work" else part for part in parts)
+    world = World(Shape(shape, "execute", "mutating", ("hang",), timeout=True))
+    outcome: Any = await world.run(watched=watched)
+    assert (kind_of(outcome), world.begun) == ("outcome_unknown", 1)
+
+
+@BOTH
+@pytest.mark.parametrize("end", ["own end around execute", "own executor around loop"])
+async def test_what_stands_around_a_body_that_marks_gives_way_to_it(end: Any, watched: bool) -> None:
+    """An end around Execute, or an executor around Loop, is not taken for a first body beside the real one."""
+    table: list[tuple[tuple[Body, ...], tuple[str, int]]] = [
+        (("ok",), ("success", 1)),
+        (("undone", "ok"), ("success", 2)),
+    ]
+    for bodies, expected in table:
+        world = World(Shape(("retry",), end, "mutating", bodies))
+        assert (kind_of(await world.run(watched=watched)), world.begun) == expected
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["twice", "at once", "behind"])
+async def test_a_stage_that_calls_on_more_than_once_runs_one_body(kind: Any, watched: bool) -> None:
+    """A mutating body runs once, however often, from wherever a stage calls on; a read as often as it likes."""
+    world = World(Shape((Part("twice"), Part(kind, answer="success")), "execute", "mutating", ("reset",)))
+    await world.run(watched=watched)
+    assert world.begun == 1
+    world = World(Shape((Part(kind, answer="success"),), "execute", "read", ("ok",)))
+    await world.run(watched=watched)
+    assert world.begun == (1 if kind == "behind" else 2)
+
+
+@BOTH
+@pytest.mark.parametrize("answer", [answer for answer in ANSWERS if answer not in ("success", "execution")])
+@pytest.mark.parametrize("body", ["ok", "reset", "crash"])
+async def test_a_stage_cannot_answer_that_nothing_ran(answer: str, body: Any, watched: bool) -> None:
+    """After a mutating body began, what a stage makes up in place of its outcome is unknown, and not repeated."""
+    world = World(Shape(("retry", Part("swallow", answer=answer)), "execute", "mutating", (body,)))
+    said = "internal" if (answer, body) == ("crashed", "crash") else "outcome_unknown"
+    assert (kind_of(await world.run(watched=watched)), world.begun) == (said, 1)
+
+
+@BOTH
+async def test_a_stage_that_raises_after_the_body_hides_no_effect(
+    watched: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bug of a stage is logged with its stack, and the model is told that the call may have taken effect."""
+    world = World(Shape((Part("raise"),), "execute", "mutating", ("ok",)))
+    assert kind_of(await world.run(watched=watched)) == "outcome_unknown"
+    assert [getattr(record, "error_type", "") for record in caplog.records] == ["internal", "outcome_unknown"]
+    world = World(Shape((Part("raise"),), "execute", "mutating", ("undone",)))
+    assert kind_of(await world.run(watched=watched)) == "internal"
+
+
+@BOTH
+async def test_a_refusal_of_a_second_run_is_not_the_answer_of_the_first(watched: bool) -> None:
+    """Two runs at once, of which one is refused by a queue: the other one may have landed."""
+    for answer in ("success", "denied"):
+        world = World(Shape((Part("at once", answer=answer), "queue"), "execute", "mutating", ("ok",)))
+        assert kind_of(await world.run(watched=watched)) in ("success", "outcome_unknown")
+        assert world.begun == 1
+
+
+@BOTH
+@pytest.mark.parametrize("event", ["disable", "pause"])
+@pytest.mark.parametrize("effect", ["read", "mutating"])
+async def test_a_tool_that_is_closed_meanwhile_does_not_run(event: Any, effect: Any, watched: bool) -> None:
+    """The gate is asked right before each body: after the wait for a retry, after a queue, for a call of a stage."""
+    world = World(Shape(("retry",), "execute", effect, ("undone",), event))
+    assert (kind_of(await world.run(watched=watched)), world.begun) == ("unavailable", 1)
+    stacks: list[tuple[Part | Literal["limit"], ...]] = [
+        (Part("pass on", event),),
+        (Part("pass on", event), "limit"),
+        (Part("call of its own", event), "limit"),
+    ]
+    for parts in stacks:
+        world = World(Shape(parts, "execute", effect, ("ok",)))
+        assert (kind_of(await world.run(watched=watched)), world.begun) == ("unavailable", 0)
+
+
+@BOTH
+async def test_a_view_that_is_closed_while_a_call_waits_for_a_thread(watched: bool) -> None:
+    """A call that waits in Concurrency, or for a worker thread, does not run once its tool is closed in the view."""
+    runs: list[int] = []
+    release, began = threading.Event(), threading.Event()
+
+    def work() -> None:
+        runs.append(1)
+        began.set()
+        release.wait(10)
+
+    for stage in ("thread", "queue"):
+        runs.clear()
+        release.clear()
+        began.clear()
+        whole = ToolRegistry()
+        whole.register(a_tool(fn=work, effect="mutating"))
+        view = whole.view({"probe"})
+        pipeline = standard(view, executors={"thread": Thread(1 if stage == "thread" else 4)})
+        if stage == "queue":
+            pipeline = pipeline.after("validate", Concurrency(1))
+        outcomes: list[Any] = []
+
+        async def one(pipeline: Any = pipeline, outcomes: list[Any] = outcomes) -> None:
+            call = Call("probe")
+            outcomes.append((await pipeline.report(call)).outcome if watched else await pipeline(call))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(one)
+            await anyio.to_thread.run_sync(began.wait, 10)
+            tasks.start_soon(one)
+            await anyio.wait_all_tasks_blocked()
+            view.disable("probe")
+            release.set()
+        assert (sorted(map(kind_of, outcomes)), len(runs)) == (["success", "unavailable"], 1)
+
+
+@BOTH
+async def test_a_later_attempt_that_never_began_takes_nothing_back(watched: bool) -> None:
+    """Attempt 1 did not land, attempt 2 waits when the time of the whole call ends: nothing landed."""
+    world = World(Shape(("limit", "retry"), "execute", "mutating", ("undone",), "expire outer"))  # while Retry waits
+    outcome: Any = await world.run(watched=watched)
+    assert (kind_of(outcome), outcome.failure().landed) == ("timeout", "no")
+
+
+@BOTH
+async def test_a_key_of_another_attempt_is_no_key(watched: bool) -> None:
+    """A keyed body that may have landed runs again under its own key only."""
+    world = World(Shape((Part("twice"), Part("call of its own")), "execute", "keyed", ("reset", "ok")))
+    assert (kind_of(await world.run(watched=watched)), world.begun) == ("outcome_unknown", 1)
+    world = World(Shape(("retry", Part("pass on")), "execute", "keyed", ("reset", "ok")))
+    assert (kind_of(await world.run(watched=watched)), world.begun) == ("success", 2)
+
+
+@BOTH
+async def test_no_stage_makes_another_call_of_a_read(watched: bool) -> None:
+    """A call that was resolved to a read runs no tool that changes something."""
+    tools = ToolRegistry()
+    ran: list[int] = []
+
+    async def change(**_: object) -> None:
+        ran.append(1)
+
+    pay = a_tool("pay", "mutating", change)
+    tools.register(a_tool("look"))
+    tools.register(pay)
+
+    async def swap(call: Any, call_next: Any) -> Any:
+        return await call_next(attrs.evolve(call, tool=pay))
+
+    for timeout in (None, 60):
+        pipeline = standard(tools, timeout=timeout).after("retry", swap)
+        outcome = (await pipeline.report(Call("look"))).outcome if watched else await pipeline.call("look")
+        assert (kind_of(outcome), ran) == ("internal", [])
+
+
+def test_two_stages_that_repeat_are_refused() -> None:
+    """A pipeline has one stage that repeats."""
+    with pytest.raises(SetupError, match="both repeat"):
+        standard(ToolRegistry()).after("retry", Retry(), name="again")
