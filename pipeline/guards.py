@@ -10,7 +10,6 @@ import attrs
 from returns.result import Failure, Success
 
 from .errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient, Unavailable
-from .report import landed_of
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
@@ -380,6 +379,18 @@ def tool_of(call: Call) -> Tool[..., Any] | None:
     """The tool of a call in any phase: the end of a stack may take a call that nobody has resolved."""
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
     return tool
+
+
+def landed_of(outcome: object) -> Landed:
+    """Whether the side effect of a body that ran happened, as far as the outcome of that body tells."""
+    if type(outcome) is Success:
+        return "yes"
+    error: Any = cast("Failure[Any]", outcome).failure() if type(outcome) is Failure else None
+    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
+        return "no"
+    witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
+    landed: Landed = getattr(witness, "landed", "maybe")
+    return landed
 
 
 def unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:

@@ -6,9 +6,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import attrs
-from returns.result import Failure, Success
+from returns.result import Failure
 
-from .errors import Landed, Repair, ToolError, Unavailable
+from .errors import Landed, Repair, ToolError
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
@@ -222,15 +222,3 @@ def error_of(verdict: Any) -> Any:
 def kind_of(verdict: object) -> str | None:
     """The kind of error of a failed outcome or check; None for anything else."""
     return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None
-
-
-def landed_of(outcome: object) -> Landed:
-    """Whether the side effect of a body that ran happened, as far as the outcome of that body tells."""
-    if type(outcome) is Success:
-        return "yes"
-    error = error_of(outcome)
-    if type(error) is Unavailable:  # refused before the body began, or by the tool itself
-        return "no"
-    witness = error if hasattr(error, "landed") else getattr(error, "cause", None)  # a ToolFailed is a cause, and knows
-    landed: Landed = getattr(witness, "landed", "maybe")
-    return landed

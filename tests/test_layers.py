@@ -20,11 +20,12 @@ LAYERS = """
     forking privacy semconv
     error_kind
     errors
+    guards
     call cancellation introspection
     caller parameters
     messages report
     tools
-    adapters guards retries telemetry
+    adapters retries telemetry
     compose executors testing
     batch
     builtin dialogue

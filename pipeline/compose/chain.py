@@ -10,8 +10,8 @@ from returns.result import Failure
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, SetupError
-from ..guards import Guards, NotBegunError, hides_effect, run_inside, unknown
-from ..report import CANCELLED, LiveReport, error_of, kind_of, landed_of
+from ..guards import Guards, NotBegunError, hides_effect, landed_of, run_inside, unknown
+from ..report import CANCELLED, LiveReport, error_of, kind_of
 from ..tools.definition import Tool
 from .stage import Handler, Stage
 
