@@ -159,10 +159,10 @@ def test_no_lines(desk: Desk) -> None:
 
 def test_a_very_long_line(desk: Desk) -> None:
     """A line may be much longer than what is read at once."""
-    text = "ü" * 1_000_000
+    text = "ü" * 400_000
     desk.put({"name": "greet"}, {"name": "greet", "arguments": {"name": text}}, {"name": "greet"})
     assert desk.run().exit_code == 0
-    assert [len(row["told"]) for _, row in sorted(desk.by_line.items())] == [10, 1_000_007, 10]
+    assert [len(row["told"]) for _, row in sorted(desk.by_line.items())] == [10, 400_007, 10]
 
 
 def test_one_at_a_time_is_in_order(desk: Desk) -> None:

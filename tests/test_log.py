@@ -101,11 +101,11 @@ async def test_parameter_names_forge_no_line(caplog: pytest.LogCaptureFixture) -
     async def add(a: int) -> int:
         return a
 
-    await standard(tools).call("add", {"x\nERROR forged": 1, "y" * 100_000: 1} | {f"z{n}": 1 for n in range(5_000)})
+    await standard(tools).call("add", {"x\nERROR forged": 1, "y" * 100_000: 1} | {f"z{n}": 1 for n in range(4_000)})
     message = caplog.records[0].getMessage()
     assert "\n" not in message
     assert len(message) < 8_000
-    assert message.endswith("and 4983 more (call '')")
+    assert message.endswith("and 1 more (call '')")
 
 
 @pytest.mark.parametrize("answer", [None, Success(1)])

@@ -70,12 +70,8 @@ def _is_scalar(schema: Form, node: Any) -> bool:
 
 def list_texts(schema: Form) -> tuple[str, ...]:
     """Of the parameters of a flat schema the names of those that may be text."""
-    numbers = frozenset(("integer", "number", "boolean", "null"))
-    return tuple(
-        name
-        for name, node in schema.get("properties", {}).items()
-        if resolve_ref(schema, node).get("type") not in numbers
-    )
+    kinds = {name: resolve_ref(schema, node).get("type") for name, node in schema.get("properties", {}).items()}
+    return tuple(name for name, kind in kinds.items() if not isinstance(kind, str) or kind not in _NO_TEXT)
 
 
 def _list_names(node: object) -> list[Any]:
