@@ -80,12 +80,12 @@ class Runner:
                     report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
                     return cast("Outcome", outcome)
             for check in self._checks:
-                if type(verdict) is Failure:
-                    return self._settle(call, current, cast("object", verdict))
+                if type(verdict) is _FAILURE:
+                    return self._settle(call, current, verdict)
                 current = verdict
                 verdict = check(current)
-            if type(verdict) is Failure:
-                return self._settle(call, current, cast("object", verdict))
+            if type(verdict) is _FAILURE:
+                return self._settle(call, current, verdict)
             current = verdict
             guards, effect = self._make_guards(call, current)
             if type(current) is ValidCall:
@@ -226,4 +226,5 @@ def _unchanged(call: Any) -> Any:
     return call
 
 
+_FAILURE: Any = Failure  # by this name a type checker does not narrow a value to a Failure of unknown things
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it
