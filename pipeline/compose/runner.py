@@ -69,8 +69,8 @@ class Runner:
             if began:
                 found = time_ns()
                 if self._observe is not None:
-                    resolved = self._finder is not None and type(verdict) is not Failure
-                    recorder = self._observe(cast("Any", verdict).tool if resolved else None, began)
+                    resolved = self._finder is not None and type(verdict) is not _FAILURE
+                    recorder = self._observe(verdict.tool if resolved else None, began)
                 if reports is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
                     report = self._begin_report(call, verdict, (began, found), live)
