@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import Any, Literal, get_args
 
@@ -37,6 +38,8 @@ SHAPES = st.builds(
     st.booleans(),
 )
 
+EXAMPLES = int(os.environ.get("TOOLCALL_EXAMPLES", "250"))  # `make torture` asks for more
+
 
 def kind_of(outcome: Any) -> str:
     return "cancelled" if outcome is None else "success" if type(outcome) is Success else outcome.failure().kind
@@ -64,7 +67,11 @@ def judge(shape: Shape, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=int(os.environ.get("TOOLCALL_EXAMPLES", "250")),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(shape=SHAPES)
 def test_what_may_have_landed_is_not_begun_again_nor_denied(backend: str, shape: Shape) -> None:
     """No stack of stages runs a mutating body twice, or tells that it did not run; a report changes nothing."""

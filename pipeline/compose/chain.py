@@ -146,6 +146,7 @@ def _watched(middleware: Callable[..., Any]) -> Callable[[Any, Handler[Any]], An
             except NotBegunError as exc:
                 return exc.outcome
             started += 1
+            trusted.clear()  # what was answered before says nothing of a body that begins from now on
             number, alone = started, not running and guards.lost is None
             running += 1
             try:
