@@ -79,7 +79,7 @@ class Execute:
             value. What it raised, or a detector raised, is ``Failure(Crashed)``.
         """
         tool, guards = call.tool, call.guards
-        if guards is not None and guards.lock is not None:
+        if guards is not None and (guards.lock is not None or tool.effect != "read"):
             return await run_inside(self._run, call, marks=True)
         if not tool.direct or self.executor is not None:
             return await self._run(call)

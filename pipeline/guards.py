@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from .errors import Landed, NotExecuted, OutcomeUnknown, TimedOut, Transient, Unavailable
+from .errors import Crashed, Landed, NotExecuted, OutcomeUnknown, SetupError, TimedOut, Transient, Unavailable
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
@@ -218,6 +218,8 @@ async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, marks: 
     try:
         if guards is None:
             return await run(call)
+        if (tool := tool_of(call)) is not None and tool.effect != "read" and not guards.count_effects:
+            return refuse_swap(call, tool)
         if guards.lock is None:
             if not marks:
                 guards.begin(call)
@@ -232,6 +234,13 @@ async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, marks: 
         return exc.outcome
     finally:
         entry.leave(outcome)
+
+
+def refuse_swap(call: Call, tool: Tool[..., Any]) -> Outcome:
+    """The answer to a stage that put another tool in place of a read: nobody counts how often its body begins."""
+    return Failure(
+        Crashed(SetupError(f"{call.name} is a read, and a stage handed on the {tool.effect} tool {tool.name}"))
+    )
 
 
 @attrs.define(eq=False)

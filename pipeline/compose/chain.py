@@ -9,10 +9,9 @@ from typing import Any, cast
 from returns.result import Failure
 
 from ..call import Call, Outcome
-from ..errors import Crashed, Landed, SetupError
+from ..errors import Landed
 from ..guards import Guards, NotBegunError, hides_effect, landed_of, run_inside, unknown
 from ..report import CANCELLED, LiveReport, error_of, kind_of
-from ..tools.definition import Tool
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it called on is recorded with that wait
@@ -21,8 +20,8 @@ _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it
 def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
     """The chain for a call that nobody listens to: no clock, no report, and no frame but the middlewares' own."""
     handler = _end(stages[-1])
-    if _may_swap(stages):
-        handler = _keep_reads(handler, guards_of_reads)
+    if len(stages) > 1 and not stages[-2].placement.marks:
+        handler = _restore_guards(handler, guards_of_reads)
     for stage in reversed(stages[:-1]):
         is_check = stage.role == "check"
         handler = _plain_check(stage, handler) if is_check else _plain_wrap(stage, handler, guards_of_reads)
@@ -41,36 +40,13 @@ def _end(stage: Stage) -> Handler[Any]:
     return count
 
 
-def _may_swap(stages: Sequence[Stage]) -> bool:
-    """Whether a stage before the end is somebody else's, who may hand on a call of its own making."""
-    return any(not stage.placement.marks for stage in stages[:-1])
-
-
-def _keep_reads(inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    """The end, where a stage may have made another call of a read; other calls keep a lock, and `OneEffect`.
-
-    A call that the stage made itself is asked for its gate, too. A tool that is no read is refused: nobody counts how
-    often its body begins.
-    """
+def _restore_guards(inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
+    """The end, right inside of a stage that may make a call of a read itself; other calls keep theirs by `_guarded`."""
 
     def handle(call: Any) -> Any:
-        guards = call.guards
-        if guards is None:
-            guards = guards_of_reads
-            call = call.under(call.report, guards)
-        if getattr(call, "tool", _NoTool).effect != "read" and not guards.count_effects:
-            return _refuse_swap(call.name, call.tool)
-        return inner(call)
+        return inner(call if call.guards is not None else call.under(call.report, guards_of_reads))
 
     return handle
-
-
-class _NoTool:  # in place of the tool of a call that has none yet
-    effect = "read"
-
-
-async def _refuse_swap(name: str, tool: Tool[..., Any]) -> Outcome:
-    return Failure(Crashed(SetupError(f"{name} is a read, and a stage handed on the {tool.effect} tool {tool.name}")))
 
 
 def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
@@ -174,15 +150,13 @@ def _says_the_same(outcome: object, answer: Outcome) -> bool:
     return outcome is answer or (kind_of(outcome), landed_of(outcome)) == (kind_of(answer), landed_of(answer))
 
 
-def compile_recorded(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
+def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     """The chain for a call with a report.
 
     An attempt goes around what a repeating stage repeats or, without such a stage, around the end.
     """
     repeating = next((stage for stage in stages if stage.placement.repeats), None)
     handler = _recorded_end(stages[-1])
-    if _may_swap(stages):
-        handler = _keep_reads(handler, guards_of_reads)
     if repeating is None:
         handler = _recorded_attempt(handler)
     for stage in reversed(stages[:-1]):

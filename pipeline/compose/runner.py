@@ -51,7 +51,7 @@ class Runner:
         self._guards_of_reads = Guards.of(*self._gate)
         self._origin = Origin(ref(self))
         self._finding = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
-        self._recorded = compile_recorded([*checks, *inner[leading:]], self._guards_of_reads)
+        self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912  # one frame
