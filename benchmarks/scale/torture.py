@@ -83,6 +83,7 @@ def try_all(effort: Effort) -> Iterator[str]:
     property_tests = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_effects.py")
     yield from run_elsewhere("shapes of stacks", *property_tests, TOOLCALL_EXAMPLES=str(effort.examples))
     hostile = ("-m", "benchmarks.scale.worst", "--check", "--seconds", str(effort.seconds))
+    wrong: list[str] = []
     for _ in range(TRIES):  # a neighbour's burst is not there each time, what a call costs is
         if not (wrong := list(run_elsewhere("hostile inputs", *hostile))):
             return
