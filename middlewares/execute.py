@@ -25,6 +25,7 @@ from pipeline.executors import (
     NotBegunError,
     Thread,
     begin_body,
+    enter,
     is_stray_cancellation,
     run_inside,
 )
@@ -138,7 +139,7 @@ async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
     if guards is None or guards.lock is None:
         begin_body(call)
         return await executor.run(call)
-    entry, inside = guards.enter(call, marks=False)
+    entry, inside = enter(call, guards, marks=False)
     try:
         return await executor.run(inside)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
 import anyio
 import anyio.lowlevel
@@ -12,8 +12,8 @@ import attrs
 from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall
-from .errors import Crashed, Landed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
-from .guards import Guards
+from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
+from .guards import Guard, Guards
 from .parameters import read_arguments
 from .report import error_of
 from .tools.definition import Tool
@@ -183,15 +183,13 @@ class _Resource:
 
 
 @attrs.define(eq=False)
-class _RunningBodies:
+class _RunningBodies(Guard):
     """A guard that refuses nothing: it counts the bodies of one call that still run."""
 
-    running: int = 0
-    stateful: bool = True
+    counts_bodies: ClassVar[bool] = True
+    needs_params: ClassVar[bool] = False
 
-    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
-        """None: the body may begin."""
-        return None
+    running: int = 0
 
     def begin(self, call: Call) -> None:  # noqa: ARG002
         """A body begins."""
@@ -200,9 +198,6 @@ class _RunningBodies:
     def end(self, call: Call) -> None:  # noqa: ARG002
         """It returned or raised, perhaps in a thread that nobody waits for any more."""
         self.running -= 1
-
-    def settle(self, call: Call, landed: Landed) -> None:
-        """Nothing to learn."""
 
 
 class _ResourceOrder:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from weakref import ReferenceType
 
 import attrs
 from returns.result import Failure
 
-from .errors import Landed
-from .guards import Guards
+from .guards import Guard, Guards
 
 if TYPE_CHECKING:
     from .call import Call, Outcome, ResolvedCall
@@ -33,10 +32,10 @@ class CallRunner(Protocol):
         ...
 
 
-class InheritedGuard:
+class InheritedGuard(Guard):
     """A guard that also holds for the calls that a tool makes through its `Caller`. By itself it refuses nothing."""
 
-    stateful = True
+    counts_bodies: ClassVar[bool] = True
 
     def inherit(self) -> InheritedGuard:
         """The guard of one call that the tool makes."""
@@ -45,39 +44,12 @@ class InheritedGuard:
     def answer(self, outcome: Outcome) -> None:
         """That call has ended with this outcome."""
 
-    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
-        """The answer in place of the body; None: it may begin."""
-        return None
-
-    def begin(self, call: Call) -> None:
-        """The body begins."""
-
-    def end(self, call: Call) -> None:
-        """The body ended."""
-
-    def settle(self, call: Call, landed: Landed) -> None:
-        """It is known whether the effect of the body happened."""
-
 
 @attrs.frozen(eq=False)
-class Origin:
+class Origin(Guard):
     """A guard that refuses nothing: by it the call says through which pipeline it came."""
 
     runner: ReferenceType[CallRunner]  # weak: a pipeline would otherwise hold itself
-    stateful: bool = False
-
-    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
-        """None: the body may begin."""
-        return None
-
-    def begin(self, call: Call) -> None:
-        """Nothing to learn."""
-
-    def end(self, call: Call) -> None:
-        """Nothing to learn."""
-
-    def settle(self, call: Call, landed: Landed) -> None:
-        """Nothing to learn."""
 
 
 @attrs.frozen(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, cast
 
@@ -10,8 +10,9 @@ from returns.result import Failure
 
 from ..call import Call, Outcome
 from ..errors import Landed
-from ..guards import Guards, NotBegunError, hides_effect, landed_of, run_inside, unknown
+from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
+from .guarded_stage import guard_stage
 from .stage import Handler, Stage
 
 _OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it called on is recorded with that wait
@@ -41,7 +42,7 @@ def _end(stage: Stage) -> Handler[Any]:
 
 
 def _restore_guards(inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    """The end, right inside of a stage that may make a call of a read itself; other calls keep theirs by `_guarded`."""
+    """The end, right inside of a stage that may make a call of a read itself; others keep theirs by `guard_stage`."""
 
     def handle(call: Any) -> Any:
         return inner(call if call.guards is not None else call.under(call.report, guards_of_reads))
@@ -64,7 +65,7 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
 
 
 def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware, guarded = stage.run, _guarded(stage)
+    middleware, guarded = stage.run, guard_stage(stage)
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
@@ -76,78 +77,6 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
         return guarded(call, inner)
 
     return handle
-
-
-def _guarded(stage: Stage) -> Callable[[Any, Handler[Any]], Any]:
-    """The middleware of a stage for a call with guards.
-
-    A middleware may hand on a call of its own making, which gets the guards of the call that it was given.
-    """
-    middleware = stage.run
-    if not stage.placement.marks:
-        return _watched(middleware)
-
-    def keep_guards(call: Any, inner: Handler[Any]) -> Any:
-        guards = call.guards
-
-        def call_next(call: Any) -> Any:
-            return inner(call if call.guards is not None else call.under(call.report, guards))
-
-        return middleware(call, call_next)
-
-    return keep_guards
-
-
-def _watched(middleware: Callable[..., Any]) -> Callable[[Any, Handler[Any]], Any]:
-    """The middleware of somebody who does not say when a body begins.
-
-    It may do the work itself, call on twice or not at all, leave a task behind that calls on, and answer what it likes.
-    It counts as the body until it calls on (`Entry`). Where a mutating body may have taken effect, it cannot answer
-    that nothing happened, unless the one body that ran said so itself.
-    """
-
-    async def handle(call: Any, inner: Handler[Any]) -> Outcome:
-        try:
-            entry, given = call.guards.enter(call, marks=False, stage=True)
-        except NotBegunError as exc:
-            return exc.outcome
-        guards: Guards = given.guards
-        trusted: list[Outcome] = []  # answers of the inside that a body of its own may have given
-        started = running = 0
-
-        async def call_next(call: Any) -> Outcome:
-            nonlocal started, running
-            try:
-                entry.call_on()
-            except NotBegunError as exc:
-                return exc.outcome
-            started += 1
-            trusted.clear()  # what was answered before says nothing of a body that begins from now on
-            number, alone = started, not running and guards.lost is None
-            running += 1
-            try:
-                answer = await inner(call if call.guards is not None else call.under(call.report, guards))
-            finally:
-                running -= 1
-            if alone and number == started:
-                trusted.append(answer)
-            return answer
-
-        outcome: Any = None
-        try:
-            outcome = await middleware(given, call_next)
-        finally:
-            was_body = entry.leave(outcome)
-        error, lost = error_of(outcome), guards.lost
-        if error is None or was_body or any(_says_the_same(outcome, answer) for answer in trusted):
-            return cast("Outcome", outcome)
-        return Failure(unknown(error, lost)) if lost is not None and hides_effect(error) else cast("Outcome", outcome)
-
-    return handle
-
-
-def _says_the_same(outcome: object, answer: Outcome) -> bool:
-    return outcome is answer or (kind_of(outcome), landed_of(outcome)) == (kind_of(answer), landed_of(answer))
 
 
 def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
@@ -225,7 +154,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
     changed it.
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
-    run, guarded = stage.run, _guarded(stage)
+    run, guarded = stage.run, guard_stage(stage)
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report

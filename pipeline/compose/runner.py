@@ -14,7 +14,7 @@ from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..cancellation import is_stray_cancellation
 from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown, ToolError
-from ..guards import Guards, OneEffect, OpenTools, unknown
+from ..guards import Guards, OneEffect, OpenTools, tell_lost
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
@@ -43,7 +43,7 @@ class Runner:
         checks = inner[0 if first is None else 1 : leading]
         self._observe: _Observe | None = observers[0].run if observers else None
         self._finder = first
-        self._find: _Check = _unchanged if first is None else _guard(first.run)
+        self._find: _Check = _unchanged if first is None else _catch_crash(first.run)
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._registries = registries
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
@@ -81,11 +81,11 @@ class Runner:
                     return cast("Outcome", outcome)
             for check in self._checks:
                 if type(verdict) is _FAILURE:
-                    return self._settle(call, current, verdict)
+                    return self._finish(call, current, verdict)
                 current = verdict
                 verdict = check(current)
             if type(verdict) is _FAILURE:
-                return self._settle(call, current, verdict)
+                return self._finish(call, current, verdict)
             current = verdict
             guards, effect = self._make_guards(call, current)
             if type(current) is ValidCall:
@@ -105,7 +105,7 @@ class Runner:
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
-        return cast("Outcome", outcome) if type(outcome) is Success else self._settle(call, current, outcome, effect)
+        return cast("Outcome", outcome) if type(outcome) is Success else self._finish(call, current, outcome, effect)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
@@ -147,7 +147,7 @@ class Runner:
             verdict = CANCELLED
             if outcome is not _CANCELLED:
                 if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
-                    outcome = self._settle(call, current, outcome, effect)
+                    outcome = self._finish(call, current, outcome, effect)
                 verdict = kind_of(cast("object", outcome))
                 report.outcome = outcome
             report.ended = perf_counter_ns()
@@ -177,7 +177,7 @@ class Runner:
         found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
         return next((tool for tool in found if tool is not None), None)
 
-    def _settle(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
+    def _finish(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         error: Any = outcome if type(outcome) is Crashed else error_of(outcome)
@@ -188,7 +188,7 @@ class Runner:
         if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
             if outcome is error:
                 _log(call, tool, error)  # the bug of the stage, with its stack; the call is logged below
-            error = unknown(error, lost)
+            error = tell_lost(error, lost)
         else:
             error = settle(error, lost or tool)
         if type(error) is OutcomeUnknown:
@@ -210,16 +210,16 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError) -> None:
         pass
 
 
-def _guard(check: _Check) -> _Check:
+def _catch_crash(check: _Check) -> _Check:
     """The check that finds the tool runs before the call is recorded, so its crash is caught before that, too."""
 
-    def guarded(call: Any) -> Any:
+    def find(call: Any) -> Any:
         try:
             return check(call)
         except Exception as exc:  # noqa: BLE001  # a user's stage
             return Failure(Crashed(exc))
 
-    return guarded
+    return find
 
 
 def _unchanged(call: Any) -> Any:

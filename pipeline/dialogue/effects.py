@@ -30,21 +30,21 @@ class Effect:
     Args:
         reply: The number of the model's reply that the call is from.
         identity: What the call asked for.
-        unsettled: How many of its bodies may have taken effect.
+        undecided: How many of its bodies may have taken effect.
         landed: Whether a body is known to have taken effect, though it failed.
         outcome: What came of the call. None: it still runs, or it was lost.
     """
 
     reply: int
     identity: Identity
-    unsettled: int = 0
+    undecided: int = 0
     landed: bool = False
     outcome: Outcome[Any] | None = None
 
     @property
     def may_have_happened(self) -> bool:
         """Whether the call took effect, or may have. A failure that the model is to fix says that it did not."""
-        if not self.unsettled:
+        if not self.undecided:
             return False
         return self.outcome is None or self.landed or not requires_retry(error_of(self.outcome))
 
@@ -125,12 +125,12 @@ class TurnGuard(InheritedGuard):
             effect = Effect(self.reply, identity)
             self._own.append(effect)
             self.effects.each.append(effect)
-        effect.unsettled += 1
+        effect.undecided += 1
 
-    def settle(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+    def learn_landed(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
         """Its outcome says whether it took effect."""
         for effect in self._own[-1:]:
-            effect.unsettled -= landed == "no"
+            effect.undecided -= landed == "no"
             effect.landed = effect.landed or landed == "yes"
 
     @staticmethod

@@ -4,7 +4,7 @@ import importlib
 import typing
 
 from ..cancellation import is_stray_cancellation
-from ..guards import NotBegunError, run_inside
+from ..guards import NotBegunError, enter, run_inside
 from .body import begin_body, context_args, end_body, run_body
 from .loop import Loop
 from .protocol import Executor
@@ -24,6 +24,7 @@ __all__ = [
     "begin_body",
     "context_args",
     "end_body",
+    "enter",
     "get_default_process",
     "is_stray_cancellation",
     "run_body",

@@ -9,8 +9,8 @@ from returns.result import Failure
 
 from ...call import Call, Outcome, ResolvedCall
 from ...compose.pipeline import Pipeline
-from ...errors import Landed, NotExecuted
-from ...guards import tool_of
+from ...errors import NotExecuted
+from ...guards import Guard, tool_of
 from ...tools.definition import Tool
 from ..command_error import CommandError
 from .calls_file import CallLine
@@ -21,7 +21,7 @@ _REPEATABLE = ("read", "idempotent")
 
 
 @attrs.define(eq=False)
-class BeginGuard:
+class BeginGuard(Guard):
     """Writes the mark of a line before its first body that is neither ``read`` nor ``idempotent``.
 
     Attributes:
@@ -30,7 +30,6 @@ class BeginGuard:
 
     marks: MarksFile
     line: CallLine
-    stateful: bool = False  # it has no need to learn how a body ends
     refusal: CommandError | None = None
     _marked: bool = False
 
@@ -48,15 +47,6 @@ class BeginGuard:
             self._marked = True
         except CommandError as exc:
             self.refusal = exc
-
-    def begin(self, call: Call) -> None:
-        """Nothing to learn."""
-
-    def end(self, call: Call) -> None:
-        """Nothing to learn."""
-
-    def settle(self, call: Call, landed: Landed) -> None:
-        """Nothing to learn."""
 
 
 def works_unmarked(pipeline: Pipeline) -> bool:

@@ -1,0 +1,48 @@
+"""Guard: one reason why the body of a tool may not begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..errors import Landed
+
+if TYPE_CHECKING:
+    from ..call import Call, Outcome
+    from ..tools.definition import Tool
+
+
+class NotBegunError(Exception):
+    """The body must not begin; ``outcome`` is the answer in its place."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__("the body of the tool must not begin")
+        self.outcome = outcome
+
+
+class Guard:
+    """One reason why a body may not begin. This one refuses nothing and learns nothing.
+
+    Its methods may be called from any thread; those of a guard that counts bodies, under the lock of the call.
+    """
+
+    counts_bodies: ClassVar[bool] = False  # whether it has to learn of each body, or is only asked
+    needs_params: ClassVar[bool] = True  # whether it reads more of the call than its tool
+
+    def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
+        """The answer in place of the body; None: it may begin."""
+        return None
+
+    def begin(self, call: Call) -> None:
+        """The body begins: no guard refused."""
+
+    def end(self, call: Call) -> None:
+        """The body returned or raised, perhaps in a thread that nobody waits for any more."""
+
+    def learn_landed(self, call: Call, landed: Landed) -> None:
+        """The outcome of a body that began says whether its effect happened."""
+
+
+def tool_of(call: Call) -> Tool[..., Any] | None:
+    """The tool of a call in any phase: the end of a stack may take a call that nobody has resolved."""
+    tool: Tool[..., Any] | None = getattr(call, "tool", None)
+    return tool
