@@ -85,7 +85,7 @@ class Execute:
         if not tool.direct or self.executor is not None:
             return await self._run(call)
         try:
-            if guards is not None:
+            if guards is not None and guards.gate.closed:
                 guards.begin(call)
             value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
         except NotBegunError as exc:

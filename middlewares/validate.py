@@ -62,15 +62,16 @@ class Validate:
         # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
         # where it is not valid.
         parameters = tool.parameters
-        measured = not parameters.flat
-        if not measured:
-            if type(arguments) is _DICT:
-                for name in parameters.texts:
-                    value = arguments.get(name)
-                    if type(value) is str and len(value) > self.limits.flat_value:
-                        measured = True
-            elif type(arguments) is not str or len(arguments) > self.limits.flat_text:
-                measured = True
+        if not parameters.flat:
+            measured = True
+        elif type(arguments) is _DICT:
+            measured = False
+            for name in parameters.texts:
+                value = arguments.get(name)
+                if type(value) is str and len(value) > self.limits.flat_value:
+                    measured = True
+        else:
+            measured = type(arguments) is not str or len(arguments) > self.limits.flat_text
         if measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
         params: Any = tool.parse(arguments)

@@ -43,12 +43,12 @@ class Runner:
         checks = inner[0 if first is None else 1 : leading]
         self._observe: _Observe | None = observers[0].run if observers else None
         self._finder = first
-        self._find: _Check = _unchanged if first is None else _catch_crash(first.run)
+        self._find: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._registries = registries
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
-        self._guards_of_reads = Guards.of(*self._gate)
+        self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
         self._finding = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         self._recorded = compile_recorded([*checks, *inner[leading:]])
@@ -65,7 +65,11 @@ class Runner:
         effect: OneEffect | None = None
         outcome: Any  # Crashed: a stage raised
         try:
-            verdict: Any = self._find(call)
+            verdict: Any
+            try:
+                verdict = self._find(call)
+            except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
+                verdict = Failure(Crashed(exc))
             if began:
                 found = time_ns()
                 if self._observe is not None:
@@ -73,12 +77,9 @@ class Runner:
                     recorder = self._observe(verdict.tool if resolved else None, began)
                 if reports is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
-                    report = self._begin_report(call, verdict, (began, found), live)
-                    outcome = await self._run_recorded(report, verdict)
-                    if reports is not None:
-                        reports.append(report.copy())
-                    report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
-                    return cast("Outcome", outcome)
+                    return await self._run_recorded(
+                        self._begin_report(call, verdict, (began, found), live), verdict, reports
+                    )
             for check in self._checks:
                 if type(verdict) is _FAILURE:
                     return self._finish(call, current, verdict)
@@ -87,10 +88,14 @@ class Runner:
             if type(verdict) is _FAILURE:
                 return self._finish(call, current, verdict)
             current = verdict
-            guards, effect = self._make_guards(call, current)
-            if type(current) is ValidCall:
-                cast("Any", current).guards = guards  # a check made it for this call, so nobody else has it
+            if type(verdict) is _VALID_CALL:  # a check made it for this call, so nobody else has it
+                tool = current.tool
+                if tool.effect == "read" and not tool.context and current.guards is None:
+                    current.guards = self._guards_of_reads
+                else:
+                    current.guards, effect = self._make_guards(call, current)
             else:
+                guards, effect = self._make_guards(call, current)
                 current = current.under(current.report, guards)
             if call.timeout is None:
                 outcome = await self._plain(current)
@@ -105,7 +110,10 @@ class Runner:
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
-        return cast("Outcome", outcome) if type(outcome) is Success else self._finish(call, current, outcome, effect)
+        if type(outcome) is _SUCCESS:
+            success: Outcome = outcome  # a cast is a call
+            return success
+        return self._finish(call, current, outcome, effect)
 
     def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
@@ -121,7 +129,7 @@ class Runner:
             report.add_stage(self._finder.name, began, max(began, found), kind_of(verdict), note)
         return report
 
-    async def _run_recorded(self, report: LiveReport, verdict: Any) -> Outcome:
+    async def _run_recorded(self, report: LiveReport, verdict: Any, reports: list[CallReport] | None) -> Outcome:
         """The rest of a call that somebody listens to."""
         call = report.call
         effect: OneEffect | None = None
@@ -153,6 +161,9 @@ class Runner:
             report.ended = perf_counter_ns()
             if report.recorder is not None:
                 report.recorder.call_ends(report, verdict)
+        if reports is not None:
+            reports.append(report.copy())
+        report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
         return cast("Outcome", outcome)
 
     def _make_guards(self, call: Call, current: Any) -> tuple[Guards, OneEffect | None]:
@@ -210,21 +221,12 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError) -> None:
         pass
 
 
-def _catch_crash(check: _Check) -> _Check:
-    """The check that finds the tool runs before the call is recorded, so its crash is caught before that, too."""
-
-    def find(call: Any) -> Any:
-        try:
-            return check(call)
-        except Exception as exc:  # noqa: BLE001  # a user's stage
-            return Failure(Crashed(exc))
-
-    return find
-
-
 def _unchanged(call: Any) -> Any:
     return call
 
 
-_FAILURE: Any = Failure  # by this name a type checker does not narrow a value to a Failure of unknown things
+# By these names a type checker does not narrow a value of any type to one of unknown things.
+_FAILURE: Any = Failure
+_SUCCESS: Any = Success
+_VALID_CALL: Any = ValidCall
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..errors import Unavailable
 from .guard import Guard, NotBegunError
 from .one_effect import OneEffect
+from .open_tools import Gate, OpenTools
 
 if TYPE_CHECKING:
     from ..call import Call
     from ..tools.definition import Tool
     from .entry import Entry
+
+
+@attrs.frozen
+class _FixedGate:
+    closed: Mapping[str, Unavailable]
+
+
+_NONE_CLOSED = _FixedGate({})
+_SOME_CLOSED = _FixedGate({"": Unavailable("", "unknown")})  # so that the guards are asked
 
 
 @attrs.frozen(eq=False)
@@ -23,6 +35,7 @@ class Guards:
     each: tuple[Guard, ...]
     lock: Lock | None  # None: no guard counts bodies, so there is nothing to lock
     entries: tuple[Entry, ...] = ()  # the stages and executors that the call is in, outermost first
+    gate: Gate = _SOME_CLOSED  # while it is empty and there is no lock, `begin` refuses nothing
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
@@ -31,6 +44,13 @@ class Guards:
         if lock is None and any(guard.counts_bodies for guard in guards):
             lock = Lock()
         return Guards(guards, lock) if outer is None else Guards((*outer.each, *guards), lock, outer.entries)
+
+    @staticmethod
+    def of_reads(gates: Sequence[Gate]) -> Guards:
+        """Guards for all calls of reads that have no other guards: they ask whether the tool is still open."""
+        if not gates:
+            return Guards((), None, gate=_NONE_CLOSED)
+        return Guards((OpenTools(gates),), None, gate=gates[0] if len(gates) == 1 else _SOME_CLOSED)
 
     def begin(self, call: Call) -> None:
         """The body begins now.

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
     from ..call import Call, Outcome
 
 
-class _Gate(Protocol):
+class Gate(Protocol):
+    """What says which tools are closed, and why: a registry."""
+
     @property
-    def closed(self) -> Mapping[str, Unavailable]: ...
+    def closed(self) -> Mapping[str, Unavailable]:
+        """By the name of the tool. It is false in the common case that none is closed."""
+        ...
 
 
 @attrs.define(eq=False)
@@ -30,7 +34,7 @@ class OpenTools(Guard):
 
     needs_params: ClassVar[bool] = False
 
-    gates: Sequence[_Gate]
+    gates: Sequence[Gate]
 
     def refuse(self, call: Call) -> Outcome | None:
         """Unavailable with the reason, if the tool is closed now."""
