@@ -37,7 +37,7 @@ from pipeline import (
     gather,
     is_failure,
 )
-from pipeline.executors import Process, process_pool
+from pipeline.executors import Process, worker_process
 from pipeline.executors.loop_state import get_loop_state
 from pipeline.executors.process_pool import WorkerPool
 from pipeline.guards import Guards, TimeLimit
@@ -249,7 +249,7 @@ async def test_an_import_that_takes_for_ever(
     importable: Callable[[str], ToolRegistry], began: Began, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that has prepared one job for too long is killed with the next call that gives up."""
-    monkeypatch.setattr(process_pool, "_PATIENCE", 0)
+    monkeypatch.setattr(worker_process, "_PATIENCE", 0)
     wait = f"import os; open({began.path!r}, 'w').write(str(os.getpid())); import threading; threading.Event().wait()"
     tool = importable(wait).tools["run"]
     stuck: list[int] = []
@@ -283,13 +283,13 @@ async def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_worker_that_is_killed_as_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new worker that somebody kills from outside is no fault of the tool: transient, and not begun."""
-    start = process_pool.WorkerProcess.__init__
+    start = worker_process.WorkerProcess.__init__
 
     def start_and_kill(worker: Any, living: Any) -> None:
         start(worker, living)
         worker.kill()
 
-    monkeypatch.setattr(process_pool.WorkerProcess, "__init__", start_and_kill)
+    monkeypatch.setattr(worker_process.WorkerProcess, "__init__", start_and_kill)
     failure: Any = await Process(workers=1).run(a_call(TOOLS.tools["pid"]))
     assert failure.failure() == Transient(None, landed="no")
 

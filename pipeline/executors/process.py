@@ -17,9 +17,10 @@ from ..tools.definition import Tool
 from .body import begin_body, end_body
 from .function_address import find_address
 from .loop_state import drop_loop_state, end_with_loop, get_loop_state
-from .process_pool import WorkerLostError, WorkerPool
+from .process_pool import WorkerPool
 from .protocol import Executor, check_counts
 from .remote_call import decode_reply, encode_job
+from .worker_process import WorkerLostError
 
 
 class Process(Executor):
