@@ -28,6 +28,7 @@ from pipeline import Call, Pipeline, ToolRegistry, is_failure, render
 _FIXED = 0.050  # seconds for any call
 _PER_BYTE = 0.1e-3 / 1_000  # seconds
 _RUNS = 3  # the best of them counts
+_MORE_RUNS = 10  # of a case that seems to break the bound: another process may have held the machine three times
 _SHOWN = 15
 
 
@@ -103,6 +104,14 @@ class Judge:
             heapq.heappop(self.slowest)
         return share
 
+    async def confirm(self) -> None:
+        """Time the cases that seem to break the bound again, now that other ones have run in between."""
+        for place, (share, number, best, case, kind) in enumerate(self.slowest):
+            if share > 1:
+                again = min([(await time_call(self.pipeline, case))[0] for _ in range(_MORE_RUNS)])
+                best = min(best, again)  # noqa: PLW2901
+                self.slowest[place] = (best / case.allowed, number, best, case, kind)
+
 
 async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     """Send a case and read all that is told of it. Returns the seconds and the kind of outcome."""
@@ -135,6 +144,7 @@ async def search(seconds: float, seed: int) -> Judge:
     while perf_counter() < end:
         family, tool, arguments = fuzz(dice)
         await judge.try_case(Case(family, tool, arguments))
+    await judge.confirm()
     return judge
 
 
