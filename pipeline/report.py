@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -16,12 +18,16 @@ if TYPE_CHECKING:
 
 CANCELLED = "cancelled"  # the verdict of a cancelled stage; it is no kind of error, for there is no Outcome
 # A StageRecord and an Attempt before they are named: a call makes several, and a bare tuple takes an eighth of that.
-StageRow: TypeAlias = tuple[str, int, int, str | None, int, str]
+StageRow: TypeAlias = tuple[str, int, int, str | None, int, str, int]
 AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
 
 
 class StageRecord(NamedTuple):
-    """One run of one stage. Times are those of ``time.perf_counter_ns()``."""
+    """One run of one stage. Times are those of ``time.perf_counter_ns()``.
+
+    A middleware works before it calls on, and again after the inside answered. ``start`` and ``end`` are those of the
+    part after, or of the longest part if that is longer and took more than a millisecond; ``own`` is all of them.
+    """
 
     name: str
     start: int  # ns
@@ -29,11 +35,12 @@ class StageRecord(NamedTuple):
     verdict: str | None  # the kind of error that the stage made or changed, or "cancelled"; None: it made none
     attempt: int  # the attempt that it belongs to; 0: outside of all attempts
     note: str  # words of the stage's own, such as the reason of a retry; mostly ""
+    own: int  # ns; of a middleware, without the time in which what it surrounds ran
 
     @property
     def seconds(self) -> float:
         """How long the stage itself took: for a middleware, without what it surrounds."""
-        return (self.end - self.start) / 1e9
+        return self.own / 1e9
 
 
 class Attempt(NamedTuple):
@@ -161,10 +168,14 @@ class LiveReport(CallReport):
 
     recorder: Recorder | None = attrs.field(default=None, repr=False)
     attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
-    begun: int = attrs.field(default=0, repr=False)  # attempts so far
     executor: str = attrs.field(default="", repr=False)  # of that attempt, once the end has chosen it; "": by the tool
     landed: Landed = attrs.field(default="no", repr=False)  # of that attempt, as far as its end knows
+    raised: int = attrs.field(default=0, repr=False)  # the id of the exception that now passes outwards; 0: none
+    wait: float = attrs.field(default=0.0, repr=False)  # seconds before the attempt that is next
+    reason: str = attrs.field(default="", repr=False)  # of the last decision about a retry
+    _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), repr=False)  # of attempts
     _notes: dict[int, str] = attrs.field(factory=lambda: cast("dict[int, str]", {}), repr=False)
+    _whole: LiveReport | None = attrs.field(default=None, repr=False)  # None: this one
 
     @property
     def rows(self) -> list[StageRow]:
@@ -176,6 +187,36 @@ class LiveReport(CallReport):
         """`attempts` without the names."""
         return self._attempt_rows
 
+    def branch(self, attempt: int) -> LiveReport:
+        """A writer of the same report, for a run of the inside that may run beside another one.
+
+        It has an attempt, a wait and notes of its own. It begins in the attempt of that number; 0: in none.
+        """
+        branch = LiveReport(self.call, self.tool, self.started, started_at=self.started_at, recorder=self.recorder)
+        branch.decisions, branch.progress = self.decisions, self.progress
+        branch._stage_rows, branch._attempt_rows = self._stage_rows, self._attempt_rows
+        branch._numbers, branch._whole = self._numbers, self._whole or self
+        branch.attempt = attempt
+        return branch
+
+    def let_pass(self, exc: Exception) -> bool:
+        """A stage raised this exception; returns whether it only let pass what its inside had raised."""
+        whole = self._whole or self
+        passed, whole.raised = whole.raised == id(exc), id(exc)
+        return passed
+
+    def caught(self) -> None:
+        """A stage answered, so no exception passes outwards any more."""
+        if self.raised:
+            self.raised = 0
+
+    def find(self, call: Any) -> None:
+        """A check answered with this call: its tool and its repairs are those of the report."""
+        for report in (self, self._whole):
+            if report is not None:
+                report.tool = getattr(call, "tool", report.tool)
+                report.repairs = getattr(call, "repairs", report.repairs)
+
     def note(self, stage: object, text: str) -> None:
         """Add words to the row that ``stage`` has for this run; a stage passes itself."""
         self._notes[id(stage)] = text
@@ -184,18 +225,28 @@ class LiveReport(CallReport):
         """The words that the stage left since it was last asked, else ""."""
         return self._notes.pop(id(stage), "") if self._notes else ""
 
-    def add_stage(self, name: str, start: int, end: int, verdict: str | None, note: str = "") -> None:
-        """A stage ended."""
-        self._stage_rows.append((name, start, end, verdict, self.attempt, note))
+    def add_stage(
+        self, name: str, start: int, end: int, verdict: str | None, note: str = "", own: int | None = None
+    ) -> None:
+        """A stage ended; with ``own`` None it had the whole time for itself."""
+        self._stage_rows.append((name, start, end, verdict, self.attempt, note, end - start if own is None else own))
 
     def add_decision(self, attempt: int, wait: float | None, reason: str) -> None:
         """A retry was decided for or against."""
         self.decisions.append(RetryDecision(attempt, wait, reason))
+        self.wait = wait or 0.0
+        self.reason = reason
 
-    def add_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
+    def begin_attempt(self) -> int:
+        """An attempt begins; returns its number."""
+        self.attempt = next(self._numbers)
+        self.landed = "no"
+        return self.attempt
+
+    def end_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
         """An attempt ended."""
-        before = self.decisions[-1].wait if self.decisions else None
-        self._attempt_rows.append((number, executor, start, perf_counter_ns(), before or 0.0, verdict, landed))
+        self._attempt_rows.append((number, executor, start, perf_counter_ns(), self.wait, verdict, landed))
+        self.attempt = 0
 
     def copy(self) -> CallReport:
         """The report as it is now. What a tool that was left running still writes does not reach the copy."""

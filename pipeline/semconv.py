@@ -29,6 +29,8 @@ REQUESTED_NAME = "toolcall.tool.requested_name"
 REASON = "toolcall.reason"
 STAGE = "toolcall.stage"
 STAGE_DURATION = "toolcall.stage.{}.duration"  # seconds, the sum of all runs of that stage in one call
+STAGE_VERDICT = "toolcall.stage.verdict"  # of a stage that passed on what another one decided
+STAGE_SECONDS = "toolcall.stage.duration"  # on the span of a stage whose time has parts before and after its span
 RULE = "toolcall.repair.rule"
 
 DURATION_METRIC = "gen_ai.execute_tool.duration"

@@ -72,7 +72,9 @@ def tree(spans: Sequence[ReadableSpan], *attributes: str) -> str:
 
     def add(parent: int | None, depth: int) -> None:
         for span in sorted(children.get(parent, []), key=lambda each: each.start_time or 0):
-            facts = {key: (span.attributes or {}).get(key) for key in ("error.type", *attributes)}
+            facts = {
+                key: (span.attributes or {}).get(key) for key in ("error.type", "toolcall.stage.verdict", *attributes)
+            }
             told = "".join(f" {key}={value}" for key, value in facts.items() if value is not None)
             red = " ERROR" if span.status.status_code.name == "ERROR" else ""
             lines.append("  " * depth + span.name + red + told)

@@ -483,7 +483,7 @@ execute_tool probe  toolcall.attempts=2
 ├ available
 ├ validate
 ├ attempt probe  ERROR  toolcall.attempt=1  error.type=transient
-│ ├ execute  ERROR  error.type=internal
+│ ├ execute  toolcall.stage.verdict=internal
 │ └ classify  ERROR  error.type=transient
 ├ retry  toolcall.reason=transient, and the tool is read
 └ attempt probe  toolcall.attempt=7  <-- 3

@@ -22,7 +22,7 @@ from pipeline.telemetry import DeferredSpans
 from pipeline.telemetry.queues import flush_queues
 from support import Exported
 
-ROW: StageRow = ("stage", 1, 2, None, 0, "")
+ROW: StageRow = ("stage", 1, 2, None, 0, "", 1)
 NewQueue: TypeAlias = Callable[..., DeferredSpans]
 Add: TypeAlias = Callable[[DeferredSpans], None]
 
@@ -79,7 +79,7 @@ def added() -> tuple[Exported, Add]:
     """The spans that were made, and a function that adds a call with one of them to a queue."""
     exported = Exported()
     tracer = exported.provider.get_tracer("test")
-    return exported, lambda queue: queue.add(tracer, [ROW], {0: (Context(), 0)}, [])
+    return exported, lambda queue: queue.add(tracer, [ROW], {0: (Context(), 0)}, [], {})
 
 
 def test_the_thread_makes_the_spans(sleep: StepSleep, new_queue: NewQueue, added: tuple[Exported, Add]) -> None:
@@ -243,7 +243,7 @@ class Forks(SpanProcessor):
                 os._exit(queue.flush() + queue.dropped)
 forks = Forks()
 provider.add_span_processor(forks)
-queue.add(provider.get_tracer("test"), [("stage", 1, 2, None, 0, "")], {0: (Context(), 0)}, [])
+queue.add(provider.get_tracer("test"), [("stage", 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
 queue.flush()
 _, status = os.waitpid(forks.child, 0)
 print(os.waitstatus_to_exitcode(status), len(made))
@@ -265,7 +265,7 @@ queue = DeferredSpans(max_idle=1)
 def add(name):
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
-    queue.add(provider.get_tracer("test"), [(name, 1, 2, None, 0, "")], {0: (Context(), 0)}, [])
+    queue.add(provider.get_tracer("test"), [(name, 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
     return provider
 first = add("first")
 while queue._running:  # until its thread has found nothing to do

@@ -136,6 +136,20 @@ async def test_stage_durations() -> None:
     assert Measured().points(STAGE_METRIC) == []
 
 
+async def test_a_failed_stage_counts_what_was_decided() -> None:
+    """A lost connection that Execute passed on is no `internal` of Execute: its point has what the attempt has."""
+
+    async def lost(**_: object) -> object:
+        raise ConnectionError
+
+    measured = Measured(a_tool(fn=lost), stage_durations=True)
+    await measured.pipeline.call("probe")
+    kinds = {
+        attributes["toolcall.stage"]: attributes.get("error.type") for attributes, _ in measured.points(STAGE_METRIC)
+    }
+    assert (kinds["execute"], kinds["classify"], kinds["resolve"]) == ("transient", "transient", None)
+
+
 async def test_metrics_do_not_depend_on_sampling() -> None:
     """A call that is sampled out is measured like any other, retries included."""
     answers = iter((Failure(Transient()), "fine"))

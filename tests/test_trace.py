@@ -86,7 +86,7 @@ execute_tool probe ERROR error.type=not_found
   available
   validate
   attempt probe ERROR error.type=not_found
-    execute ERROR error.type=internal
+    execute toolcall.stage.verdict=internal
     classify ERROR error.type=not_found""",
     ),
     "a lost mutation": (
@@ -98,7 +98,7 @@ execute_tool probe ERROR error.type=outcome_unknown
   available
   validate
   attempt probe ERROR error.type=transient
-    execute ERROR error.type=internal
+    execute toolcall.stage.verdict=internal
     classify ERROR error.type=transient
   retry ERROR error.type=outcome_unknown""",
     ),
@@ -121,7 +121,7 @@ execute_tool probe toolcall.attempts=2
   available
   validate
   attempt probe ERROR error.type=transient toolcall.attempt=1
-    execute ERROR error.type=internal
+    execute toolcall.stage.verdict=internal
     classify ERROR error.type=transient
   retry toolcall.reason=transient, and the tool is read
   attempt probe toolcall.attempt=2
@@ -164,8 +164,8 @@ async def test_a_timeout_follows_the_stages_that_it_cancelled() -> None:
     await pipeline.replace("retry", Retry(1)).call("probe")
     assert exported.tree.splitlines()[-4:] == [
         "  attempt probe ERROR error.type=timeout",
-        "    execute ERROR error.type=cancelled",
-        "    classify ERROR error.type=cancelled",
+        "    execute toolcall.stage.verdict=cancelled",
+        "    classify toolcall.stage.verdict=cancelled",
         "    timeout ERROR error.type=timeout",
     ]
 
@@ -298,9 +298,9 @@ execute_tool probe ERROR error.type=cancelled
   available
   validate
   attempt probe ERROR error.type=cancelled
-    execute ERROR error.type=cancelled
-    classify ERROR error.type=cancelled
-  retry ERROR error.type=cancelled"""
+    execute toolcall.stage.verdict=cancelled
+    classify toolcall.stage.verdict=cancelled
+  retry toolcall.stage.verdict=cancelled"""
     )
     assert trace.get_current_span() is trace.INVALID_SPAN
 

@@ -15,7 +15,7 @@ from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
 from .stage import Handler, Stage
 
-_OWN_WAIT = 1_000_000  # ns; a middleware that waited longer than this before it called on is recorded with that wait
+_LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
 def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
@@ -108,8 +108,8 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
             verdict = kind_of(outcome)
             report.landed = landed_of(outcome)
             return outcome
-        except Exception:
-            verdict = "internal"
+        except Exception as exc:
+            verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:  # a cancelled stage is recorded too
             report.add_stage(name, began, perf_counter_ns(), verdict, report.take_note(stage.obj))
@@ -127,14 +127,16 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         try:
             verdict = check(call)
             kind = kind_of(verdict)
+        except Exception as exc:
+            report.let_pass(exc)
+            raise
         finally:
             report.add_stage(name, began, perf_counter_ns(), kind, report.take_note(stage.obj))
         if kind is not None:
             return cast("Outcome", verdict)
         if finds and call.guards is not None:
             call.guards.find(verdict.tool)
-        report.tool = getattr(verdict, "tool", report.tool)
-        report.repairs = getattr(verdict, "repairs", report.repairs)
+        report.find(verdict)
         return await inner(_keep_report(verdict, report, None))
 
     return handle
@@ -147,30 +149,47 @@ def _keep_report(call: Any, report: LiveReport, guards: Guards | None) -> Any:
     return call.under(report, call.guards or guards)
 
 
-def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
-    """A middleware's time is its own: before it calls on, or after the inside answered, whichever it waited in.
+def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
+    """A middleware's time is its own: all but the time in which the inside ran.
 
     The time of a repeating stage is each wait between two attempts. A verdict is recorded only if the stage made or
-    changed it.
+    changed it. A stage may call on again, and at once with another call of the inside: each run after the first one
+    writes to a branch of the report, and is an attempt of its own if the first one is a part of an attempt.
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
     run, guarded = stage.run, guard_stage(stage)
+    inner_attempt = _recorded_attempt(inner)
 
-    async def handle(call: Any) -> Outcome:
+    async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915
         report: LiveReport = call.report
         guards: Guards | None = call.guards
-        start = perf_counter_ns()
-        entered = left = 0  # when it last called on, and when that returned
+        attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
+        start = alone_since = longest_start = longest_end = perf_counter_ns()
+        own = running = 0  # ns in which no inside ran, and how many run now
+        called_on = False
         answer: Any = None
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal entered, left, answer
+            nonlocal alone_since, longest_start, longest_end, own, running, called_on, answer
             now = perf_counter_ns()
-            if repeats and left:
-                report.add_stage(name, left, now, None, report.decisions[-1].reason if report.decisions else "")
-            entered, left = now, 0
-            reply = answer = await inner(_keep_report(call, report, guards))
-            left = perf_counter_ns()
+            target, run_inner = report, inner
+            if not running:
+                own += now - alone_since
+                if repeats and called_on:
+                    report.add_stage(name, alone_since, now, None, report.reason)
+                elif now - alone_since > longest_end - longest_start:
+                    longest_start, longest_end = alone_since, now
+            if running or (called_on and not repeats):
+                target = report.branch(attempt)
+                if attempt:
+                    run_inner = inner_attempt
+            called_on = True
+            running += 1
+            try:
+                reply = answer = await run_inner(_keep_report(call, target, guards))
+            finally:
+                running -= 1
+                alone_since = perf_counter_ns()
             return reply
 
         verdict: str | None = CANCELLED
@@ -178,18 +197,26 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
             middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
             verdict = None if outcome is answer else kind_of(outcome)
+            report.caught()
             return outcome
-        except Exception:
-            verdict = "internal"
+        except Exception as exc:
+            verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:
+            report.attempt = attempt
             end = perf_counter_ns()
-            waited_before = not repeats and entered - start > max(end - (left or end), _OWN_WAIT)
-            note = report.decisions[-1].reason if repeats and report.decisions else report.take_note(obj)
-            if not entered:
+            note = report.reason if repeats and report.reason else report.take_note(obj)
+            if not called_on:
                 report.add_stage(name, start, end, verdict, note)
-            elif not repeats or verdict is not None:
-                report.add_stage(name, *((start, entered) if waited_before else (left or end, end)), verdict, note)
+            elif repeats:
+                if verdict is not None:
+                    report.add_stage(name, alone_since, end, verdict, note)
+            else:
+                if not running:  # else it left a run of the inside behind
+                    own += end - alone_since
+                if longest_end - longest_start > max(end - alone_since, _LONG_WAIT):
+                    alone_since, end = longest_start, longest_end
+                report.add_stage(name, alone_since, end, verdict, note, own)
 
     return handle
 
@@ -198,8 +225,7 @@ def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
         recorder, tool = report.recorder, getattr(call, "tool", None)
-        number = report.attempt = report.begun = report.begun + 1
-        report.landed = "no"
+        number = report.begin_attempt()
         began = perf_counter_ns()
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED
@@ -214,8 +240,7 @@ def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:
         finally:
             executor = report.executor or (tool.run_in if tool is not None else "loop")
             landed: Landed = getattr(error_of(outcome), "landed", report.landed)  # a time limit's error knows better
-            report.add_attempt(number, executor, began, verdict, landed)
-            report.attempt = 0
+            report.end_attempt(number, executor, began, verdict, landed)
             if recorder is not None:
                 recorder.attempt_ends(opened, verdict)
 

@@ -54,7 +54,7 @@ class Runner:
         self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
-    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912  # one frame
+    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
         ``reports``, if given, receives the report of the call.
@@ -65,6 +65,8 @@ class Runner:
         effect: OneEffect | None = None
         outcome: Any  # Crashed: a stage raised
         try:
+            if call.report is not None:  # that of another pipeline, whose stage made this call
+                call = current = call.under(None, call.guards)
             verdict: Any
             try:
                 verdict = self._find(call)

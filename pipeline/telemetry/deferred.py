@@ -12,11 +12,12 @@ from opentelemetry.trace import Tracer
 
 from ..forking import register_after_fork
 from ..report import StageRow
+from .blame import Verdicts
 from .queues import flush_queues_at_exit, register_queue
 from .spans import Anchors, EndedAttempt, end_attempts, make_stage_spans
 
 _INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
-_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt]]
+_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts]
 
 
 class DeferredSpans:
@@ -48,12 +49,19 @@ class DeferredSpans:
         self._state_lock = threading.Lock()
         self._running = False  # the thread exists, and will look into the queue at least once more
 
-    def add(self, tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, ended: Sequence[EndedAttempt]) -> None:
+    def add(
+        self,
+        tracer: Tracer,
+        rows: Sequence[StageRow],
+        anchors: Anchors,
+        ended: Sequence[EndedAttempt],
+        verdicts: Verdicts,
+    ) -> None:
         """Take over the rest of a call. The caller must not change any of it afterwards."""
         if len(self._queue) >= self.max_queue:
             self._drop(ended)
             return
-        self._queue.append((tracer, rows, anchors, ended))
+        self._queue.append((tracer, rows, anchors, ended, verdicts))
         if not self._running:
             self._start()
 
@@ -67,9 +75,9 @@ class DeferredSpans:
             queue = self._queue
             calls = len(queue)
             for _ in range(calls):
-                tracer, rows, anchors, ended = queue.popleft()
+                tracer, rows, anchors, ended, verdicts = queue.popleft()
                 end_attempts(ended)
-                make_stage_spans(tracer, rows, anchors)
+                make_stage_spans(tracer, rows, anchors, verdicts)
         return calls
 
     def _restart_in_child(self) -> None:

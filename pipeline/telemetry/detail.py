@@ -68,7 +68,7 @@ def _render_arguments(arguments: object) -> str:
 
 def _sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:
     durations: dict[str, float] = {}
-    for name, start, end, *_ in rows:
+    for name, *_, own in rows:
         key = semconv.STAGE_DURATION.format(name)
-        durations[key] = durations.get(key, 0.0) + (end - start) / 1e9
+        durations[key] = durations.get(key, 0.0) + own / 1e9
     return durations

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from .. import semconv
 from ..report import LiveReport
+from .blame import collect_verdicts
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
     from opentelemetry.metrics import Meter, MeterProvider
@@ -49,9 +50,12 @@ class Instruments:
         for repair in report.repairs:
             self._repairs.add(1, labels | {semconv.RULE: repair.rule})
         if self._stage is not None:
-            for stage in report.stages:
-                labels = {semconv.STAGE: stage.name, semconv.TOOL_NAME: tool}
-                self._stage.record(stage.seconds, _with_error(labels, stage.verdict))
+            verdicts = collect_verdicts(report.attempt_rows, verdict)
+            for stage, _, _, of_stage, attempt, _, own in report.rows:
+                labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool}
+                # A stage that passed a failure on counts what was decided: a lost connection is not `internal`.
+                decided = of_stage and ((attempt and verdicts.get(attempt)) or of_stage)
+                self._stage.record(own / 1e9, _with_error(labels, decided))
 
 
 def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:

@@ -8,12 +8,13 @@ from time import perf_counter_ns, time_ns
 from typing import Any
 
 from opentelemetry.context import Context, attach, detach, get_current
-from opentelemetry.trace import Span, Tracer, set_span_in_context
+from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
 from ..report import LiveReport, StageRow
 from ..tools.definition import Tool
 from .attributes import make_span_start, set_call_attributes
+from .blame import collect_verdicts
 from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, SpanDetail, set_detail_attributes
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
@@ -56,7 +57,18 @@ class SpanRecorder:
         named: The span has its final name. False: the tool was not known when the span started.
     """
 
-    __slots__ = ("_anchors", "_deferred", "_detail", "_ended", "_named", "_span", "_token", "_tracer", "offset")
+    __slots__ = (
+        "_anchors",
+        "_deferred",
+        "_detail",
+        "_ended",
+        "_named",
+        "_open",
+        "_span",
+        "_token",
+        "_tracer",
+        "offset",
+    )
     recording = True
 
     def __init__(
@@ -77,11 +89,14 @@ class SpanRecorder:
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, self.offset)}
         self._ended: list[EndedAttempt] = []
+        self._open: list[Span] = []  # of attempts that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the span of an attempt and make it current: the tool's own spans stand under it."""
         outer = get_current()  # with baggage or a span that a middleware put there
+        if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
+            outer = set_span_in_context(self._span, outer)
         name = "attempt" if tool is None else f"attempt {tool.name}"
         try:
             span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
@@ -92,6 +107,7 @@ class SpanRecorder:
         # The monotonic clock first: between the two readings the offset can only grow, so children start no earlier.
         offset = -perf_counter_ns() + time_ns()
         self._anchors[number] = (inside, offset)
+        self._open.append(span)
         return span, attach(inside), offset
 
     def attempt_ends(self, opened: Any, verdict: str | None) -> None:
@@ -100,6 +116,7 @@ class SpanRecorder:
             return
         span, token, offset = opened
         detach(token)
+        self._open.remove(span)
         ended = (span, verdict, perf_counter_ns() + offset)
         if self._deferred is None:
             end_attempts([ended])
@@ -114,12 +131,12 @@ class SpanRecorder:
             end = max(end, perf_counter_ns() + offset)
         if report is not None:
             try:
-                self._record(report)
+                self._record(report, verdict)
             except Exception:  # the tracer, its processors, and the text of the user's own values are foreign code
                 _logger.exception("A call could not be recorded")
         end_span(self._span, verdict, end)
 
-    def _record(self, report: LiveReport) -> None:
+    def _record(self, report: LiveReport, verdict: str | None) -> None:
         span, detail = self._span, self._detail
         set_call_attributes(span, report)
         if not self._named and report.tool is not None:
@@ -128,7 +145,8 @@ class SpanRecorder:
         if detail is not DEFAULT_DETAIL:
             set_detail_attributes(span, report, detail)
         rows: Sequence[StageRow] = report.rows if detail.stages else ()
+        verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
         if self._deferred is not None:
-            self._deferred.add(self._tracer, rows, self._anchors, self._ended)
+            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts)
         elif rows:
-            make_stage_spans(self._tracer, rows, self._anchors)
+            make_stage_spans(self._tracer, rows, self._anchors, verdicts)

@@ -7,9 +7,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry.trace import SpanContext, Status
 
-from ..semconv import ERROR_TYPE, REASON, REPAIRS
+from ..semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 
-REASON_KEYS = (ERROR_TYPE, REASON, REPAIRS)  # the attributes that say why
+REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
 UNICODE = ("├ ", "│ ", "└ ", "  ")
 ASCII = ("|-", "| ", "`-", "  ")
 Guides: TypeAlias = tuple[str, str, str, str]  # before a span, before those below it, and both for the last span

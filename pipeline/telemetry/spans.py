@@ -15,12 +15,14 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
 from ..report import StageRow
+from .blame import Verdicts, find_deciding
 
 INTERNAL = SpanKind.INTERNAL
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
 EndedAttempt: TypeAlias = tuple[Span, str | None, int]  # its span, its verdict, and its end (wall clock, ns)
+_APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = logging.getLogger(semconv.SCOPE)
 
 
@@ -44,11 +46,22 @@ def end_attempts(ended: Sequence[EndedAttempt]) -> None:
         end_span(span, verdict, end)
 
 
-def make_stage_spans(tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors) -> None:
-    """Start and end one span for each row of a report, under the call or the attempt in which the stage ran."""
-    for name, start, end, verdict, attempt, note in rows:
+def make_stage_spans(tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, verdicts: Verdicts) -> None:
+    """Start and end one span for each row of a report, under the call or the attempt in which the stage ran.
+
+    A stage that decided the failure of its call or attempt is red. One that only passed it on has its verdict as an
+    attribute.
+    """
+    deciding: frozenset[int] | None = None
+    for index, (name, start, end, verdict, attempt, note, own) in enumerate(rows):
         context, offset = anchors.get(attempt) or anchors[0]
-        attributes = {semconv.REASON: note} if note else None
+        attributes: dict[str, str | float] | None = {semconv.REASON: note} if note else None
+        if own - (end - start) > _APART:
+            attributes = (attributes or {}) | {semconv.STAGE_SECONDS: own / 1e9}
+        if verdict is not None:
+            deciding = find_deciding(rows, verdicts) if deciding is None else deciding
+            if index not in deciding:
+                attributes, verdict = (attributes or {}) | {semconv.STAGE_VERDICT: verdict}, None  # noqa: PLW2901
         try:
             span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
         except Exception:  # a sampler or a span processor may raise anything

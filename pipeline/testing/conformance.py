@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..report import CallReport
-from ..semconv import ATTEMPT, ATTEMPTS, ERROR_TYPE, REASON
+from ..semconv import ATTEMPT, ATTEMPTS, ERROR_TYPE, REASON, STAGE_VERDICT
 from ..telemetry.span_tree import FinishedSpan, format_reasons, walk_tree
 from .span_rules import Breach, CallTraces
 
-_SHOWN_KEYS = (ATTEMPTS, ATTEMPT, ERROR_TYPE, REASON)
+_SHOWN_KEYS = (ATTEMPTS, ATTEMPT, ERROR_TYPE, STAGE_VERDICT, REASON)
 
 
 def assert_trace(

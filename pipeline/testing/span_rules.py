@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ..errors import ERROR_TYPES
-from ..report import CANCELLED, CallReport
+from ..report import CANCELLED, CallReport, StageRecord
 from ..semconv import (
     ATTEMPT,
     ATTEMPTS,
@@ -18,8 +18,10 @@ from ..semconv import (
     REASON,
     SCOPE,
     STAGE_DURATION,
+    STAGE_VERDICT,
     TOOL_NAME,
 )
+from ..telemetry.blame import collect_verdicts, find_deciding
 from ..telemetry.span_tree import FinishedSpan, id_of
 
 Role: TypeAlias = Literal["call", "attempt", "stage"]
@@ -137,15 +139,18 @@ class CallTraces:
             yield from _compare_durations(call, report)
 
     def _compare_stages(self, parents: dict[int, FinishedSpan], report: CallReport) -> Iterator[Breach]:
+        verdict = CANCELLED if report.outcome is None else getattr(report.error, "kind", None)
+        deciding = find_deciding(report.stages, collect_verdicts(report.attempts, verdict))
         runs = Counter(
-            _describe_run(stage.attempt, stage.name, stage.verdict, stage.note, stage.end - stage.start)
-            for stage in report.stages
+            _describe_run(stage, stage.end - stage.start, is_red=index in deciding)
+            for index, stage in enumerate(report.stages)
         )
         for attempt, parent in parents.items():
             for span in self._children_of(parent, "stage"):
                 duration = (span.end_time or 0) - (span.start_time or 0)
-                verdict, reason = _attribute(span, ERROR_TYPE), _attribute(span, REASON)
-                run = _describe_run(attempt, span.name, verdict, reason, duration)
+                red, passed_on = _attribute(span, ERROR_TYPE), _attribute(span, STAGE_VERDICT)
+                stage = StageRecord(span.name, 0, 0, red or passed_on, attempt, _attribute(span, REASON) or "", 0)
+                run = _describe_run(stage, duration, is_red=red is not None)
                 if not runs[run]:
                     yield f"a stage span is in the report, and this is not: {run}", span
                 runs[run] -= 1
@@ -166,7 +171,7 @@ def _check_call_span(call: FinishedSpan) -> Iterator[Breach]:
 def _compare_durations(call: FinishedSpan, report: CallReport) -> Iterator[Breach]:
     durations: Counter[str] = Counter()
     for stage in report.stages:
-        durations[STAGE_DURATION.format(stage.name)] += stage.end - stage.start
+        durations[STAGE_DURATION.format(stage.name)] += stage.own
     for key, nanoseconds in durations.items():
         if round((_attribute(call, key) or 0) * 1e9) != nanoseconds:
             yield f"stages=False: {key} is that of the report, {nanoseconds / 1e9} s", call
@@ -188,6 +193,7 @@ def _is_within(span: FinishedSpan, parent: FinishedSpan) -> bool:
     return times == sorted(time or 0 for time in times)
 
 
-def _describe_run(attempt: int, name: str, verdict: str | None, note: str | None, nanoseconds: int) -> str:
-    where = f"in attempt {attempt}" if attempt else "outside of all attempts"
-    return f"{name} {where}, {verdict or 'passed'}, {nanoseconds} ns{f', {note}' if note else ''}"
+def _describe_run(stage: StageRecord, nanoseconds: int, *, is_red: bool) -> str:
+    where = f"in attempt {stage.attempt}" if stage.attempt else "outside of all attempts"
+    verdict = "passed" if stage.verdict is None else stage.verdict if is_red else f"{stage.verdict} of another stage"
+    return f"{stage.name} {where}, {verdict}, {nanoseconds} ns{f', {stage.note}' if stage.note else ''}"
