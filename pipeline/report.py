@@ -174,7 +174,7 @@ class LiveReport(CallReport):
     wait: float = attrs.field(default=0.0, repr=False)  # seconds before the attempt that is next
     reason: str = attrs.field(default="", repr=False)  # of the last decision about a retry
     _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), repr=False)  # of attempts
-    _notes: dict[int, str] = attrs.field(factory=lambda: cast("dict[int, str]", {}), repr=False)
+    notes: dict[int, str] = attrs.field(factory=lambda: cast("dict[int, str]", {}), repr=False)  # by id of the stage
     _whole: LiveReport | None = attrs.field(default=None, repr=False)  # None: this one
 
     @property
@@ -212,18 +212,18 @@ class LiveReport(CallReport):
 
     def find(self, call: Any) -> None:
         """A check answered with this call: its tool and its repairs are those of the report."""
-        for report in (self, self._whole):
-            if report is not None:
-                report.tool = getattr(call, "tool", report.tool)
-                report.repairs = getattr(call, "repairs", report.repairs)
+        self.tool = getattr(call, "tool", self.tool)
+        self.repairs = getattr(call, "repairs", self.repairs)
+        if self._whole is not None:
+            self._whole.find(call)
 
     def note(self, stage: object, text: str) -> None:
         """Add words to the row that ``stage`` has for this run; a stage passes itself."""
-        self._notes[id(stage)] = text
+        self.notes[id(stage)] = text
 
     def take_note(self, stage: object) -> str:
         """The words that the stage left since it was last asked, else ""."""
-        return self._notes.pop(id(stage), "") if self._notes else ""
+        return self.notes.pop(id(stage), "")
 
     def add_stage(
         self, name: str, start: int, end: int, verdict: str | None, note: str = "", own: int | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, cast
 
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from ..call import Call, Outcome
 from ..errors import Landed
@@ -15,6 +15,7 @@ from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
 from .stage import Handler, Stage
 
+_SUCCESS: Any = Success  # by this name a type checker does not narrow an outcome
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -96,7 +97,7 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
 
 
 def _recorded_end(stage: Stage) -> Handler[Any]:
-    name, run = stage.name, _end(stage)
+    name, obj, run = stage.name, stage.obj, _end(stage)
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
@@ -105,20 +106,20 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
         verdict: str | None = CANCELLED
         try:
             outcome: Outcome = await run(call)
-            verdict = kind_of(outcome)
+            verdict = None if type(outcome) is _SUCCESS else kind_of(outcome)
             report.landed = landed_of(outcome)
             return outcome
         except Exception as exc:
             verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:  # a cancelled stage is recorded too
-            report.add_stage(name, began, perf_counter_ns(), verdict, report.take_note(stage.obj))
+            report.add_stage(name, began, perf_counter_ns(), verdict, report.take_note(obj) if report.notes else "")
 
     return handle
 
 
 def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
-    name, check, finds = stage.name, stage.run, stage.finds
+    name, obj, check, finds = stage.name, stage.obj, stage.run, stage.finds
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
@@ -126,12 +127,12 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
-            kind = kind_of(verdict)
+            kind = kind_of(verdict) if type(verdict) is Failure else None
         except Exception as exc:
             report.let_pass(exc)
             raise
         finally:
-            report.add_stage(name, began, perf_counter_ns(), kind, report.take_note(stage.obj))
+            report.add_stage(name, began, perf_counter_ns(), kind, report.take_note(obj) if report.notes else "")
         if kind is not None:
             return cast("Outcome", verdict)
         if finds and call.guards is not None:
@@ -205,7 +206,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         finally:
             report.attempt = attempt
             end = perf_counter_ns()
-            note = report.reason if repeats and report.reason else report.take_note(obj)
+            note = report.reason if repeats else report.take_note(obj) if report.notes else ""
             if not called_on:
                 report.add_stage(name, start, end, verdict, note)
             elif repeats:

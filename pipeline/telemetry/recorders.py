@@ -13,6 +13,7 @@ from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_cont
 from .. import semconv
 from ..report import LiveReport, StageRow
 from ..tools.definition import Tool
+from .attempt_span import AttemptSpan
 from .attributes import make_span_start, set_call_attributes
 from .blame import collect_verdicts
 from .deferred import DeferredSpans
@@ -98,8 +99,12 @@ class SpanRecorder:
         if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
             outer = set_span_in_context(self._span, outer)
         name = "attempt" if tool is None else f"attempt {tool.name}"
+        span: Span
         try:
-            span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
+            if self._deferred is None:
+                span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
+            else:
+                span = AttemptSpan(self._tracer, name, outer, {semconv.ATTEMPT: number}, time_ns())
         except Exception:  # a sampler or a span processor may raise anything
             _logger.exception("The span of an attempt could not be started")
             return None
