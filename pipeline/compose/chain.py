@@ -15,7 +15,9 @@ from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
 from .stage import Handler, Stage
 
-_SUCCESS: Any = Success  # by this name a type checker does not narrow an outcome
+# By these names a type checker does not narrow a value of any type to one of unknown things.
+_FAILURE: Any = Failure
+_SUCCESS: Any = Success
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -127,7 +129,7 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
-            kind = kind_of(verdict) if type(verdict) is Failure else None
+            kind = kind_of(verdict) if type(verdict) is _FAILURE else None
         except Exception as exc:
             report.let_pass(exc)
             raise

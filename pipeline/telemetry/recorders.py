@@ -15,7 +15,7 @@ from ..report import LiveReport, StageRow
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan
 from .attributes import make_span_start, set_call_attributes
-from .blame import collect_verdicts
+from .blame import Verdicts, collect_verdicts
 from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, SpanDetail, set_detail_attributes
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
@@ -150,7 +150,7 @@ class SpanRecorder:
         if detail is not DEFAULT_DETAIL:
             set_detail_attributes(span, report, detail)
         rows: Sequence[StageRow] = report.rows if detail.stages else ()
-        verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
+        verdicts: Verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
         if self._deferred is not None:
             self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts)
         elif rows:
