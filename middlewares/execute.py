@@ -68,6 +68,12 @@ class Execute:
         factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
     )
 
+    @property
+    def resources(self) -> tuple[Executor, ...]:
+        """The executors, for ``async with pipeline``."""
+        given = () if self.executor is None else (self.executor,)
+        return tuple(each for each in (*given, *self.executors.values()) if hasattr(type(each), "__aenter__"))
+
     def check_tool(self, tool: Tool[..., Any]) -> None:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""
         self._get_executor(tool).check_tool(tool)

@@ -30,7 +30,7 @@ class Runnable(Protocol):
         """As `Pipeline.resolve`."""
         ...
 
-    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
+    def find(self, name: object, /) -> Tool[..., Any] | None:
         """As `Pipeline.tool_of`."""
         ...
 
@@ -141,7 +141,7 @@ def _set_time_limit(call: Call, each: float | None, left: float | None) -> Call 
 def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
     """The tools that declare a resource, by the name that a call has for them."""
     by_name = {call.name: call for call in calls if type(call.name) is str}
-    exact = {name: pipeline.tool_of(name) for name in by_name}
+    exact = {name: pipeline.find(name) for name in by_name}
     tools = {name: tool for name, tool in exact.items() if tool is not None}
     for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it
         try:

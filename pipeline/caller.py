@@ -27,8 +27,8 @@ class CallRunner(Protocol):
         """As `Pipeline.resolve`."""
         ...
 
-    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
-        """As `Pipeline.tool_of`."""
+    def find(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.find`."""
         ...
 
 
@@ -83,6 +83,6 @@ class Caller:
         """As `Pipeline.resolve`."""
         return self._runner.resolve(call)
 
-    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
-        """As `Pipeline.tool_of`."""
-        return self._runner.tool_of(name)
+    def find(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.find`."""
+        return self._runner.find(name)

@@ -172,7 +172,7 @@ def test_only_stages_that_say_so_contribute_a_registry() -> None:
 
     others = ToolRegistry()
     others.register(a_tool("elsewhere", run_in="nowhere"))
-    assert standard(TOOLS).before("retry", Audit(others)).tool_of("elsewhere") is None
+    assert standard(TOOLS).before("retry", Audit(others)).find("elsewhere") is None
 
 
 def test_a_check_is_not_taken_for_an_observer() -> None:

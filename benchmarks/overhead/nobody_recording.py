@@ -84,7 +84,7 @@ IDLE = Group(
 @contextmanager
 def _parts() -> Generator[Mapping[str, Measurable]]:
     seven = around(add)
-    tool = seven.tool_of("add")
+    tool = seven.find("add")
     assert tool is not None  # it was registered above
     tool.parse(ARGUMENTS)  # at first use the schema is compiled, and `parse` replaced
     resolved = ADD.resolved(tool)

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, ParamSpec, TypeVar, cast
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar, cast
 
+from anyio import move_on_after
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
-from ..errors import SetupError
+from ..errors import Crashed, SetupError
 from ..introspection import bind_by_name
 from ..report import CallReport
+from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .description import describe
 from .order import check_order
+from .resources import find_closed, list_resources, needs_opening, open_all
 from .runner import Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
 
 P = ParamSpec("P")
+_CLOSING = 10.0  # seconds
 T = TypeVar("T")
 
 
@@ -28,6 +34,13 @@ class Pipeline(StageList):
 
     A pipeline is made by `Stack.end`, by `middlewares.standard`, or from another pipeline with ``before``, ``after``,
     ``replace`` and ``without``. It is compiled once and may be shared.
+
+    Stages and executors that are async context managers are opened and closed by ``async with pipeline:``. A pipeline
+    without such a stage works without it; in one that has them, a call outside of that block ends in `Crashed`.
+
+    Attributes:
+        registries: Where its stages find tools.
+        resources: What ``async with`` opens, outermost first.
     """
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
@@ -40,7 +53,33 @@ class Pipeline(StageList):
             for tool in (tool for registry in self.registries for tool in registry):
                 end.check_tool(tool)
         self._runner = Runner(stages, self.registries)
-        self._run: Callable[..., Coroutine[Any, Any, Outcome]] = self._runner.run
+        self.resources = list_resources(stages)
+        self._must_be_open = tuple(filter(needs_opening, self.resources))
+        self._opened: AsyncExitStack | None = None
+        self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
+            self._run_if_open if self._must_be_open else self._runner.run
+        )
+
+    async def __aenter__(self) -> Self:
+        """Open what the stages and executors hold, outermost first; see `resources`.
+
+        Raises:
+            SetupError: The pipeline is open already.
+            Exception: What a stage raised. Those that were opened before it are closed again.
+        """
+        if self._opened is not None:
+            raise SetupError("this pipeline is open already")
+        self._opened = await open_all(self.resources)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close it again, innermost first; within 10 seconds if the task is cancelled."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            with move_on_after(_CLOSING, shield=True):
+                await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
         """Run one call."""
@@ -89,13 +128,22 @@ class Pipeline(StageList):
         """
         return self._runner.resolve(call)
 
-    def tool_of(self, name: object) -> Tool[..., Any] | None:
+    def find(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""
-        return self._runner.tool_of(name)
+        return self._runner.find(name)
 
     def describe(self) -> str:
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
+
+    async def _run_if_open(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:
+        closed = find_closed(self._must_be_open)
+        if closed is None:
+            return await self._runner.run(call, reports)
+        name = type(closed).__name__
+        error = Crashed(SetupError(f"{name} is not open: use the pipeline inside of `async with pipeline:`"))
+        log_failure(call, None, error)
+        return Failure(error)
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"

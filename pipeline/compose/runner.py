@@ -185,8 +185,8 @@ class Runner:
         """As `Pipeline.resolve`."""
         return None if self._finding is None else cast("ResolvedCall | Failure[Any]", self._finding(call))
 
-    def tool_of(self, name: object, /) -> Tool[..., Any] | None:
-        """As `Pipeline.tool_of`."""
+    def find(self, name: object, /) -> Tool[..., Any] | None:
+        """As `Pipeline.find`."""
         found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
         return next((tool for tool in found if tool is not None), None)
 

@@ -8,9 +8,10 @@ import attrs
 from typing_extensions import TypeVar
 
 from ..call import Call
+from ..errors import SetupError
 from ..report import Observer
 from .pipeline import Pipeline
-from .stage import Check, Handler, Middleware, Stage
+from .stage import Check, Handler, Middleware, Role, Stage
 from .stage_list import StageList
 
 In = TypeVar("In", bound=Call, default=Call)
@@ -36,10 +37,31 @@ class Stack(StageList, Generic[In, Out]):
         """Add a middleware inside of all stages so far: ``async (call, call_next) -> Outcome``."""
         return Stack((*self.entries, Stage.of(middleware, "wrap", name)))
 
+    def __add__(self, inner: Stack[Out, Next], /) -> Stack[In, Next]:
+        """These stages, and inside of them those of another stack: stages that belong together, used in several."""
+        return Stack((*self.entries, *inner.entries))
+
     def end(self, execute: Handler[Out], /, *, name: str | None = None) -> Pipeline:
         """Add the end, such as `Execute`, and build the pipeline.
+
+        Another pipeline may be the end. Its stages then are stages of this one, inside of all others, so there is one
+        trace, one stage that repeats, and one count of effects. Its observer becomes the outermost stage if this stack
+        has none, and else is left out.
 
         Raises:
             SetupError: The stages stand in an order that makes no sense, or two have one name.
         """
-        return Pipeline((*self.entries, Stage.of(execute, "end", name)))
+        if not isinstance(execute, Pipeline):
+            return Pipeline((*self.entries, Stage.of(execute, "end", name)))
+        if name is not None:
+            raise SetupError(f"a pipeline that is the end has the names of its stages, and takes no name={name!r}")
+        for each in execute.stages:
+            if each in self.stages and each not in _names_of(execute, "observe"):
+                raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
+        observers = [stage for stage in execute.entries if stage.role == "observe"]
+        rest = [stage for stage in execute.entries if stage.role != "observe"]
+        return Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+
+
+def _names_of(stages: StageList, role: Role) -> list[str]:
+    return [stage.name for stage in stages.entries if stage.role == role]

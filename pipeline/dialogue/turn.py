@@ -232,7 +232,7 @@ class _TurnState:
         if request.attempt == 0:
             self.requests.append(request)
         request.call, request.outcome, request.attempt = call, outcome, request.attempt + 1
-        request.tool = self.pipeline.tool_of(call.name) if report is None else report.tool
+        request.tool = self.pipeline.find(call.name) if report is None else report.tool
         request.text = render(outcome, previous=before, tool=request.name, **self.wording)
         error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:

@@ -117,7 +117,7 @@ class LineRunner:
         mark = None if self.marks is None else self.marks.take(line)
         if mark is None or self.rerun_unknown:
             return False
-        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.tool_of(mark.tool)))
+        self.results.write(build_unknown_row(line, mark.tool, self.pipeline.find(mark.tool)))
         return True
 
     async def _run_marked(self, line: CallLine, call: Call) -> dict[str, Any]:

@@ -1,0 +1,175 @@
+"""`async with pipeline` opens and closes what its stages hold."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import anyio
+import anyio.lowlevel
+import pytest
+from returns.result import Success
+
+from middlewares import Execute, standard
+from pipeline import Call, Crashed, Outcome, SetupError, ToolRegistry, ValidCall
+from pipeline.executors import Executor
+
+JOURNAL: list[str] = []
+
+
+class Pool:
+    """A stage that holds a connection while it is open."""
+
+    def __init__(self, name: str = "pool", *, fails: bool = False) -> None:
+        self.name, self.fails, self.is_open = name, fails, False
+
+    async def __aenter__(self) -> Self:
+        await anyio.lowlevel.checkpoint()
+        if self.fails:
+            raise OSError(self.name)
+        JOURNAL.append(f"open {self.name}")
+        self.is_open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.is_open = False
+        JOURNAL.append(f"close {self.name}{'' if kind is None else f' after {kind.__name__}'}")
+
+    async def __call__(self, call: ValidCall, call_next: Callable[[ValidCall], Awaitable[Outcome]]) -> Outcome:
+        assert self.is_open
+        return await call_next(call)
+
+
+class Far(Executor):
+    """An executor that must be opened."""
+
+    name: ClassVar[str] = "far"
+    opens_itself: ClassVar[bool] = False
+
+    async def __aenter__(self) -> Self:
+        JOURNAL.append("open far")
+        return self
+
+    async def run(self, call: ValidCall) -> object:
+        return await call.tool.fn(**call.params)
+
+    async def aclose(self) -> None:
+        JOURNAL.append("close far")
+
+
+@pytest.fixture(autouse=True)
+def journal() -> list[str]:
+    JOURNAL.clear()
+    return JOURNAL
+
+
+def some_tools() -> ToolRegistry:
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    @tools.tool(effect="read")
+    async def crash() -> str:
+        """Crash."""
+        raise RuntimeError
+
+    @tools.tool(effect="read")
+    async def hang() -> str:
+        """Hang."""
+        await anyio.sleep_forever()
+        return ""
+
+    return tools
+
+
+def pooled(*pools: Pool) -> Any:
+    pipeline = standard(some_tools())
+    for pool in pools:
+        pipeline = pipeline.before("classify", pool, name=pool.name)
+    return pipeline
+
+
+def assert_not_open(outcome: Outcome | None) -> None:
+    assert outcome is not None
+    error = outcome.failure()
+    assert isinstance(error, Crashed)
+    assert isinstance(error.cause, SetupError)
+
+
+async def test_they_open_in_order_and_close_in_the_opposite_one(journal: list[str]) -> None:
+    """Outermost first, executors last; each once, also if a tool crashes."""
+    pipeline = pooled(Pool("a"), Pool("b")).replace("execute", Execute(executors={"far": Far()}))
+    async with pipeline:
+        assert journal == ["open a", "open b", "open far"]
+        assert await pipeline.call("look") == Success("seen")
+        assert isinstance((await pipeline.call("crash")).failure(), Crashed)
+    assert journal[3:] == ["close far", "close b", "close a"]
+
+
+async def test_one_that_fails_to_open(journal: list[str]) -> None:
+    """Its exception leaves `async with`, and what was opened before it is closed."""
+    with pytest.raises(OSError, match=r"^b$"):
+        async with pooled(Pool("a"), Pool("b", fails=True), Pool("c")):
+            raise AssertionError
+    assert journal == ["open a", "close a after OSError"]
+
+
+async def test_a_pipeline_that_is_not_open_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    """A call before or after the block ends in Crashed, which the log explains; the tool does not run."""
+    pipeline = pooled(Pool())
+    for _ in range(2):
+        assert_not_open(await pipeline.call("look"))
+        assert_not_open((await pipeline.report(Call("look"))).outcome)
+        assert "Pool is not open: use the pipeline inside of `async with pipeline:`" in caplog.text
+        async with pipeline:
+            assert await pipeline.call("look") == Success("seen")
+    far = standard(some_tools(), executor=Far())
+    assert_not_open(await far.call("look"))
+
+
+async def test_a_pipeline_that_holds_nothing() -> None:
+    """Without such a stage a pipeline works without `async with`, and within it."""
+    pipeline = standard(some_tools())
+    async with pipeline:
+        assert await pipeline.call("look") == Success("seen")
+    assert await pipeline.call("look") == Success("seen")
+
+
+async def test_pipelines_that_share_a_stage(journal: list[str]) -> None:
+    """The first one opens it, and the last one closes it."""
+    pool = Pool()
+    first, second = pooled(pool), pooled(pool)
+    async with first:
+        async with second:
+            assert journal == ["open pool"]
+        assert journal == ["open pool"]
+        assert await second.call("look") == Success("seen")  # what it needs is open
+    assert journal == ["open pool", "close pool"]
+
+
+async def test_a_pipeline_is_opened_once() -> None:
+    """To open an open pipeline is a SetupError, and leaves it open."""
+    pipeline = pooled(Pool())
+    async with pipeline:
+        with pytest.raises(SetupError, match="open already"):
+            await pipeline.__aenter__()
+        assert await pipeline.call("look") == Success("seen")
+
+
+async def test_it_closes_when_its_task_is_cancelled(journal: list[str]) -> None:
+    """What takes a moment to close is closed also in a cancelled task."""
+    pipeline = pooled(Pool())
+    with anyio.CancelScope() as scope:
+        async with pipeline, anyio.create_task_group() as group:
+            group.start_soon(pipeline.call, "hang")
+            await anyio.lowlevel.checkpoint()
+            scope.cancel()
+    assert journal[0] == "open pool"
+    assert journal[1].startswith("close pool after")
