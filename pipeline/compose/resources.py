@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -79,5 +79,5 @@ def _resources_of(obj: Any) -> Iterator[Resource]:
     listed: Iterable[Resource] | None = getattr(obj, "resources", None)
     if listed is not None:
         yield from listed
-    elif hasattr(type(obj), "__aenter__"):
+    elif hasattr(cast("type[Any]", type(obj)), "__aenter__"):
         yield obj
