@@ -42,6 +42,9 @@ async def correct(call: Call) -> Call | str:
     ("sent", "expected"),
     [
         pytest.param({"days": 4}, {"days": 4, "city": "text"}, id="missing"),
+        pytest.param({"city": None}, {"city": "text"}, id="null is missing"),
+        pytest.param({"city": "Oslo", "at": {"hour": None}}, {"city": "Oslo", "at": {"hour": 1}}, id="null inside"),
+        pytest.param({"citty": None}, {"city": "text"}, id="a similar name keeps no null"),
         pytest.param({"city": "Oslo", "days": "soon"}, {"city": "Oslo", "days": 1}, id="another type"),
         pytest.param({"city": "Oslo", "days": 2}, {"city": "Oslo", "days": 3}, id="a limit"),
         pytest.param({"city": "Oslo", "unit": "kelvin"}, {"city": "Oslo", "unit": "celsius"}, id="an option"),
