@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Protocol, cast
 
 import anyio
@@ -15,6 +16,7 @@ from .call import Call, Outcome, ResolvedCall
 from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
 from .guards import Guard, Guards
 from .parameters import read_arguments
+from .portal import PORTAL
 from .report import error_of
 from .tools.definition import Tool
 
@@ -71,6 +73,18 @@ async def gather(
         return pipeline(call)
 
     return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
+
+
+def gather_sync(
+    pipeline: Runnable,
+    calls: Iterable[Call],
+    limit: int = 50,
+    *,
+    timeout: float | None = None,
+    each: float | None = None,
+) -> list[Outcome]:
+    """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
+    return PORTAL.run(partial(gather, timeout=timeout, each=each), pipeline, calls, limit)
 
 
 async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it

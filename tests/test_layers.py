@@ -21,7 +21,7 @@ LAYERS = """
     error_kind
     errors
     guards
-    call cancellation introspection
+    call cancellation introspection portal
     caller parameters
     messages report
     tools
