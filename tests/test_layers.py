@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv
+    forking privacy semconv timing
     error_kind
     errors
     guards
@@ -26,8 +26,8 @@ LAYERS = """
     messages report
     tools
     adapters retries telemetry
-    compose executors testing
-    batch
+    compose executors
+    batch testing
     builtin dialogue
     cli
     __init__ __main__
