@@ -29,7 +29,7 @@ class TimeSource(Protocol):
         """As `sleep` below."""
         ...
 
-    def move_on_after(self, seconds: float) -> AbstractContextManager[object]:
+    def move_on_after(self, seconds: float) -> AbstractContextManager[object, bool]:
         """As ``anyio.move_on_after``."""
         ...
 
@@ -40,7 +40,7 @@ class TimeSource(Protocol):
 
 _replaced: TimeSource | None = None
 # A variable, because a call with a time limit should pay no more for it than for anyio's own function.
-move_on_after: Callable[[float], AbstractContextManager[object]] = anyio.move_on_after
+move_on_after: Callable[[float], AbstractContextManager[object, bool]] = anyio.move_on_after
 
 
 def monotonic() -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -65,13 +66,13 @@ async def alone() -> int:
 
 
 @tools.tool(effect="read")
-def outer_sync(a: int) -> int:
+def outer_sync(a: int) -> object:
     """A sync tool that calls another one."""
-    return PIPELINE.call_sync("add", {"a": a, "b": 1}).unwrap()  # type: ignore[return-value]  # an int
+    return PIPELINE.call_sync("add", {"a": a, "b": 1}).unwrap()
 
 
 @tools.tool(effect="read")
-async def outer_async(a: int) -> int:
+async def outer_async(a: int) -> object:
     """An async tool that does not await."""
     return outer_sync(a)
 
@@ -159,7 +160,7 @@ def test_all_threads_share_one_loop() -> None:
     """So a limit on calls at the same time holds for all of them."""
     limited = PIPELINE.before("retry", Concurrency(1))
     with ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(lambda _: limited.call_sync("alone"), range(40)))
+        outcomes = list(pool.map(limited.call_sync, ["alone"] * 40))
     assert outcomes == [Success(1)] * 40
 
 
@@ -280,6 +281,6 @@ def test_worker_processes_end_with_the_program(tmp_path: Path) -> None:
 
 def test_the_signatures_agree() -> None:
     """`call_sync` takes what `call` takes, and `run_sync` what `run` takes."""
-    pairs = [(Pipeline.call, Pipeline.call_sync), (Pipeline.run, Pipeline.run_sync)]
+    pairs: list[tuple[Any, Any]] = [(Pipeline.call, Pipeline.call_sync), (Pipeline.run, Pipeline.run_sync)]
     for asynchronous, synchronous in pairs:
         assert inspect.signature(asynchronous).parameters == inspect.signature(synchronous).parameters

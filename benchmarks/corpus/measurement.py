@@ -49,7 +49,7 @@ REPAIR_FLOORS: Mapping[str, float] = {
 }
 
 
-def size_of_arguments(arguments: Mapping[str, object] | str | None) -> Size:
+def size_of_arguments(arguments: object) -> Size:
     """How large arguments are; of text that is not JSON only the bytes are known."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
     try:

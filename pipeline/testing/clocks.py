@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from math import inf
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 import anyio.lowlevel
@@ -120,7 +120,7 @@ class _Limit:
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> bool:
         self._running.remove(self)
         _DEADLINE.reset(self._outer)
         return self._scope.__exit__(kind, exc, trace)
@@ -143,7 +143,8 @@ def _find_call_soon() -> Callable[..., object]:
     """What runs a function in the event loop of this thread, from another thread."""
     token: Any = anyio.lowlevel.current_token()
     native: Any = getattr(token, "native_token", token)  # anyio before 4.11 has no class of its own for it
-    return native.call_soon_threadsafe if hasattr(native, "call_soon_threadsafe") else native.run_sync_soon
+    name = "call_soon_threadsafe" if hasattr(native, "call_soon_threadsafe") else "run_sync_soon"
+    return cast("Callable[..., object]", getattr(native, name))
 
 
 @contextmanager
