@@ -46,7 +46,15 @@ def build_row_without_report(
     line: CallLine, kind: str, told: str, attempts: int = 0, seconds: float = 0
 ) -> dict[str, Any]:
     """The result of a malformed line, or of a call that left the pipeline with a BaseException."""
-    row = {"line": line.number, "id": line.id, "name": line.name, "tool": None, "ok": False, "kind": kind, "told": told}
+    row: dict[str, Any] = {
+        "line": line.number,
+        "id": line.id,
+        "name": line.name,
+        "tool": None,
+        "ok": False,
+        "kind": kind,
+        "told": told,
+    }
     row |= {"value": None, "problems": [], "attempts": attempts, "tries": []}
     return row | {"ms": round(seconds * 1000, 3), "repairs": []}
 
