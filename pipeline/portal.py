@@ -114,8 +114,8 @@ class Portal:
             self._portal, self._thread = started.result(), thread
             watch = threading.Thread(target=self._stop_after_main, daemon=True, name="toolcall-sync-exit")
             watch.start()
-            atexit.unregister(self._stop)
-            atexit.register(self._stop)
+            atexit.unregister(self.close)
+            atexit.register(self.close)
         return self._portal
 
     def _stop_after_main(self) -> None:
@@ -123,9 +123,10 @@ class Portal:
         threading.main_thread().join()
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting)
-        self._stop()
+        self.close()
 
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """End the loop and what runs in it. A later call starts another one."""
         with self._changed:
             portal, thread = self._portal, self._thread
             self._portal = None  # a thread that calls after this gets another one

@@ -99,6 +99,16 @@ def test_what_a_tool_prints_is_no_value(desk: Desk) -> None:
     assert (result.stdout, result.stderr) == ("(no output)\n", "NOISE\n")
 
 
+def test_tools_that_make_synchronous_calls(desk: Desk) -> None:
+    """The idle threads of such calls do not hold the command up."""
+    outer = "def outer() -> object:\n    return pipeline.call_sync('inner').unwrap()\n"
+    inner = "def inner() -> int:\n    return 7\n"
+    with (desk.path / f"{desk.module}.py").open("a") as file:
+        file.writelines(f"\n@tools.tool(effect='read')\n{each}" for each in (outer, inner))
+    result = call(desk, "outer", "--no-trace")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "7\n", "")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")
 def test_an_interrupt(desk: Desk) -> None:
     """Ctrl-C ends the call with exit code 130 and without a traceback."""

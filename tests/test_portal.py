@@ -31,6 +31,7 @@ from pipeline import (
     UnknownTool,
     gather_sync,
 )
+from pipeline.portal import PORTAL
 from support import Exported
 
 PLACE: ContextVar[str] = ContextVar("PLACE", default="nowhere")
@@ -277,6 +278,15 @@ def test_worker_processes_end_with_the_program(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=True, timeout=60)
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+def test_a_closed_loop_starts_again() -> None:
+    """`close` ends the threads of the loop; the next call has another one."""
+    assert PIPELINE.call_sync("place") == Success("nowhere")
+    PORTAL.close()
+    PORTAL.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "toolcall-sync"]
+    assert three() == Success(3)
 
 
 def test_the_signatures_agree() -> None:
