@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
@@ -15,7 +14,7 @@ import attrs
 from anyio.lowlevel import RunVar
 from returns.result import Success
 
-from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork
+from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork, timing
 from pipeline.tools import estimate_bytes, freeze, is_async
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
@@ -95,7 +94,7 @@ class Cache:
         on_write: OnWrite = "forget_all",
         key: Callable[[ValidCall], Hashable | None] | None = None,
         copy: Callable[[Any], Any] = deepcopy,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = timing.monotonic,
     ) -> None:
         self._ttl_by_tool = _ttl_by_tool(ttl, tools)
         self._ttl: Any = ttl  # seconds, if no tool is named

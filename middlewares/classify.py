@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 import attrs
 
-from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError
+from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
 from pipeline.tools import classify
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -32,7 +31,7 @@ class Classify:
         },
     )
 
-    clock: Callable[[], float] = attrs.field(default=time.time, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""

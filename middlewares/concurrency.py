@@ -15,7 +15,7 @@ import attrs
 from anyio.lowlevel import RunVar
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork, timing
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -188,7 +188,7 @@ class Concurrency:
             if self.max_wait is None:
                 await waiter.wakes.wait()
             else:
-                with anyio.move_on_after(self.max_wait):
+                with timing.move_on_after(self.max_wait):
                     await waiter.wakes.wait()
             taken = waiter.granted  # not whether the time is up: both can happen before this task runs again
         finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import time
 from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
@@ -26,6 +25,7 @@ from pipeline import (
     approved,
     register_after_fork,
     render,
+    timing,
 )
 from pipeline.semconv import SCOPE
 from pipeline.tools import estimate_bytes
@@ -114,7 +114,7 @@ class LoopGuard:
         on_warning: Callable[[ValidCall, int], object] | None = None,
         size: int = 1024,
         max_bytes: int = 16 * 2**20,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = timing.monotonic,
     ) -> None:
         self._warn_after = _at_least(2, "warn_after", warn_after)
         self._refuse_after = None if refuse_after is None else _at_least(warn_after, "refuse_after", refuse_after)

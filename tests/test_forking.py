@@ -134,6 +134,7 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/circuit_breaker.py",
         "middlewares/loop_guard.py",
         "middlewares/rate_limit.py",
+        "pipeline/portal.py",
         "pipeline/retries.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/queues.py",

@@ -17,17 +17,17 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv
+    forking privacy semconv timing
     error_kind
     errors
     guards
-    call cancellation introspection
+    call cancellation introspection portal
     caller parameters
     messages report
     tools
     adapters retries telemetry
-    compose executors testing
-    batch
+    compose executors
+    batch testing
     builtin dialogue
     cli
     __init__ __main__
