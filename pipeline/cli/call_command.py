@@ -75,4 +75,4 @@ async def _run(pipeline: Pipeline, call: Call) -> CallReport:
     except (SystemExit, GeneratorExit) as exc:  # a tool that exits ends its call; no pipeline may catch these
         error = Crashed(exc)
         log_failure(call, None, error)
-        return CallReport(call, pipeline.tool_of(call.name), outcome=Failure(error))
+        return CallReport(call, pipeline.find(call.name), outcome=Failure(error))
