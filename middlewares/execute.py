@@ -88,12 +88,15 @@ class Execute:
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
             return await run_inside(self._run, call, marks=True)
+        params = call.params
         if not tool.direct or self.executor is not None:
-            return await self._run(call)
+            if not tool.copies_direct or self.executor is not None:
+                return await self._run(call)
+            params = tool.copy_params(params)  # as below
         try:
             if guards is not None and guards.gate.closed:
                 guards.begin(call)
-            value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
+            value: object = await tool.fn(**params)  # what Loop does if nobody has to learn of the body
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
@@ -110,6 +113,8 @@ class Execute:
         tool = call.tool
         try:
             executor = self._get_executor(tool)
+            if tool.copies:  # what the body does to them must reach neither the caller nor the next attempt
+                call = call.with_params(tool.copy_params(call.params))
             if call.report is not None:
                 call.report.executor = executor.name
             value = await (executor.run(call) if executor.marks else _run_unmarked(executor, call))

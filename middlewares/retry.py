@@ -40,8 +40,8 @@ class Retry:
     """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `pipeline.retries`.
 
     A mutating call that may have taken effect is never repeated. While a repeated attempt runs, the pipelines that it
-    calls repeat nothing: three attempts in each of three layers would be 27. All attempts get the same arguments, so a
-    tool that changes a list or an object in them has changed it for its next attempt.
+    calls repeat nothing: three attempts in each of three layers would be 27. Each attempt gets lists and dicts of its
+    own; objects of other classes in its arguments are the same in all attempts.
 
     Args:
         attempts: Attempts in all, the first one included. 1: nothing is repeated.

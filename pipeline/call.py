@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
@@ -137,6 +137,12 @@ class ValidCall(ResolvedCall):
     params: dict[str, Any] = _SET_BY_THE_PHASE_BEFORE
     attempt: int = 1
     idempotency_key: str = ""
+
+    def with_params(self, params: dict[str, Any]) -> Self:
+        """The same attempt with other params."""
+        copy: Any = self.under(self.report, self.guards)
+        copy.params = params
+        return cast("Self", copy)
 
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""

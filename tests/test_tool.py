@@ -132,7 +132,7 @@ def test_where_a_function_runs_by_default(function: Callable[..., Any], run_in: 
     made = tool(name="probe")(function)
     assert (made.run_in, made.direct) == (run_in, direct)
     raw = Tool.from_schema(name="probe", parameters=None, handler=function)
-    assert (raw.run_in, raw.direct) == (run_in, direct)
+    assert (raw.run_in, raw.direct, raw.copies_direct) == (run_in, False, direct)  # its arguments may be of any kind
 
 
 def test_a_sync_function_may_run_in_the_loop() -> None:

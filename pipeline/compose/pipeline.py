@@ -13,6 +13,7 @@ from returns.result import Failure
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import Crashed, SetupError
 from ..introspection import bind_by_name
+from ..parameters import Given
 from ..portal import PORTAL
 from ..report import CallReport
 from ..telemetry.logs import log_failure
@@ -103,6 +104,8 @@ class Pipeline(StageList):
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
         """Run a tool of one's own, with arguments that the type checkers have seen.
 
+        A value of the type of its parameter arrives as it is; another one is read as JSON, or refused.
+
         Raises:
             SetupError: No registry of this pipeline holds this very tool under its name, or the arguments do not fit
                 the parameters of the function.
@@ -118,7 +121,7 @@ class Pipeline(StageList):
             arguments = bind_by_name(tool.fn, int(tool.context), args, kwargs)
         except TypeError as exc:
             raise SetupError(f"{tool.name}: {exc}") from exc
-        return Call(tool.name, arguments)
+        return Call(tool.name, Given(arguments))
 
     def call_sync(
         self,

@@ -26,6 +26,13 @@ Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | Malforme
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
 
+class Given(dict[str, Any]):
+    """Arguments that a program gives by `Pipeline.run`: each value may be one of the parameter's own type.
+
+    A value of JSON's types is a value too: a text for ``date | str`` stays a text.
+    """
+
+
 class Compiled(NamedTuple):
     """What a signature or a schema is compiled to."""
 
@@ -141,9 +148,9 @@ class Parameters:
                 none.
 
         Returns:
-            The params and what was repaired; None where the refusal stands.
+            The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
         """
-        if not rules or self._is_only_incomplete(arguments, error):
+        if not rules or type(arguments) is Given or self._is_only_incomplete(arguments, error):
             return None
         return repair_arguments(self, arguments, error, rules, limits)
 

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
-from ..parameters import Parameters, Parse, Undeclared, check_schema
+from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
@@ -85,6 +85,8 @@ class Tool(Generic[P, T]):
     )
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
+    copies: bool = attrs.field(init=False, repr=False, default=False)  # each attempt has lists and dicts of its own
+    copies_direct: bool = attrs.field(init=False, repr=False, default=False)  # direct, but for that
     parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
 
     def __attrs_post_init__(self) -> None:
@@ -131,7 +133,7 @@ class Tool(Generic[P, T]):
             parameters=Parameters.of_schema(schema, name, undeclared=options.get("undeclared")),
             **options,
         )
-        made.parameters.compile()
+        made.compile()
         return made
 
     @property
@@ -151,8 +153,23 @@ class Tool(Generic[P, T]):
             "parameters": deepcopy(self.parameters.schema),
         }
 
-    def _compile_and_parse(self, arguments: object) -> Any:
+    def compile(self) -> None:
+        """Compile its parameters now, if they are not: at the first use of the tool it would take longer.
+
+        Raises:
+            SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
+        """
         self.parse = self.parameters.compile().parse
+        if not self.parameters.flat:
+            self.copies_direct = self.copies_direct or self.direct  # or: another thread may be here too
+            self.copies, self.direct = True, False
+
+    def copy_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Copy the dicts, lists, tuples and sets in params; objects of other classes stay the same objects."""
+        return copy_containers(params)
+
+    def _compile_and_parse(self, arguments: object) -> Any:
+        self.compile()
         return self.parse(arguments)
 
     def _check(self) -> None:
