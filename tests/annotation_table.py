@@ -70,6 +70,12 @@ class Mixed(Enum):
 
 class Corner(Enum):
     ORIGIN = (0, 0)
+    RIGHT = (1, 0)
+
+
+class Holiday(Enum):
+    NEW_YEAR = date(2026, 1, 1)
+    MAY_DAY = date(2026, 5, 1)
 
 
 class Rights(Flag):
@@ -221,6 +227,8 @@ ANNOTATIONS: dict[str, Any] = {
     "enum of floats": Ratio,
     "enum of all": Mixed,
     "enum of tuples": Corner,
+    "enum of dates": Holiday,
+    "literal of a tuple": Literal[Corner.ORIGIN],
     "flag": Rights,
     "list": list,
     "list of int": list[int],
@@ -269,7 +277,7 @@ ANNOTATIONS: dict[str, Any] = {
     "annotated_types": Annotated[int, annotated_types.Ge(2), annotated_types.Lt(9)],
     "annotated_types length": Annotated[list[str], annotated_types.Len(1, 3)],
     "bounded date": Annotated[date, Field(ge=date(2026, 1, 1))],
-    "bounded timedelta": Annotated[timedelta, Field(ge=timedelta(0))],
+    "bounded timedelta": Annotated[timedelta, Field(le=timedelta(days=1))],
     "bounded bytes": Annotated[bytes, Field(max_length=3)],
     "new type": UserId,
     "alias": Names,
@@ -292,8 +300,6 @@ ANNOTATIONS: dict[str, Any] = {
     "generic model": Page[int],
     "tagged union": Annotated[Cat | Dog, Field(discriminator="kind")],
     "untagged union": Cat | Dog,
-    "union by function": Annotated[
-        Annotated[str, Tag("text")] | Annotated[int, Tag("number")], Discriminator(kind_of)
-    ],
+    "union by function": Annotated[Annotated[str, Tag("text")] | Annotated[int, Tag("number")], Discriminator(kind_of)],
     "dict of models": dict[str, Model],
 }

@@ -13,10 +13,10 @@ from typing import Any, cast
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
-_WORDS = (
+WORDS = (
     "", "a", "ab", "abc", "r", "red", "cat", " a ", "A", "1", "1.0", "+1", "1e2", "123", "1_0", "0x1", "NaN", "Infinity",
     "٣٣٣", "2026-01-01", "20260101", "2026-1-1", "2026-02-30", "2026-01-01T00:00:00", "2026-01-01 00:00:00Z",
-    "2026-01-01T00:00:00Z", "1735689600", "12:30", "10:00:00Z", "23:59:60Z", "P1D", "-P1D", "P1Y", "1 day", "PT1.5S",
+    "2026-01-01T00:00:00Z", "1735689600", "12:30", "10:00:00Z", "23:59:60Z", "P1D", "P2D", "-P1D", "P1Y", "1 day", "PT1.5S",
     "1/2", "1+2j", "http://a.b", "::1", "1.2.3.4", "1.2.3.0/24", "1kB", "YQ==", "[1]",
     "00000000-0000-0000-0000-000000000007", "{00000000-0000-0000-0000-000000000007}",
     "0000000000000000000000000000000a",
@@ -30,7 +30,7 @@ leaves = st.one_of(
     st.integers(-4, 4),
     st.integers(),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.sampled_from(_WORDS),
+    st.sampled_from(WORDS),
     st.text(max_size=4),
 )
 values: st.SearchStrategy[Any] = st.recursive(

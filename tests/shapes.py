@@ -211,7 +211,7 @@ TYPES: dict[str, tuple[Any, dict[str, Any], list[tuple[Any, Any]]]] = {
         {
             "anyOf": [
                 {"type": "number"},
-                {"type": "string", "pattern": r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"},
+                {"type": "string", "pattern": r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"},
             ]
         },
         [("1.50", Decimal("1.50"))],

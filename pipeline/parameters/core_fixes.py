@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, cast
 
 from pydantic import TypeAdapter
-from pydantic_core import SchemaValidator, core_schema
+from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
 _NAMED = ("fields", "choices")
 _OPAQUE = frozenset(("metadata", "serialization", "expected", "default", "members", "cls", "config"))
@@ -18,10 +18,10 @@ _SCALARS = (str, int, float, type(None))
 
 
 def make_validator(adapter: TypeAdapter[Any]) -> SchemaValidator:
-    """The validator of a type. An iterable becomes a list, and a literal takes the value of an enum's member.
+    """The validator of a type. An iterable becomes a list, and members of enums are found by the JSON of their values.
 
     Pydantic itself checks the items of an ``Iterable`` when the tool reads them, and accepts for ``Literal[Color.RED]``
-    only the member itself, which JSON cannot hold.
+    only the member itself, which JSON cannot hold, as it cannot hold the tuple or the date that a member's value may be.
     """
     schema: Any = adapter.core_schema
     fixed = _fix(schema)
@@ -41,6 +41,8 @@ def _fix(node: Any) -> Any:
             return {**fixed, "type": "list"}
         if entries.get("type") == "literal" and any(isinstance(each, Enum) for each in entries["expected"]):
             return core_schema.no_info_before_validator_function(_find_member(entries["expected"]), cast("Any", node))
+        if entries.get("type") == "enum" and (forms := _list_forms(entries["members"])):
+            return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
         return fixed if any(value is not entries[key] for key, value in fixed.items()) else node
     if isinstance(node, (list, tuple)):
         items = cast("list[Any]", node)
@@ -58,14 +60,28 @@ def _fix_entry(key: str, value: Any) -> Any:
 
 
 def _find_member(expected: list[Any]) -> Callable[[object], object]:
-    plain = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # choices of their own
-    members = {
-        (type(each.value), each.value): each
-        for each in expected
-        if isinstance(each, Enum) and isinstance(each.value, _SCALARS) and (type(each.value), each.value) not in plain
-    }
+    own = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # choices in their own right
+    members = [each for each in expected if isinstance(each, Enum)]
+    scalars = {(type(each.value), each.value): each for each in members if isinstance(each.value, _SCALARS)}
+    find_form = _find_form(_list_forms(members))
 
     def find(value: object) -> object:
-        return members.get((type(value), value), value) if isinstance(value, _SCALARS) else value
+        if not isinstance(value, _SCALARS):
+            return find_form(value)
+        key = (type(value), value)
+        return value if key in own else scalars[key] if key in scalars else find_form(value)
+
+    return find
+
+
+def _list_forms(members: list[Enum]) -> list[tuple[Any, Enum]]:
+    """The members whose values are none of JSON's scalars, with the JSON of these values."""
+    odd = [each for each in members if not isinstance(each.value, _SCALARS)]
+    return [(to_jsonable_python(each.value, fallback=repr), each) for each in odd]
+
+
+def _find_form(forms: list[tuple[Any, Enum]]) -> Callable[[object], object]:
+    def find(value: object) -> object:
+        return next((member for form, member in forms if form == value), value)
 
     return find
