@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from returns.result import Failure
@@ -18,6 +18,7 @@ from pipeline import (
     RetryBudget,
     RetryPolicy,
     TimedOut,
+    Tool,
     ToolError,
     Transient,
     ValidCall,
@@ -48,7 +49,8 @@ class Retry:
         first_delay: Seconds before the second attempt, at most; the limit doubles after each failure. 0: no wait.
         max_delay: Seconds that a wait may take. Where a backend asks for a longer wait, there is no retry.
         kinds: The kinds of error that are repeated. Default: both, ``timeout`` and ``transient``.
-        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``.
+        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``. It comes before the tool's
+            own ``attempts=``.
         budget: Limits the retries of all calls together. None: no limit.
         jitter: Gives a random number, 0 <= jitter() < 1, by which each wait is multiplied.
         sleep: Waits for so many seconds.
@@ -123,12 +125,15 @@ class Retry:
             error,
             call.tool.effect,
             call.attempt,
-            self._rules_by_tool.get(call.tool.name, self._rules),
+            self._rules_by_tool.get(call.tool.name) or self._rules_of(call.tool),
             jitter=self.jitter(),
             remaining=timing.time_left(),
             tokens=inf if self.budget is None else self.budget.left,
             owned=owner is not None and not owner.over,
         )
+
+    def _rules_of(self, tool: Tool[..., Any]) -> RetryRules:
+        return self._rules if tool.attempts is None else attrs.evolve(self._rules, attempts=tool.attempts)
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """A repeated attempt. Only these carry the mark of the owner: most calls need none."""

@@ -32,7 +32,7 @@ def standard(
     Args:
         tools: The registry in which the pipeline finds its tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
-            limit, and no such stage.
+            limit, and no such stage, unless a tool of the registry has a ``timeout=`` of its own by now.
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
         canonical_names: See `Resolve`. Default False.
         limits: How large the arguments of a call may be, see `Limits`. Default None: `Limits()`.
@@ -54,4 +54,5 @@ def standard(
         .end(Execute(executor, executors=executors or {}))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+    limited = timeout is not None or any(tool.timeout is not None for tool in tools)
+    return pipeline.after("retry", Timeout(timeout)) if limited else pipeline

@@ -22,7 +22,8 @@ class Timeout:
 
     Args:
         seconds: The limit, > 0. None: no limit, and no cancel scope is opened.
-        tools: Seconds by the name of a tool, which replace ``seconds`` for that tool. Default: no tool has its own.
+        tools: Seconds by the name of a tool, which replace ``seconds`` for that tool, and those of its own ``timeout=``.
+            Default: none are replaced.
 
     Raises:
         SetupError: A limit is not a number > 0.
@@ -46,5 +47,6 @@ class Timeout:
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `pipeline.compose.run_within`."""
-        seconds = self.tools.get(call.tool.name, self.seconds)
+        tool = call.tool
+        seconds = self.tools.get(tool.name, self.seconds if tool.timeout is None else tool.timeout)
         return call_next(call) if seconds is None else run_within(seconds, call, call_next)

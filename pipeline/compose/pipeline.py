@@ -54,6 +54,8 @@ class Pipeline(StageList):
         if isinstance(end, ToolChecker):
             for tool in (tool for registry in self.registries for tool in registry):
                 end.check_tool(tool)
+        for registry in self.registries:
+            registry.compile()
         self._runner = Runner(stages, self.registries)
         self.resources = list_resources(stages)
         self._must_be_open = tuple(filter(needs_opening, self.resources))
@@ -114,8 +116,8 @@ class Pipeline(StageList):
 
     def _make_call(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call of `run`. Raises SetupError as that does."""
-        held = (registry.tools.get(tool.name) is tool for registry in self.registries)
-        if self.registries and not any(held):
+        held = [registry.tools.get(tool.name) for registry in self.registries]
+        if held and not any(each is tool or (each is not None and each.overrides is tool) for each in held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
         try:
             arguments = bind_by_name(tool.fn, int(tool.context), args, kwargs)

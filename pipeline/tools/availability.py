@@ -116,6 +116,10 @@ class ToolLocks:
         """Remove a lock, if the tool has it."""
         self._locks.get(name, {}).pop(reason, None)
 
+    def forget(self, name: str) -> None:
+        """Remove all locks of a tool that is gone."""
+        self._locks.pop(name, None)
+
     def build_gate(self) -> Mapping[str, Unavailable]:
         """The gate for the locks of this moment: a plain dict, unless one of the locks expires."""
         held = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}

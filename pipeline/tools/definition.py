@@ -35,6 +35,9 @@ _PICKLED = (  # the facts of a tool that travel with a report
     "undeclared",
     "polling",
     "hidden",
+    "output_schema",
+    "timeout",
+    "attempts",
     "origin",
 )
 
@@ -52,6 +55,10 @@ class ToolOptions(TypedDict, total=False):
     polling: bool
     resource: Resource | None
     hidden: bool
+    meta: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None
+    timeout: float | None
+    attempts: int | None
 
 
 def _read_parameters(tool: Tool[..., Any]) -> Parameters:
@@ -79,11 +86,16 @@ class Tool(Generic[P, T]):
     polling: bool = False  # called again and again on purpose: no loop guard counts it
     resource: Resource | None = None  # calls in one reply that change the same resource keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
+    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, shown to nobody
+    output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
+    timeout: float | None = attrs.field(default=None, repr=False)  # seconds, for the stage Timeout
+    attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True
     )
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
+    overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # see ToolRegistry.override
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     copies: bool = attrs.field(init=False, repr=False, default=False)  # each attempt has lists and dicts of its own
     copies_direct: bool = attrs.field(init=False, repr=False, default=False)  # direct, but for that
@@ -185,6 +197,7 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: `undeclared` must be one of {_list(Undeclared)}, not {self.undeclared!r}")
         if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
             raise SetupError(f"{self.name}: `detect` must be a sync function, not {self.detect!r}")
+        check_options(self.name, self.meta, self.output_schema, self.timeout, self.attempts)
         if not _is_name(self.run_in):
             raise SetupError(
                 f"{self.name}: `run_in` must be the name of an executor, such as loop, thread or process, "
@@ -224,6 +237,20 @@ def make_tool(
         anywhere=run_in is None,
         **options,
     )
+
+
+def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attempts: Any) -> None:
+    """Raise SetupError for an option that is not what it must be."""
+    if not isinstance(meta, Mapping):
+        raise SetupError(f"{name}: `meta` must be a mapping, not {meta!r}")
+    if output_schema is not None:
+        if not isinstance(output_schema, Mapping):
+            raise SetupError(f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}")
+        check_schema(output_schema, name)
+    if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
+        raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")
+    if attempts is not None and not (type(attempts) is int and attempts > 0):
+        raise SetupError(f"{name}: `attempts` must be an integer ≥ 1 or None, not {attempts!r}")
 
 
 def _is_name(name: object) -> bool:
