@@ -183,6 +183,11 @@ def _describe(
     schema.pop("description", None)
     properties: dict[str, dict[str, Any]] = schema.setdefault("properties", {})
     for parameter in wanted:
+        if parameter.kind is parameter.VAR_KEYWORD and parameter.name in descriptions:
+            more: Any = schema.get("additionalProperties")
+            if more is not False:  # it is, where a TypedDict names them all
+                more = more if isinstance(more, dict) else {}
+                schema["additionalProperties"] = {**more, "description": descriptions[parameter.name]}
         entry = properties.get(_find_alias(fields.get(parameter.name)) or parameter.name)
         if entry is None:
             continue

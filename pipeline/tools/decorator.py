@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import attrs
 from typing_extensions import Unpack
@@ -182,7 +182,12 @@ def _make_tool(
 ) -> Tool[..., Any]:
     if isinstance(function, Tool):
         raise SetupError(f"{function.name}: this is a tool already; @tool takes a function")
-    if not callable(function) and not isinstance(function, classmethod):
+    if isinstance(function, classmethod):
+        method = cast("Any", function).__name__
+        raise SetupError(
+            f"{method}: a classmethod has no class yet; make a tool of it after the class: tool(Class.{method})"
+        )
+    if not callable(function):
         raise SetupError(f"@tool takes a function, not {function!r}")
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":

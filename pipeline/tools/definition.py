@@ -245,7 +245,9 @@ def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attemp
         raise SetupError(f"{name}: `meta` must be a mapping, not {meta!r}")
     if output_schema is not None:
         if not isinstance(output_schema, Mapping):
-            raise SetupError(f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}")
+            raise SetupError(
+                f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}"
+            )
         check_schema(output_schema, name)
     if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
         raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")

@@ -44,8 +44,6 @@ def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Par
 
 
 def _refuse_unbound_method(name: str, function: Callable[..., Any], left: Sequence[Parameter]) -> None:
-    if isinstance(function, classmethod):
-        raise SetupError(f"{name}: @tool cannot bind a classmethod; make a tool of it after the class: tool(Class.method)")
     holder = getattr(function, "__qualname__", "").rpartition(".")[0]
     in_class = bool(holder) and not holder.endswith("<locals>")
     if in_class and inspect.isfunction(function) and left and left[0].name in _BOUND:

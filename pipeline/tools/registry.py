@@ -20,6 +20,7 @@ from .matching import Spelling
 from .provider_names import ProviderNames
 from .redefinition import add_prefix, is_same_cell
 
+
 class ToolRegistry:
     """The tools that one kind of caller may use. A new registry is empty.
 
