@@ -22,8 +22,8 @@ class Timeout:
 
     Args:
         seconds: The limit, > 0. None: no limit, and no cancel scope is opened.
-        tools: Seconds by the name of a tool, which replace ``seconds`` for that tool, and those of its own ``timeout=``.
-            Default: none are replaced.
+        tools: Seconds by the name of a tool. They come before the tool's own ``timeout=``, which comes before
+            ``seconds``. Default: none.
 
     Raises:
         SetupError: A limit is not a number > 0.

@@ -13,7 +13,7 @@ import attrs
 from returns.result import Failure
 
 from . import timing
-from .call import Call, Outcome, ResolvedCall
+from .call import Call, Outcome, ResolvedCall, set_caller
 from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
 from .guards import Guard, Guards
 from .parameters import read_arguments
@@ -45,6 +45,8 @@ async def gather(
     *,
     timeout: float | None = None,  # noqa: ASYNC109  # each call is given what is left of it, and answers for itself
     each: float | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> list[Outcome]:
     """Run many calls at once. A failed call stops none of the others.
 
@@ -62,6 +64,8 @@ async def gather(
             no limit.
         each: Seconds for one call, its attempts and waits included; a shorter ``Call.timeout`` counts instead.
             Default None: no limit.
+        principal: Who asks, for each call that does not say it. Default "": nobody in particular.
+        deps: The caller's own object, for each call that has none. Default None: none.
 
     Returns:
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
@@ -73,7 +77,7 @@ async def gather(
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
+    return await run_batch(pipeline, set_caller(list(calls), principal, deps), run, limit, timeout=timeout, each=each)
 
 
 def gather_sync(
@@ -83,9 +87,12 @@ def gather_sync(
     *,
     timeout: float | None = None,
     each: float | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> list[Outcome]:
     """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
-    return PORTAL.run(partial(gather, timeout=timeout, each=each), pipeline, calls, limit)
+    run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
+    return PORTAL.run(run, pipeline, calls, limit)
 
 
 async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it

@@ -22,6 +22,7 @@ else:
     phase = attrs.define
 
 T = TypeVar("T", default=object)
+Listed = TypeVar("Listed", bound="list[Call]")
 # A union of two and not Result[...]: both checkers type the payloads of a match, and prove it complete.
 Outcome: TypeAlias = Success[T] | Failure[ToolError]
 
@@ -62,6 +63,13 @@ class Call:
     timeout: float | None = None
     report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
+
+    def asked_by(self, principal: str = "", deps: object = None) -> Self:
+        """The same call for whoever asks; what the call itself says of its principal or deps stays."""
+        if (self.principal or not principal) and (self.deps is not None or deps is None):
+            return self
+        deps = self.deps if self.deps is not None else deps
+        return attrs.evolve(self, principal=self.principal or principal, deps=deps)
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
@@ -147,6 +155,12 @@ class ValidCall(ResolvedCall):
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)
+
+
+def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
+    """Say who asks for calls that do not say it; the list is changed and returned. See `Call.asked_by`."""
+    calls[:] = [call.asked_by(principal, deps) for call in calls]
+    return calls
 
 
 _REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout")

@@ -217,7 +217,7 @@ ANNOTATIONS: dict[str, Any] = {
     "union of date and str": date | str,
     "literal": Literal["a", "b"],
     "literal of numbers": Literal[1, 2],
-    "literal of all": Literal["a", 1, True, None],
+    "literal of all": Literal["a", 1, True, None],  # noqa: PYI061  # a literal of its own
     "literal of members": Literal[Color.RED, Level.HIGH],
     "literal of one member": Literal[Color.RED],
     "list of member literals": list[Literal[Color.RED, Color.BLUE]],

@@ -13,9 +13,6 @@ from uuid import UUID
 
 import attrs
 import pytest
-from pydantic import BaseModel, Field, Secret, SecretStr, computed_field
-from returns.result import Failure, Success
-
 from annotation_table import (
     ANNOTATIONS,
     Color,
@@ -33,6 +30,9 @@ from annotation_table import (
     Span,
     UserId,
 )
+from pydantic import BaseModel, Field, Secret, SecretStr, computed_field
+from returns.result import Failure, Success
+
 from middlewares import standard
 from pipeline import Call, Effect, InvalidParams, SetupError, Tool, ToolFailed, ToolRegistry, tool
 from shapes import taking

@@ -129,7 +129,7 @@ async def test_registries_are_merged() -> None:
 
 
 def test_listeners_are_told_of_each_change(caplog: pytest.LogCaptureFixture) -> None:
-    """A listener is called after the change; one that fails is logged and stops nobody; a view tells of its registry."""
+    """A listener is called after the change; one that fails is logged; that of a view is told of its registry too."""
     tools = holding("a")
     view = tools.view({"a"})
     seen: list[str] = []

@@ -10,13 +10,13 @@ from typing import Annotated, Any, cast
 
 import jsonschema_rs
 import pytest
+from annotation_table import ANNOTATIONS, Movie, Point
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_values import WORDS, accepted, perturbed
 from pydantic import Field
 from typing_extensions import Unpack
 
-from annotation_table import ANNOTATIONS, Movie, Point
-from json_values import WORDS, accepted, perturbed
 from pipeline import Tool, tool
 from shapes import taking
 
@@ -30,8 +30,10 @@ def with_points(**more: Point) -> None: ...
 def with_names(a: int, **more: Unpack[Movie]) -> None: ...
 def with_nothing() -> None: ...
 def with_keyword_only(a: Point, *, b: float) -> None: ...
-def without_types(a, b=1) -> None: ...  # type: ignore[no-untyped-def]  # pyright: ignore  # users write them
+def without_types(a: Any, b: Any = 1) -> None: ...
 
+
+without_types.__annotations__ = {}
 
 FUNCTIONS = (
     with_defaults,
@@ -137,7 +139,8 @@ def test_the_schema_and_the_validator_accept_the_same(name: str, data: st.DataOb
 def test_the_schema_and_the_validator_read_the_same_texts(name: str) -> None:
     """Texts that some type reads as a number, a date, a path and so on, alone and inside of containers."""
     _, by_schema = schema_of(TOOLS[name])
-    for word in (*WORDS, 0, 1, -1, 0.5, True, None, [], {}):
+    words: tuple[Any, ...] = (*WORDS, 0, 1, -1, 0.5, True, None, [], {})
+    for word in words:
         for value in (word, [word], [word, word], {"a": word}, {word if isinstance(word, str) else "b": 1}):
             compare(name, by_schema, {"x": value})
 

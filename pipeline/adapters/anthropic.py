@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from returns.result import Failure
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
 from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
 from .common import (
@@ -51,7 +51,9 @@ def tools(registry: ToolRegistry) -> list[Definition]:
     return build_definitions(registry, ANTHROPIC, "input_schema")
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(
+    reply: object, registry: ToolRegistry | None = None, *, principal: str = "", deps: object = None
+) -> list[Call]:
     """The calls of a reply, in its order. Ids stay as they were sent.
 
     Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
@@ -61,6 +63,8 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
         reply: A message, or the list or iterator of a stream's events. Collect an async stream first.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
         The calls; none for a reply without calls. Arguments are the mapping of a message, or the JSON text of a
@@ -70,9 +74,8 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
         SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
     """
     content = get_field(reply, "content")
-    if content is None:
-        return restore_names(_read_stream(read_events(reply)), registry)
-    return restore_names(_read_content(content, _finish_reason(reply)), registry)
+    found = _read_stream(read_events(reply)) if content is None else _read_content(content, _finish_reason(reply))
+    return set_caller(restore_names(found, registry), principal, deps)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
 from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
 from .common import (
@@ -51,7 +51,9 @@ def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
     return [{"type": "function", "function": each} for each in definitions]
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(
+    reply: object, registry: ToolRegistry | None = None, *, principal: str = "", deps: object = None
+) -> list[Call]:
     """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
     A malformed call does not raise; it becomes a call that a pipeline refuses. A call of a custom tool has its input
@@ -62,6 +64,8 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
             Collect an async stream first. Of several choices the first is read.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
         The calls; none for a reply without calls. ``finish_reason`` is that of the choice or the status of the
@@ -70,7 +74,7 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
     Raises:
         SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
     """
-    return restore_names(_read(reply), registry)
+    return set_caller(restore_names(_read(reply), registry), principal, deps)
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:

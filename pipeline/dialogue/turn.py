@@ -15,7 +15,7 @@ import attrs
 from returns.result import Success
 
 from ..batch import run_batch
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput, SetupError
 from ..guards import Guards
@@ -81,6 +81,8 @@ async def run_turn(
     profile: str | Profile = "default",
     verbosity: str = "normal",
     templates: Mapping[str, Texts] | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> Turn:
     """Run the calls of a reply, and ask the model again for those whose error it can fix.
 
@@ -99,6 +101,8 @@ async def run_turn(
         profile: As with `pipeline.render`.
         verbosity: As with `pipeline.render`.
         templates: As with `pipeline.render`.
+        principal: Who asks, for each call of the turn that does not say it. Default "": nobody in particular.
+        deps: The caller's own object, for each call of the turn that has none. Default None: none.
 
     Returns:
         The outcomes, and what to tell the model. Each text says what changed since the attempt before. Whatever a
@@ -112,6 +116,7 @@ async def run_turn(
     wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
     render(Success(None), **wording)  # raises for a wrong option before anything runs
     state = _TurnState(pipeline, wording)
+    calls = set_caller(list(calls), principal, deps)
     untold = await state.run_attempt([(Request(call), call) for call in calls])
     done = 1
     client_error: Exception | None = None

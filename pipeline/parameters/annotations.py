@@ -28,6 +28,7 @@ DECLARED: Final[ConfigDict] = {
     "validate_by_alias": True,
 }
 _LISTS: Final = (abc.Collection, abc.Container, abc.Reversible)  # pydantic knows Iterable and Sequence only
+_LIST: Any = list  # the type checkers accept no variable as a type
 _READ_ONCE: Final = (  # what a model sends is a whole value, and an attempt that is repeated reads it again
     abc.Iterator,
     abc.Generator,
@@ -54,21 +55,18 @@ def adapt_annotation(hint: Any, known: Known) -> Any:
     Raises:
         SetupError: An attrs class is generic, or a value of the type can be read only once.
     """
+    if (choice := _adapt_choice(hint)) is not None:
+        return choice
     if _is_attrs(hint):
         return _adapt_attrs(hint, known)
-    if isinstance(hint, type) and issubclass(hint, Flag):
-        return _bound_flag(hint)
-    if values := _list_choices(hint):
-        return _compare_types(hint, values)
     if (behind := name_behind(hint, known)) is not None:
         known.setdefault(hint, hint)  # an alias may hold itself: there it stays as it is
-        inner = known[hint] = adapt_annotation(behind, known)
-        return hint if inner == behind else inner
+        adapted = known[hint] = adapt_annotation(behind, known)
+        return hint if adapted == behind else adapted
     origin, args = get_origin(hint), get_args(hint)
-    if (origin or hint) in _READ_ONCE:
-        raise SetupError(f"{hint} can be read only once, and a model sends a whole value: annotate list[...]")
+    _refuse_read_once(hint, origin or hint)
     if (origin or hint) in _LISTS:
-        return list[adapt_annotation(args[0], known)] if args else list[Any]
+        return _LIST[adapt_annotation(args[0], known)] if args else list[Any]
     if not args:
         return hint
     if origin is Annotated:
@@ -79,6 +77,19 @@ def adapt_annotation(hint: Any, known: Known) -> Any:
     if origin in (Union, types.UnionType):
         return Union[inner]  # noqa: UP007  # a union of any number of types
     return origin[inner]
+
+
+def _refuse_read_once(hint: Any, origin: Any) -> None:
+    if origin in _READ_ONCE:
+        raise SetupError(f"{hint} can be read only once, and a model sends a whole value: annotate list[...]")
+
+
+def _adapt_choice(hint: Any) -> Any:
+    """The type of an enum's member or of a literal; None: it is another type."""
+    if isinstance(hint, type) and issubclass(hint, Flag):
+        return _bound_flag(hint)
+    values = _list_choices(hint)
+    return _compare_types(hint, values) if values else None
 
 
 def name_behind(hint: Any, known: Known) -> Any:

@@ -20,8 +20,8 @@ _SCALARS = (str, int, float, type(None))
 def make_validator(adapter: TypeAdapter[Any]) -> SchemaValidator:
     """The validator of a type. An iterable becomes a list, and members of enums are found by the JSON of their values.
 
-    Pydantic itself checks the items of an ``Iterable`` when the tool reads them, and accepts for ``Literal[Color.RED]``
-    only the member itself, which JSON cannot hold, as it cannot hold the tuple or the date that a member's value may be.
+    Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
+    only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
     """
     schema: Any = adapter.core_schema
     fixed = _fix(schema)

@@ -18,6 +18,8 @@ from .annotations import Known, adapt_annotation, name_behind
 
 _Handler: TypeAlias = Callable[[Any], Any]
 _LISTS: Final = (abc.Iterable, abc.Collection, abc.Container, abc.Reversible, abc.Sequence)
+_LIST: Any = list  # the type checkers accept no variable as a type
+_INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
@@ -81,13 +83,13 @@ def _adapt(hint: Any, known: Known) -> Any:
     """Adapt a type, with all types inside it, so that strict validation of Python values takes an instance."""
     if (behind := name_behind(hint, known)) is not None:
         known[hint] = hint
-        inner = known[hint] = _adapt(behind, known)
-        return hint if inner == behind else inner
+        adapted = known[hint] = _adapt(behind, known)
+        return hint if adapted == behind else adapted
     origin, args = get_origin(hint), get_args(hint)
     if (origin or hint) in _LISTS:
-        return Annotated[list[_adapt(args[0], known)] if args else list[Any], WrapValidator(_accept_items)]
+        return Annotated[_LIST[_adapt(args[0], known) if args else Any], WrapValidator(_accept_items)]
     if attrs.has(hint) and not hasattr(hint, "__get_pydantic_core_schema__"):
-        return InstanceOf[cast("Any", hint)]
+        return _INSTANCE_OF[hint]
     if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):  # pydantic makes another one
         return Annotated[hint, WrapValidator(lambda value, check: value if isinstance(value, hint) else check(value))]
     if origin is Literal:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
 
-def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:
+def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:  # noqa: C901  # one closure
     """Compile a function's parameters. Raises SetupError, see `signature.read_signature`."""
     from .given import is_json
     from .pydantic_errors import PydanticErrors
@@ -35,10 +35,11 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
 
     shape = read_signature(function, skip_first=skip_first)
     from_python, from_text = shape.validator.validate_python, shape.validator.validate_json
+    if shape.shares:
+        from_python = _copy_result(from_python)
     schema, plain = shape.schema, shape.plain
-    from_given: Callable[[Any], Any] | None = None  # few tools are called by a program
-    copy = copy_containers if shape.shares else _keep  # of what pydantic hands on as it was sent
     convert = PydanticErrors(schema).convert
+    parse_given = _parse_given(shape, convert)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -56,7 +57,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
             return given if type(given) is MalformedCall else parse(given)
         try:
             if plain:  # both modes give the same then, and this one takes half the time
-                return copy(from_python(arguments))
+                return from_python(arguments)
             if not is_json(arguments):  # a program made it
                 return parse_given(arguments)
             return from_text(to_json(arguments), strict=True)
@@ -66,19 +67,31 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
         except PydanticSerializationError:  # it is nested without end, or holds half a character
             return refuse_non_json(arguments, schema)
 
+    bounded = _bound(parse, schema)
+    return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
+
+
+def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy what pydantic hands on as it was sent: the lists and dicts in a parameter of any type."""
+    return lambda arguments: copy_containers(validate(arguments))
+
+
+def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], Any]) -> Callable[[Any], Any]:
+    """The parser of arguments that a program gives; few tools are called so, and it is made for the first call."""
+    from_given: Callable[[Any], Any] | None = None
+
     def parse_given(arguments: Any) -> Any:
         nonlocal from_given
         if from_given is None:
             from_given = shape.make_given().validate_python
         if not _has_text_keys(arguments):
-            return refuse_non_json(arguments, schema)
+            return refuse_non_json(arguments, shape.schema)
         try:
-            return copy_containers(from_given(dict_(arguments)))
+            return copy_containers(from_given(dict(arguments)))
         except ValidationError as exc:
-            return convert(exc, dict_(arguments), arguments)
+            return convert(exc, dict(arguments), arguments)
 
-    bounded = _bound(parse, schema)
-    return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
+    return parse_given
 
 
 def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
@@ -195,10 +208,6 @@ def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
     if isinstance(arguments, Mapping):
         return dict(cast("Mapping[str, Any]", arguments))
     return refuse_non_object(arguments)
-
-
-def _keep(params: Any) -> Any:
-    return params
 
 
 def _decode(text: str) -> object:

@@ -15,12 +15,13 @@ _NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _UNSIGNED: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _COMPLEX: Final = rf"^([+-]?{_UNSIGNED}|([+-]?{_UNSIGNED})?[+-]({_UNSIGNED})?j|({_UNSIGNED})?j)$"
 _FRACTION: Final = rf"^({_NUMBER}|{_WHOLE}/[0-9]*[1-9][0-9]*)$"
-_NAIVE: Final = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?$"
+_DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
 
 
 class SchemaGenerator(GenerateJsonSchema):
-    """Makes the JSON Schema of a function's parameters. The methods are those of pydantic, one for each kind of type."""
+    """Makes the JSON Schema of a function's parameters. Its methods are pydantic's, one for each kind of type."""
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out the fields of a dataclass that are not set by its ``__init__``: pydantic refuses them."""
@@ -53,7 +54,7 @@ class SchemaGenerator(GenerateJsonSchema):
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonObject:
         """Say that a time without a zone has none: the format ``date-time`` asks for one."""
         naive = schema.get("tz_constraint") == "naive"
-        return {"type": "string", "pattern": _NAIVE} if naive else super().datetime_schema(schema)
+        return {"type": "string", "pattern": f"^{_DAY}[Tt ]{_CLOCK}$"} if naive else super().datetime_schema(schema)
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonObject:
         """Say that the members of a Flag may be combined."""

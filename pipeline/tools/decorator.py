@@ -182,7 +182,7 @@ def _make_tool(
 ) -> Tool[..., Any]:
     if isinstance(function, Tool):
         raise SetupError(f"{function.name}: this is a tool already; @tool takes a function")
-    if isinstance(function, classmethod):
+    if isinstance(cast("object", function), classmethod):
         method = cast("Any", function).__name__
         raise SetupError(
             f"{method}: a classmethod has no class yet; make a tool of it after the class: tool(Class.{method})"

@@ -21,18 +21,23 @@ class RegistryView(ToolRegistry):
         self.closed = ViewGate(whole, shown, {})
 
     def register(self, tool: Tool[..., Any]) -> None:
+        """Refused: its registry registers tools."""
         raise SetupError(f"{tool.name}: a view registers no tools; register it with the registry of the view")
 
     def replace(self, tool: Tool[..., Any]) -> None:
+        """Refused: its registry replaces tools."""
         raise SetupError(f"{tool.name}: a view replaces no tools; replace it in the registry of the view")
 
     def unregister(self, name: str) -> None:
+        """Refused: its registry removes tools."""
         raise SetupError(f"{name}: a view removes no tools; disable it in the view, or remove it from its registry")
 
     def merge(self, other: ToolRegistry, prefix: str = "") -> None:  # noqa: ARG002  # it takes none
+        """Refused: its registry registers tools."""
         raise SetupError("a view registers no tools; merge into the registry of the view")
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """As `ToolRegistry.on_change`, for changes of its registry too."""
         stops = super().on_change(listener), self._whole.on_change(listener)
 
         def stop_both() -> None:
@@ -42,20 +47,25 @@ class RegistryView(ToolRegistry):
         return stop_both
 
     def compile(self) -> None:
+        """Compile the tools of its registry."""
         self._whole.compile()
 
     def list_shown(self) -> list[Tool[..., Any]]:
+        """The tools that it shows."""
         return [tool for tool in self._whole.list_shown() if tool.name in self._shown]
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return ViewGate(self._whole, self._shown, own)
 
     def find_by_provider_name(self, name: str) -> Tool[..., Any] | None:
+        """As its registry does."""
         return self._whole.find_by_provider_name(name)
 
     def provider_names(self, longest: int) -> dict[str, str]:
+        """As its registry does."""
         return self._whole.provider_names(longest)
 
     @property
     def version(self) -> int:
+        """A number that differs after each change of its own and of its registry."""
         return super().version + self._whole.version
