@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any, cast
 
+import hypothesis_jsonschema
 from hypothesis import strategies as st
-from hypothesis_jsonschema import from_schema
 
+from_schema: Any = vars(hypothesis_jsonschema)["from_schema"]  # it is not typed
 WORDS = (
     "", "a", "ab", "abc", "r", "red", "cat", " a ", "A", "1", "1.0", "+1", "1e2", "123", "1_0", "0x1", "NaN",
     "Infinity", "٣٣٣", "2026-01-01", "20260101", "2026-1-1", "2026-02-30", "2026-01-01T00:00:00",
@@ -24,7 +25,8 @@ WORDS = (
 _NAMES = ("a", "x", "y", "zz", "title", "kind", "from", "start", "year", "count", "1", "2026-01-01", "red")
 _MOST = 3  # further items or names
 
-leaves = st.one_of(
+_names: st.SearchStrategy[Any] = st.sampled_from(_NAMES)
+leaves: st.SearchStrategy[Any] = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(-4, 4),
@@ -61,6 +63,10 @@ def accepted(draw: st.DrawFn, schema: Mapping[str, Any], root: Mapping[str, Any]
     return draw(from_schema(deepcopy(kept)))  # which changes the schema that it is given
 
 
+def _text(schema: Mapping[str, Any], root: Mapping[str, Any]) -> st.SearchStrategy[Any]:
+    return accepted(schema, root)
+
+
 @st.composite
 def _objects(draw: st.DrawFn, node: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     made: dict[str, Any] = {}
@@ -68,11 +74,11 @@ def _objects(draw: st.DrawFn, node: Mapping[str, Any], root: Mapping[str, Any], 
         if name in node.get("required", ()) or (depth < _MOST and draw(st.booleans())):
             made[name] = draw(accepted(inner, root, depth + 1))
     more = node.get("additionalProperties", True)
-    names: st.SearchStrategy[str] = st.sampled_from(_NAMES)
+    names = _names
     for pattern, inner in node.get("patternProperties", {}).items():
         names, more = st.from_regex(pattern), inner
     if "propertyNames" in node:
-        names = accepted({"type": "string", **node["propertyNames"]}, root)
+        names = _text({"type": "string", **node["propertyNames"]}, root)
     least = node.get("minProperties", 0)
     if more is not False:
         extra = st.dictionaries(
@@ -126,7 +132,8 @@ def perturbed(draw: st.DrawFn, value: Any) -> Any:
             held[draw(st.sampled_from(_NAMES))] = draw(values)
         return held
     if isinstance(value, str) and draw(st.booleans()):
-        return draw(st.sampled_from((f"{value}\n", f" {value}", value.upper(), f"{value}x", value[:-1])))
+        text = str(cast("object", value))
+        return draw(st.sampled_from((f"{text}\n", f" {text}", text.upper(), f"{text}x", text[:-1])))
     if type(value) is int and draw(st.booleans()):
         return draw(st.sampled_from((str(value), value + 1, -value, value * 1000)))
     return draw(values)

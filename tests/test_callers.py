@@ -26,7 +26,7 @@ def asking() -> Pipeline:
 
 
 CHAT = {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "who", "arguments": "{}"}}]}
-BLOCKS = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "who", "input": {}}]}
+BLOCKS: dict[str, Any] = {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "who", "input": {}}]}
 
 
 @pytest.mark.parametrize(

@@ -82,21 +82,23 @@ async def test_a_tool_is_overridden_in_a_test() -> None:
     async def fake(text: str) -> str:
         return f"fake {text}"
 
+    def inner(text: str) -> str:
+        return f"inner {text}"
+
     with tools.override("say", fake) as stand_in:
         assert stand_in.effect == "read"
         assert await run.call("say", {"text": "a"}) == Success("fake a")
         assert await view.call("say", {"text": "a"}) == Success("fake a")
         assert await run.run(own, text="a") == Success("fake a")
         assert (await run.call("say", {"text": [], "b": 2})).failure().kind == "validation"
-        with tools.override("say", lambda text: f"inner {text}"):
+        with tools.override("say", inner):
             assert await run.run(own, text="a") == Success("inner a")
         assert await run.call("say", {"text": "b"}) == Success("fake b")
     assert tools.tools["say"] is own
     with pytest.raises(KeyError), tools.override("say", fake):
         raise KeyError
     assert await run.call("say", {"text": "a"}) == Success("a")
-    unchecked: Any = own
-    wrong: tuple[tuple[str, Any], ...] = (("say", unchecked), ("say", 3), ("sya", fake))
+    wrong: list[Any] = [("say", own), ("say", 3), ("sya", fake)]
     for name, function in wrong:
         with pytest.raises(SetupError), tools.override(name, function):
             pass

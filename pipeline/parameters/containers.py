@@ -23,7 +23,8 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
     kind = cast("type[Any]", type(value))
     if kind not in _CONTAINERS:
         return value
-    if (made := known.get(id(value))) is not None:  # it stands in two places, or holds itself
+    made: Any = known.get(id(value))
+    if made is not None:  # it stands in two places, or holds itself
         return made
     if kind is dict:
         made = known[id(value)] = {}

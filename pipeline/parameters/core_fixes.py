@@ -43,11 +43,11 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_member(entries["expected"]), cast("Any", node))
         if entries.get("type") == "enum" and (forms := _list_forms(entries["members"])):
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
-        return fixed if any(value is not entries[key] for key, value in fixed.items()) else node
+        return fixed if any(value is not entries[key] for key, value in fixed.items()) else entries
     if isinstance(node, (list, tuple)):
         items = cast("list[Any]", node)
         made = [_fix(item) for item in items]
-        return type(items)(made) if any(new is not old for new, old in zip(made, items, strict=True)) else node
+        return type(items)(made) if any(new is not old for new, old in zip(made, items, strict=True)) else items
     return node
 
 
@@ -60,7 +60,7 @@ def _fix_entry(key: str, value: Any) -> Any:
 
 
 def _find_member(expected: list[Any]) -> Callable[[object], object]:
-    own = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # choices in their own right
+    own: set[Any] = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # choices of their own
     members = [each for each in expected if isinstance(each, Enum)]
     scalars = {(type(each.value), each.value): each for each in members if isinstance(each.value, _SCALARS)}
     find_form = _find_form(_list_forms(members))

@@ -85,29 +85,36 @@ def _adapt(hint: Any, known: Known) -> Any:
         known[hint] = hint
         adapted = known[hint] = _adapt(behind, known)
         return hint if adapted == behind else adapted
-    origin, args = get_origin(hint), get_args(hint)
+    origin: Any = get_origin(hint)
+    args = get_args(hint)
     if (origin or hint) in _LISTS:
         return Annotated[_LIST[_adapt(args[0], known) if args else Any], WrapValidator(_accept_items)]
     if attrs.has(hint) and not hasattr(hint, "__get_pydantic_core_schema__"):
         return _INSTANCE_OF[hint]
-    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):  # pydantic makes another one
-        return Annotated[hint, WrapValidator(lambda value, check: value if isinstance(value, hint) else check(value))]
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(cast("object", hint), "_fields"):
+        return Annotated[cast("Any", hint), WrapValidator(_accept_instance_of(cast("Any", hint)))]
     if origin is Literal:
         return adapt_annotation(hint, {})
     if not args:
-        return hint
+        return cast("Any", hint)
     if origin is Annotated:
         return Annotated[_adapt(args[0], known), *args[1:]]
     inner_args: tuple[Any, ...] = tuple(_adapt(arg, known) for arg in args)
     if inner_args == args:
-        return hint
+        return cast("Any", hint)
     return Union[inner_args] if origin in (Union, types.UnionType) else origin[inner_args]  # noqa: UP007  # any number
+
+
+def _accept_instance_of(cls: type[Any]) -> Callable[[Any, _Handler], Any]:
+    """Of a named tuple pydantic makes another one, and that of the base class."""
+    return lambda value, check: value if isinstance(value, cls) else check(value)
 
 
 def _accept_items(value: Any, check: _Handler) -> Any:
     """Check the items of any iterable but text; what can be read only once becomes a list."""
+    given: Any = value
     if isinstance(value, _TEXTS) or not isinstance(value, abc.Iterable):
-        return check(value)
+        return check(given)
     items = list(cast("abc.Iterable[Any]", value))
     checked = check(items)
-    return value if isinstance(value, abc.Collection) and _is_unchanged(items, checked) else checked
+    return given if isinstance(value, abc.Collection) and _is_unchanged(items, checked) else checked

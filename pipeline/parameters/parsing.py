@@ -73,7 +73,11 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
 
 def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
     """Copy what pydantic hands on as it was sent: the lists and dicts in a parameter of any type."""
-    return lambda arguments: copy_containers(validate(arguments))
+
+    def validate_and_copy(arguments: object) -> dict[str, Any]:
+        return copy_containers(validate(arguments))
+
+    return validate_and_copy
 
 
 def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], Any]) -> Callable[[Any], Any]:

@@ -186,8 +186,8 @@ def _describe(
         if parameter.kind is parameter.VAR_KEYWORD and parameter.name in descriptions:
             more: Any = schema.get("additionalProperties")
             if more is not False:  # it is, where a TypedDict names them all
-                more = more if isinstance(more, dict) else {}
-                schema["additionalProperties"] = {**more, "description": descriptions[parameter.name]}
+                kinds: dict[str, Any] = {} if more is True else more
+                schema["additionalProperties"] = {**kinds, "description": descriptions[parameter.name]}
         entry = properties.get(_find_alias(fields.get(parameter.name)) or parameter.name)
         if entry is None:
             continue

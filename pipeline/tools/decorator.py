@@ -38,7 +38,6 @@ class _OfFunction:
 class FunctionTool(Tool[P, T], Generic[P, T, R]):
     """A tool made from a function; ``R`` is what calling it returns: a coroutine if it is async."""
 
-    __doc__ = _OfFunction("__doc__", __doc__)
     __name__ = _OfFunction("__name__")
     __wrapped__ = _OfFunction("__wrapped__")
 
@@ -52,7 +51,6 @@ class FunctionTool(Tool[P, T], Generic[P, T, R]):
 class ContextTool(Tool[P, T], Generic[P, T, R]):
     """A tool made from a function whose first parameter is a ToolContext."""
 
-    __doc__ = _OfFunction("__doc__", __doc__)
     __name__ = _OfFunction("__name__")
     __wrapped__ = _OfFunction("__wrapped__")
 
@@ -60,6 +58,10 @@ class ContextTool(Tool[P, T], Generic[P, T, R]):
         """Call the function itself, without a pipeline."""
         result: R = self.fn(context, *args, **kwargs)
         return result
+
+
+for _kind in (FunctionTool, ContextTool):
+    setattr(_kind, "__doc__", _OfFunction("__doc__", _kind.__doc__))  # noqa: B010  # the checkers say it is text
 
 
 @attrs.frozen

@@ -65,6 +65,12 @@ def _read_parameters(tool: Tool[..., Any]) -> Parameters:
     return Parameters.of_function(tool.fn, skip_first=tool.context, undeclared=tool.undeclared)
 
 
+def _forget_parse(tool: Tool[..., Any], _attribute: object, parameters: Parameters) -> Parameters:
+    """Bind the parser of other parameters at their first use."""
+    tool.parse = tool.compile_and_parse
+    return parameters
+
+
 @attrs.define(eq=False)
 class Tool(Generic[P, T]):
     """What the pipeline knows of a tool. ``@tool`` or `Tool.from_schema` makes one.
@@ -92,7 +98,7 @@ class Tool(Generic[P, T]):
     attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
-        default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True
+        default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
     )
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
     overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # see ToolRegistry.override
@@ -106,7 +112,7 @@ class Tool(Generic[P, T]):
         self.origin = self.origin or _find_origin(self.fn)
         plain = not self.context and self.detect is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
-        self.parse = self._compile_and_parse
+        self.parse = self.compile_and_parse
 
     @staticmethod
     def from_schema(
@@ -180,7 +186,8 @@ class Tool(Generic[P, T]):
         """Copy the dicts, lists, tuples and sets in params; objects of other classes stay the same objects."""
         return copy_containers(params)
 
-    def _compile_and_parse(self, arguments: object) -> Any:
+    def compile_and_parse(self, arguments: object) -> Any:
+        """Parse the arguments of the first call; `parse` is its parameters' own from then on."""
         self.compile()
         return self.parse(arguments)
 
@@ -248,7 +255,7 @@ def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attemp
             raise SetupError(
                 f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}"
             )
-        check_schema(output_schema, name)
+        check_schema(cast("object", output_schema), name)
     if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
         raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")
     if attempts is not None and not (type(attempts) is int and attempts > 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from logging import getLogger
 from threading import Lock
@@ -103,7 +103,7 @@ class ToolRegistry:
         self._tell()
 
     @contextmanager
-    def override(self, name: str, fake: Callable[..., Any]) -> Iterator[Tool[..., Any]]:
+    def override(self, name: str, fake: Callable[..., Any]) -> Generator[Tool[..., Any], None, None]:
         """Run another function in place of a tool's own, as a test does: ``with tools.override("pay", fake): …``.
 
         Name, schema, effect and all other options stay as they are, so the fake gets valid arguments by name, after the
