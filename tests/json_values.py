@@ -76,7 +76,7 @@ def _objects(draw: st.DrawFn, node: Mapping[str, Any], root: Mapping[str, Any], 
     more = node.get("additionalProperties", True)
     names = _names
     for pattern, inner in node.get("patternProperties", {}).items():
-        names, more = st.from_regex(pattern), inner
+        names, more = st.from_regex(str(pattern)), inner
     if "propertyNames" in node:
         names = _text({"type": "string", **node["propertyNames"]}, root)
     least = node.get("minProperties", 0)
@@ -134,6 +134,7 @@ def perturbed(draw: st.DrawFn, value: Any) -> Any:
     if isinstance(value, str) and draw(st.booleans()):
         text = str(cast("object", value))
         return draw(st.sampled_from((f"{text}\n", f" {text}", text.upper(), f"{text}x", text[:-1])))
-    if type(value) is int and draw(st.booleans()):
-        return draw(st.sampled_from((str(value), value + 1, -value, value * 1000)))
+    if isinstance(value, int) and draw(st.booleans()):
+        number = int(value)
+        return draw(st.sampled_from((str(number), number + 1, -number, number * 1000)))
     return draw(values)
