@@ -17,10 +17,13 @@ from ..errors import SetupError
 from ..introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
 from .annotations import ANYTHING, DECLARED, Known, adapt_annotation
 from .docstrings import read_parameters
+from .secret_guard import hide_defaults
+from .secret_types import SecretTypes
 from .shown_schema import drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
-_KEPT = ("title", "description", "examples", "alias", "validation_alias")  # of a Field, besides its constraints
+# Of a Field, besides its constraints.
+_KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_schema_extra")
 
 
 @attrs.frozen
@@ -47,7 +50,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         hints = _read_hints(function, wanted)
         fields, config = _list_fields(wanted, hints)
         adapter = _make_adapter(fields, config)
-        schema = drop_titles(adapter.json_schema())
+        schema = drop_titles(adapter.json_schema(schema_generator=SecretTypes))
     except NameError as exc:
         raise SetupError(f"{name}: {exc}; annotations must be found at run time, outside of TYPE_CHECKING") from exc
     except RecursionError as exc:
@@ -56,6 +59,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         raise SetupError(f"{name}: {exc}") from exc
     defaults = {p.name: p.default for p in wanted if isinstance(p.default, FieldInfo) and not p.default.is_required()}
     _describe(schema, get_docstring(function), wanted, fields, defaults)
+    hide_defaults(schema)
     reserved = get_bound_names(function) | {parameter.name for parameter in every[:skip_first]}
     return Shape(
         adapter,
