@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
@@ -27,14 +26,14 @@ from pipeline import (
     render,
     timing,
 )
-from pipeline.semconv import SCOPE
+from pipeline.safe_logging import get_logger
 from pipeline.tools import estimate_bytes
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
 _SMALL = frozenset((type(None), bool, int, float))
 _TEXTS = frozenset((str, bytes))
-_logger = logging.getLogger(SCOPE)
+_logger = get_logger()
 
 
 class _Row(NamedTuple):
@@ -262,7 +261,9 @@ class LoopGuard:
     def _refuse(self, call: ValidCall, times: int) -> Outcome:
         if call.report is not None:
             call.report.note(self, f"not run: the same arguments came to the same result {times} times")
-        sent = render(Success(call.arguments)).strip() if call.arguments else "{}"  # as the model wrote it
+        secrets = call.tool.parameters.secrets
+        arguments = call.arguments if secrets is None else secrets.redact(call.arguments)
+        sent = render(Success(arguments)).strip() if arguments else "{}"  # as the model wrote it
         shown = "".join(each if each.isprintable() else " " for each in sent[:_SHOWN]) + "…" * (len(sent) > _SHOWN)
         text = (
             f"The same call came to the same result {times} times, so it was not run again: {call.tool.name}({shown})."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline import Limits, Pipeline, Stack, ToolRegistry
+from pipeline import Limits, Pipeline, Redact, Stack, ToolRegistry
 from pipeline.executors import Executor
 
 from .available import Available
@@ -26,6 +26,7 @@ def standard(
     limits: Limits | None = None,
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
+    redact: Redact | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -38,6 +39,7 @@ def standard(
         limits: How large the arguments of a call may be, see `Limits`. Default None: `Limits()`.
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
+        redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
 
     Raises:
         SetupError: A number is out of its range; or a tool of the registry names an executor that is not known, or one
@@ -45,7 +47,7 @@ def standard(
     """
     pipeline = (
         Stack()
-        .observe(Trace())  # outermost: refused calls are recorded too
+        .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params

@@ -28,8 +28,9 @@ from .errors import (
 )
 from .forking import register_after_fork
 from .messages import ToolCallError, raise_for_error, render
+from .outside_text import neutralise
 from .parameters import Limits
-from .privacy import PublicText, RemoteCause, approved
+from .privacy import PublicText, Redact, RemoteCause, Secret, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
 from .tools import Effect, Tool, ToolContext, ToolFailed, ToolRegistry, exit_status, returned_error, tool
@@ -62,6 +63,7 @@ __all__ = [
     "Problem",
     "Progress",
     "PublicText",
+    "Redact",
     "RemoteCause",
     "Repair",
     "ResolvedCall",
@@ -69,6 +71,7 @@ __all__ = [
     "RetryBudget",
     "RetryDecision",
     "RetryPolicy",
+    "Secret",
     "SetupError",
     "Stack",
     "StageRecord",
@@ -90,6 +93,7 @@ __all__ = [
     "gather_sync",
     "is_failure",
     "is_success",
+    "neutralise",
     "raise_for_error",
     "register_after_fork",
     "render",

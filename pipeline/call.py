@@ -37,9 +37,22 @@ def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
     return type(outcome) is Success
 
 
+def _describe(value: Any) -> str:
+    """What a ``repr`` shows of arguments: how many there are. Nobody knows here which of them are secret."""
+    if value is None:
+        return "None"
+    try:
+        unit = " characters" if isinstance(value, (str, bytes, bytearray)) else ""
+        return f"<{type(value).__name__} of {len(value)}{unit}>"
+    except Exception:  # noqa: BLE001  # a foreign value may have no length, or raise anything
+        return f"<{type(value).__name__}>"
+
+
 @phase
 class Call:
     """What the model asked for, not checked yet.
+
+    The ``repr`` of a call, in any phase, says how many arguments there are, and shows none of them.
 
     Args:
         name: The tool's name as the model wrote it. Anything but the name of a tool ends in UnknownTool.
@@ -55,7 +68,7 @@ class Call:
     """
 
     name: str
-    arguments: object = None
+    arguments: object = attrs.field(default=None, repr=_describe)
     id: str = ""
     principal: str = ""
     deps: object = attrs.field(default=None, repr=False)
@@ -142,7 +155,7 @@ class ValidCall(ResolvedCall):
         idempotency_key: Made once for a call, equal across its attempts. "" for a tool that takes no ToolContext.
     """
 
-    params: dict[str, Any] = _SET_BY_THE_PHASE_BEFORE
+    params: dict[str, Any] = attrs.field(default=_SET_BY_THE_PHASE_BEFORE, repr=_describe)
     attempt: int = 1
     idempotency_key: str = ""
 

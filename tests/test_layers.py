@@ -17,13 +17,16 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv timing
+    forking outside_text privacy semconv timing
+    safe_exceptions
+    safe_logging
     error_kind
     errors
     guards
     call cancellation introspection portal
     caller parameters
-    messages report
+    messages nested_calls report
+    recordable
     tools
     adapters retries telemetry
     compose executors

@@ -159,7 +159,15 @@ class Pipeline(StageList):
         """Run one call and return all that happened to it. The call is traced as well."""
         reports: list[CallReport] = []
         outcome = await self._run(call, reports)
-        return reports[0] if reports else CallReport(call, outcome=outcome)  # the observer itself has a bug
+        return (
+            reports[0] if reports else CallReport(self.redact(call), outcome=outcome)
+        )  # the observer itself has a bug
+
+    def redact(self, call: Call, /) -> Call:
+        """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""
+        resolved = self.resolve(call)
+        tool = resolved.tool if isinstance(resolved, ResolvedCall) else self.find(call.name)
+        return self._runner.recording.record(call, tool).call
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """The call with its tool, or why it has none; nothing is run. None where no check of this pipeline finds tools.

@@ -246,7 +246,7 @@ class _TurnState:
             call.name,
             0.0 if report is None else report.seconds * 1000,
             error is None,
-            call.arguments,
+            self.pipeline.redact(call).arguments if report is None else report.call.arguments,
             None if error is None else request.text,
             requires_retry(error),
             request.attempt,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections import Counter
 from contextlib import suppress
 
-_LOG = logging.getLogger("toolcall_pipeline")
+from ..safe_logging import get_logger
+
+_LOG = get_logger()
 _INTERVAL = 0.5  # seconds between two looks whether there still is something to tell
 
 

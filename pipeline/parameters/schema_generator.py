@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Flag
 from typing import Any, Final
 
-from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from .schema import JsonObject
+from .secret_types import SecretTypes
 
 _WHOLE: Final = r"[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
@@ -20,7 +20,7 @@ _CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
 
 
-class SchemaGenerator(GenerateJsonSchema):
+class SchemaGenerator(SecretTypes):
     """Makes the JSON Schema of a function's parameters. Its methods are pydantic's, one for each kind of type."""
 
     def field_is_present(self, field: Any) -> bool:

@@ -22,11 +22,13 @@ from .core_fixes import make_validator
 from .docstrings import read_parameters
 from .given import accept_given
 from .schema_generator import SchemaGenerator
+from .secret_guard import hide_defaults
 from .shown_schema import drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
 _VALUE = "="  # no parameter has this name
-_KEPT = ("title", "description", "examples", "alias", "validation_alias")  # of a Field, besides its constraints
+# Of a Field, besides its constraints.
+_KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_schema_extra")
 
 
 @attrs.frozen
@@ -67,6 +69,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         raise SetupError(f"{name}: {exc}") from exc
     defaults = {p.name: p.default for p in wanted if isinstance(p.default, FieldInfo) and not p.default.is_required()}
     _describe(schema, get_docstring(function), wanted, fields, defaults)
+    hide_defaults(schema)
     reserved = get_bound_names(function) | {parameter.name for parameter in every[:skip_first]}
     return Shape(
         validator,
