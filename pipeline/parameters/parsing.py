@@ -30,10 +30,12 @@ _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords tha
 def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:
     """Compile a function's parameters. Raises SetupError, see `signature.read_signature`."""
     from .pydantic_errors import PydanticErrors
+    from .pydantic_strictness import forbid_lax_reading
     from .signature import read_signature
 
     shape = read_signature(function, skip_first=skip_first)
-    from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
+    validator = forbid_lax_reading(shape.adapter)
+    from_python, from_text = validator.validate_python, validator.validate_json
     schema, plain, takes_any = shape.schema, shape.plain, shape.schema["additionalProperties"]
     convert = PydanticErrors(schema).convert
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things

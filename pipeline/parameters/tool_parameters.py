@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -130,6 +130,7 @@ class Parameters:
         error: InvalidParams | MalformedCall,
         rules: frozenset[Rule],
         limits: Limits | None = None,
+        tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
         """Repair arguments that `parse` refused, where what was meant is in what was sent.
 
@@ -139,13 +140,15 @@ class Parameters:
             rules: The rules that may be used; without any nothing is repaired.
             limits: Those of the arguments, which text inside of them must keep to once it is read; None: there are
                 none.
+            tool_names: What the tool may be called. A call inside of the arguments is opened only if it names one of
+                them; empty: whatever it names.
 
         Returns:
             The params and what was repaired; None where the refusal stands.
         """
         if not rules or self._is_only_incomplete(arguments, error):
             return None
-        return repair_arguments(self, arguments, error, rules, limits)
+        return repair_arguments(self, arguments, error, rules, limits, tool_names)
 
     def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add to a refusal what the model may have meant.
