@@ -101,6 +101,7 @@ CHOICES: list[Case] = [
     (one_of("1.0", "2.0"), "1", REFUSED),
     (one_of("1", "2"), "1.0", REFUSED),
     ({"anyOf": [one_of("all"), array_of(TEXT)]}, '"All"', REFUSED),
+    ({"anyOf": [one_of("all"), array_of(TEXT)]}, "5", REFUSED),
     ({"anyOf": [BOOLEAN, one_of("TRUE")]}, '"true"', REFUSED),
 ]
 
@@ -146,7 +147,9 @@ NUMBERS: list[Case] = [
     (TEXT, "-0.0", "-0.0"),
     (TEXT, "1e400", REFUSED),
     (TEXT, "100000000000000000000000000000001", "100000000000000000000000000000001"),
-    (TEXT, "0.10000000000000000000000000000000000001", "0.10000000000000000000000000000000000001"),
+    (TEXT, "0.10000000000000000000000000000000000001", REFUSED),
+    (INTEGER, '{"value": 9007199254740993.0}', REFUSED),
+    ({"anyOf": [TEXT, INTEGER]}, '{"value": 0}', 0),
     (TEXT, "1" + "0" * 5000, REFUSED),
     (TEXT, "2024", "2024"),
     (DATE, "2024", REFUSED),
@@ -157,6 +160,8 @@ NUMBERS: list[Case] = [
     ({"anyOf": [{"type": "string", "pattern": "^[a-z]+$"}, INTEGER]}, '"5"', REFUSED),
     ({"anyOf": [INTEGER, array_of(INTEGER)]}, '"5"', REFUSED),
     ({"anyOf": [INTEGER, array_of(NUMBER)]}, "5.5", [5.5]),
+    ({"anyOf": [INTEGER, array_of(NUMBER)]}, '"1.000"', REFUSED),
+    ({"anyOf": [INTEGER, array_of(NUMBER)]}, '"9007199254740993"', REFUSED),
     ({"type": ["integer", "null"]}, '"null"', None),
     (BOOLEAN, '"TRUE"', True),
     (BOOLEAN, '"1"', REFUSED),
@@ -198,6 +203,8 @@ ARRAYS: list[Case] = [
     (array_of(BOOLEAN), '"true, false"', [True, False]),
     (array_of(one_of("a", "b")), '"A, b"', ["a", "b"]),
     (array_of(one_of("a", "b", "a, b")), '"a, b"', REFUSED),
+    (array_of(one_of("a", "b", "a, b")), '"A, b"', REFUSED),
+    (array_of(one_of("food and drink")), '"Food and Drink"', ["food and drink"]),
     (array_of(one_of("a", "A")), '"A, a"', ["A", "a"]),
     (array_of(TEXT), '"a, b"', REFUSED),
     (array_of(TEXT), '"a; b"', REFUSED),
@@ -238,6 +245,10 @@ WRAPPED: list[Case] = [
     (PATH, '{"\\"path\\": \\"/x\\"": false}', REFUSED),
     (PATH, '{"\\"path\\": \\"/x\\"": 0}', REFUSED),
     (open_to("n", n=INTEGER), '{"n": "5", "n": "6"}', REFUSED),
+    (open_to("path", path=TEXT), '{"_": "{\\"path\\": 1}"}', REFUSED),
+    (closed_to(path=INTEGER), '{"Path": 1, "params_path": 2}', REFUSED),
+    (closed_to("path", path=TEXT), '{"Path": "a", "paths": "b"}', REFUSED),
+    (closed_to(x_11=INTEGER), '{"x_11": null, "x11": 1}', REFUSED),
 ]  # fmt: skip
 
 BASE = closed_to("base", base=INTEGER, height=INTEGER)

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 import pytest
-from repair_cases import ONE, REFUSED, WHOLE
 
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, MalformedCall, Tool, ToolRegistry, ValidCall, is_success, render
+from repair_cases import ONE, REFUSED, WHOLE
 
 
 async def return_params(**params: object) -> object:

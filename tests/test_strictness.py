@@ -170,8 +170,8 @@ def test_a_decimal_has_plain_digits(name: str, value: str) -> None:
 
 def test_an_infinite_number_is_not_complex() -> None:
     """A number too large for a float is refused, and not read as infinity."""
-    error = Validate()(Call("plan", '{"root": 1e400}').resolved(plan)).failure()
-    assert isinstance(error, InvalidParams)
+    verdict: Any = Validate()(Call("plan", '{"root": 1e400}').resolved(plan))
+    assert isinstance(verdict.failure(), InvalidParams)
 
 
 @given(sent=st.text(alphabet="0123456789+-.:eETZPdD _", max_size=12))

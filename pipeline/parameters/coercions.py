@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 LEAVE_OUT: Any = object()  # in place of a value: the parameter is left out
 _NULL: Any = object()  # null, where None would say that a rule does not apply
+_TWO: Any = object()  # two values, so that no other rule may decide
 _BOOLEANS = {"true": True, "false": False}
 _MAX_CHOICE = 2_000  # characters of a value, or several, to choose from
 _MAX_PIECES = 50  # values in one text
@@ -153,7 +154,7 @@ def number_text(value: Any, expected: Expected, _sent: Sent) -> Any:
     if not NUMBER.fullmatch(text):
         return None
     if "number" not in expected.types:
-        return None if _THOUSANDS.fullmatch(text) else read_whole(text)
+        return _TWO if _THOUSANDS.fullmatch(text) else read_whole(text)
     if text.lstrip("-").isdigit() and ("integer" in expected.types or is_exact(text)):
         return int(text)
     return float(text) if is_exact(text) else None
@@ -212,9 +213,11 @@ def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
     kind, items = json_type(value), expected.items()
     if kind not in items.types and not (kind == "integer" and "number" in items.types):
         number = isinstance(value, str) and not items.types.isdisjoint(_NUMERIC)
-        return [value] if number and number_text(value, items, sent) is not None else None
-    if isinstance(value, str) and value not in items.values():
+        return [value] if number and NUMBER.fullmatch(value.strip()) else None
+    if isinstance(value, str):
         text = value.strip()
+        if len(text) <= _MAX_CHOICE and sent.read_choice(items).find(text) is not None:
+            return [value]
         if text.lower() in _NULLS or text.startswith(_OPENING) or _SEVERAL.search(text):
             return None
     return [value]
@@ -235,13 +238,13 @@ def separated_text(value: Any, expected: Expected, sent: Sent) -> Any:
         ]
     elif not items.types.isdisjoint(_NUMERIC):
         if _may_be_one_number(value, pieces, items):
-            return None
+            return _TWO
         found = [number_text(piece, items, sent) for piece in pieces]
     elif "boolean" in items.types:
         found = [boolean_text(piece, items, sent) for piece in pieces]
     else:
         return None
-    return None if None in found else found
+    return None if any(each is None or each is _TWO for each in found) else found
 
 
 def _may_be_one_number(value: str, pieces: list[str], items: Expected) -> bool:
@@ -272,7 +275,9 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
         possible = expected.coercions[kind] = tuple(_list_coercions(expected, kind))
     meant: list[tuple[Rule, Any]] = []
     for rule, coercion in possible:
-        if (found := coercion(value, expected, sent)) is not None:
+        if (found := coercion(value, expected, sent)) is _TWO:
+            return None
+        if found is not None:
             meant.append((rule, None if found is _NULL else found))
             if rule == "null_optional":  # nothing was sent, so there is nothing else to read
                 break
@@ -281,7 +286,7 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
     return meant[0]
 
 
-def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coercion]]:  # noqa: C901  # a case a rule
+def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coercion]]:  # noqa: C901, PLR0912  # a case a rule
     """Yield the rules that may apply to a value of this type."""
     types = expected.types
     any_text = expected.takes_any_text
@@ -298,11 +303,12 @@ def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coer
             yield "enum_spelling", enum_spelling
     elif kind is float and "integer" in types and "number" not in types:
         yield "whole_float", whole_float
-    # Nor where a number is allowed: then the number itself is wrong.
-    if kind in (int, float) and "string" in types and types.isdisjoint(_NUMERIC) and not expected.has_format:
-        yield "text_of_number", text_of_number
-    if kind is bool and "string" in types and "boolean" not in types and not expected.has_format:
-        yield "text_of_boolean", text_of_boolean
+    # Where a number is allowed the number itself is wrong, and where an array is it may be an item.
+    if "string" in types and "array" not in types and not expected.has_format:
+        if kind in (int, float) and types.isdisjoint(_NUMERIC):
+            yield "text_of_number", text_of_number
+        if kind is bool and "boolean" not in types:
+            yield "text_of_boolean", text_of_boolean
     if kind is dict and "object" not in types:
         yield "wrapped", unwrap_value
     # Not for an item of an array: [1, 3] where [[1, 3]] is expected is not [[1], [3]].

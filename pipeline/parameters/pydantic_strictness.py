@@ -72,9 +72,9 @@ def _guard(node: Any) -> Any:
 
 def _spare_numbers(choices: Any) -> tuple[str, ...]:
     """The types of a union that stay as they are: an int or a float wins over a Decimal only if pydantic reads both."""
-    found: Any = choices if isinstance(choices, list) else ()
-    nodes = [each[0] if isinstance(each, tuple) else each for each in found]
-    types = {each.get("type") for each in nodes if isinstance(each, dict)}
+    found = cast("list[Any]", choices if isinstance(choices, list) else [])
+    nodes: list[Any] = [cast("Any", each)[0] if isinstance(each, tuple) else each for each in found]
+    types: set[Any] = {cast("dict[str, Any]", each).get("type") for each in nodes if isinstance(each, dict)}
     return () if types.isdisjoint(("int", "float")) else ("decimal", "complex")
 
 

@@ -40,7 +40,7 @@ def read_literal(text: str, written: Written | None = None) -> Any:
 
 
 def _read_json(text: str, written: Written | None) -> Any:
-    return json.loads(text, parse_constant=refuse_constant) if written is None else written.read(text, exactly=True)
+    return json.loads(text, parse_constant=refuse_constant) if written is None else written.read(text)
 
 
 def read_arguments(arguments: object) -> JsonObject | None:

@@ -127,9 +127,19 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     singular = {name: _cut_plural(folded) for name, folded in absent.items()}
     loose = [_pair(((key, _cut_plural(folded)) for key, folded in sent.items()), singular)]
     if len(declared) == 1:
-        positions = [key for key in sent if _POSITION.fullmatch(key)]
+        positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key])]
         loose.append([(key, name) for key in positions for name in absent])
-    return _Matches(tuple(map(_keep_certain, safe)), tuple(map(_keep_certain, loose)))
+    # Of all ways together: a name that is compared in one way may not be another's in a second way.
+    pairs = {pair for way in (*safe, *loose) for pair in way}
+    by_sent, by_name = Counter(key for key, _ in pairs), Counter(name for _, name in pairs)
+    certain = {(key, name) for key, name in pairs if by_sent[key] == 1 and by_name[name] == 1}
+    found = [{name: key for key, name in way if (key, name) in certain} for way in (*safe, *loose)]
+    return _Matches(tuple(found[: len(safe)]), tuple(found[len(safe) :]))
+
+
+def _may_be_wrapper(key: str, value: object) -> bool:
+    """Whether a name of nothing but ``_`` may hold the arguments as JSON text."""
+    return isinstance(value, str) and value.lstrip().startswith("{") and not fold_name(key)
 
 
 def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_Pair]:
@@ -150,9 +160,3 @@ def _cut_prefixes(sent: Iterable[str]) -> Iterator[tuple[str, str]]:
 def _cut_plural(folded: str) -> str:
     plural = len(folded) > _MIN_SINGULAR and folded.endswith("s") and not folded.endswith("ss")
     return folded[:-1] if plural else folded
-
-
-def _keep_certain(pairs: list[_Pair]) -> dict[str, str]:
-    """Keep the pairs neither of whose names is in another pair."""
-    by_sent, by_name = Counter(sent for sent, _ in pairs), Counter(name for _, name in pairs)
-    return {name: sent for sent, name in pairs if by_sent[sent] == 1 and by_name[name] == 1}

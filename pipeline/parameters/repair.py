@@ -5,7 +5,7 @@ Each repair is recorded with the rule, the value before and the value after. See
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
@@ -30,12 +30,13 @@ _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new va
 class _Draft:
     """Arguments while they are repaired. A container is copied before it is written to: the caller's stay as sent."""
 
-    __slots__ = ("_copies", "arguments", "opened", "repairs", "sent")
+    __slots__ = ("_copies", "arguments", "left_out", "opened", "repairs", "sent")
 
     def __init__(self, arguments: JsonObject, written: Written, repairs: tuple[Repair, ...] = ()) -> None:
         self.arguments = arguments
         self.repairs = [*repairs]
         self.sent = Sent(written)
+        self.left_out: set[str] = set()  # paths under which nothing was sent; no other name was meant for them
         self.opened = False  # whether text was read as what it holds
         self._copies: dict[int, Any] = {}  # by id; since they are held, no other object gets the id
 
@@ -73,6 +74,7 @@ class _Draft:
                 before = last
             elif new is LEAVE_OUT:
                 del holder[last]
+                self.left_out.add(format_path(parts))
                 after = None
             else:
                 holder[last] = new
@@ -170,8 +172,7 @@ def _find_fixes(
         if keyword == "required":
             if rename and (undeclared or path not in parameters.names):
                 renames = find_renames(arguments, path, parameters, known)
-                renamed: list[_Fix] = [(parts, "parameter_name", name) for parts, name in renames]
-                fixes += [each for each in renamed if each not in fixes]
+                fixes += [each for each in _rename(renames, draft) if each not in fixes]
             continue
         parts: list[int | str] = [path]
         if path not in arguments:
@@ -180,7 +181,8 @@ def _find_fixes(
                 continue
         if keyword == "additionalProperties":
             name = find_declared(arguments, parts, parameters, known) if rename else None
-            fix = _place_undeclared(parts, name, parameters)
+            dropped: _Fix | None = (parts, _DROP, LEAVE_OUT) if parameters.undeclared == "drop" else None
+            fix = next(_rename([(parts, name)], draft), None) if name is not None else dropped
         else:
             meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
             fix = None if meant is None else (parts, *meant)
@@ -189,19 +191,18 @@ def _find_fixes(
     return fixes
 
 
-def _place_undeclared(parts: Parts, name: str | None, parameters: Parameters) -> _Fix | None:
-    """Give an undeclared argument its declared name, if it has one; else it is dropped where the tool says so."""
-    if name is not None:
-        return parts, "parameter_name", name
-    return (parts, _DROP, LEAVE_OUT) if parameters.undeclared == "drop" else None
+def _rename(renames: Iterable[tuple[Parts, str]], draft: _Draft) -> Iterator[_Fix]:
+    for parts, name in renames:
+        if format_path([*parts[:-1], name]) not in draft.left_out:
+            yield parts, "parameter_name", name
 
 
 def _read_sent(arguments: object, written: Written) -> JsonObject | None:
-    """Read the arguments, and how their numbers are written if they are text. None where a name stands twice."""
+    """Read the arguments, and how their numbers are written if they are text; None where that loses something."""
     if not isinstance(arguments, str) or not arguments.strip():
         return read_arguments(arguments)
     try:
-        found = written.read(arguments, exactly=False)
+        found = written.read(arguments)
     except (ValueError, RecursionError):
         return None
     return found if is_object(found) else None

@@ -48,7 +48,7 @@ def unwrap(
             return None
         if not names.isdisjoint(map(fold_name, arguments)):
             return None
-        found = _open(arguments, allowed, written)
+        found = _open(arguments, allowed, written, single=len(declared) == 1)
         if found is None:
             return None
         is_call, arguments = found
@@ -57,13 +57,21 @@ def unwrap(
     return None
 
 
-def _open(arguments: JsonObject, allowed: set[str], written: Written) -> tuple[bool, JsonObject] | None:
-    """Open one object. Returns whether a whole call stands in it, and what does; None where it is no wrapper."""
+def _open(
+    arguments: JsonObject, allowed: set[str], written: Written, *, single: bool
+) -> tuple[bool, JsonObject] | None:
+    """Open one object. Text under a name of nothing but ``_`` stays closed where it may be the `single` parameter.
+
+    Returns:
+        Whether a whole call stands in it, and what does; None where it is no wrapper.
+    """
     wrapping = {key: folded for key in arguments if len(key) <= _MAX_NAME and (folded := fold_name(key)) in WRAPPERS}
     if len(wrapping) == 1:
         (key,) = wrapping
         beside = {other: value for other, value in arguments.items() if other != key}
-        return _read_object(arguments[key], written, is_call=False) if _is_harmless(beside, allowed) else None
+        if not _is_harmless(beside, allowed) or (single and not wrapping[key] and isinstance(arguments[key], str)):
+            return None
+        return _read_object(arguments[key], written, is_call=False)
     if len(arguments) != 1:
         return None
     ((key, value),) = arguments.items()

@@ -29,23 +29,19 @@ class Written:
         found = self._tokens.get(id(value))
         return None if found is None else found[1]
 
-    def read(self, text: str, *, exactly: bool) -> Any:
-        """Read JSON text.
-
-        Args:
-            text: The text.
-            exactly: Whether a number that a float would round is refused.
+    def read(self, text: str) -> Any:
+        """Read JSON text without losing anything.
 
         Raises:
-            ValueError: It is no JSON, or it holds an infinite number, or an object in which a name stands twice.
+            ValueError: It is no JSON, or it holds a number that a float would round, or an object with one name twice.
             RecursionError: It is nested too deeply.
         """
         self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
 
         def read_float(token: str) -> float:
-            value = float(token)
-            if not math.isfinite(value) or (exactly and not is_exact(token)):
+            if not is_exact(token):
                 raise ValueError(token)
+            value = float(token)
             self._tokens[id(value)] = (value, token)
             return value
 
