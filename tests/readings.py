@@ -293,14 +293,15 @@ def _read_object(node: dict[str, Any], schema: Schema, name: str, whole: Schema)
         yield from read_value(each, whole, name).values()
 
 
-def _unwrap_nothing(value: Any, schema: Schema, name: str) -> Any:
-    while isinstance(value, dict) and "object" not in _list_types(schema):
-        held = cast("dict[str, Any]", value)
+def _unwrap_nothing(value: object, schema: Schema, name: str) -> object:
+    here: Any = value
+    while isinstance(here, dict) and "object" not in _list_types(schema):
+        held = cast("dict[str, Any]", here)
         keys = [key for key in (name, "value", "items") if key in held and ({*held} == {key} or key != name)]
         if not keys or {*held} - {keys[0], "type"} or str(held.get("type", "any")).lower() not in {*TYPES, "any"}:
             break
-        value = held[keys[0]]
-    return value
+        here = held[keys[0]]
+    return cast("object", here)
 
 
 def _is_nothing(value: Any, schema: Schema) -> bool:

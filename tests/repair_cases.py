@@ -102,6 +102,7 @@ CHOICES: list[Case] = [
     (one_of("1", "2"), "1.0", REFUSED),
     ({"anyOf": [one_of("all"), array_of(TEXT)]}, '"All"', REFUSED),
     ({"anyOf": [one_of("all"), array_of(TEXT)]}, "5", REFUSED),
+    ({"anyOf": [TEXT, array_of(INTEGER)]}, "0", REFUSED),
     ({"anyOf": [BOOLEAN, one_of("TRUE")]}, '"true"', REFUSED),
 ]
 
@@ -213,6 +214,7 @@ ARRAYS: list[Case] = [
     (array_of(TEXT), '"\\u7ea2\\u3001\\u84dd"', REFUSED),
     (array_of(TEXT), '"New York"', ["New York"]),
     (array_of(TEXT), '"null"', REFUSED),
+    (array_of({"anyOf": [TEXT, one_of("")]}), '""', REFUSED),
     (array_of(TEXT), "5", REFUSED),
     ({"type": "object", "properties": {"a": INTEGER}}, '"{\\"a\\": 1, \\"a\\": 2}"', REFUSED),
     (array_of(INTEGER), '{"type": "array", "value": [1]}', [1]),

@@ -83,7 +83,7 @@ class Expected:
     @property
     def takes_any_text(self) -> bool:
         """Whether text is allowed that is none of the values to choose from."""
-        return any("string" in _list_types(form) and not _list_values(form) for form in self.forms)
+        return any("string" in _list_types(form) for form in self.forms if "enum" not in form and "const" not in form)
 
     @property
     def has_format(self) -> bool:
@@ -121,7 +121,9 @@ def _list_types(form: Form) -> Iterable[str]:
     declared = form.get("type")
     if isinstance(declared, str):
         return (declared,)
-    return tuple(declared) if is_array(declared) else tuple(map(json_type, _list_values(form)))
+    if is_array(declared):
+        return tuple(declared)
+    return {json_type(each) for each in {type(each): each for each in _list_values(form)}.values()}
 
 
 def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
@@ -183,6 +185,11 @@ def text_of_boolean(value: Any, _expected: Expected, _sent: Sent) -> Any:
     return "true" if value else "false"
 
 
+def doubt(_value: Any, _expected: Expected, _sent: Sent) -> Any:
+    """A scalar that may be text, or the item of an array."""
+    return _TWO
+
+
 def unwrap_value(value: Any, expected: Expected, _sent: Sent) -> Any:
     """A value under the parameter's own name once more, or in the form of a schema: ``{"type", "value"}``."""
     if len(value) == 1 and expected.name is not None and expected.name in value:
@@ -216,9 +223,11 @@ def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
         return [value] if number and NUMBER.fullmatch(value.strip()) else None
     if isinstance(value, str):
         text = value.strip()
+        if text.lower() in _NULLS:
+            return None
         if len(text) <= _MAX_CHOICE and sent.read_choice(items).find(text) is not None:
             return [value]
-        if text.lower() in _NULLS or text.startswith(_OPENING) or _SEVERAL.search(text):
+        if text.startswith(_OPENING) or _SEVERAL.search(text):
             return None
     return [value]
 
@@ -303,12 +312,11 @@ def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coer
             yield "enum_spelling", enum_spelling
     elif kind is float and "integer" in types and "number" not in types:
         yield "whole_float", whole_float
-    # Where a number is allowed the number itself is wrong, and where an array is it may be an item.
-    if "string" in types and "array" not in types and not expected.has_format:
+    if "string" in types and not expected.has_format:  # where a number is allowed, it is the number that is wrong
         if kind in (int, float) and types.isdisjoint(_NUMERIC):
-            yield "text_of_number", text_of_number
+            yield "text_of_number", doubt if "array" in types else text_of_number
         if kind is bool and "boolean" not in types:
-            yield "text_of_boolean", text_of_boolean
+            yield "text_of_boolean", doubt if "array" in types else text_of_boolean
     if kind is dict and "object" not in types:
         yield "wrapped", unwrap_value
     # Not for an item of an array: [1, 3] where [[1, 3]] is expected is not [[1], [3]].

@@ -55,20 +55,26 @@ class Choice:
     _by_case: dict[str, set[str]]
     _by_value: dict[str, set[str]]
     _by_letters: dict[str, set[str]]
+    _longest: int  # characters
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Choice:
         """Fold each text once."""
         ways = (str.lower, fold_value, fold)
         found: list[dict[str, set[str]]] = [{} for _ in ways]
+        longest = 0
         for each in texts:
+            longest = max(longest, len(each))
             for way, spelt in zip(ways, found, strict=True):
                 spelt.setdefault(way(each), set()).add(each)
-        return cls(*found)
+        by_case, by_value, by_letters = found
+        return cls(by_case, by_value, by_letters, longest)
 
     def find(self, text: str) -> str | None:
         """Return the only text that this one is another spelling of; None where there is none, or may be another."""
         sent = text.strip()
+        if len(sent) > 2 * self._longest:  # no separators are so many
+            return None
         found = self._by_case.get(sent.lower())
         if found is None:
             found = self._by_value.get(fold_value(sent), set())
