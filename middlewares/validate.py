@@ -85,7 +85,8 @@ class Validate:
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
-        repaired = parameters.repair(call.arguments, error, self._rules, self.limits)
+        names = (call.tool.name, call.name) if isinstance(cast("object", call.name), str) else (call.tool.name,)
+        repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
         if repaired is not None:
             return call.validated(*repaired)
         if type(error) is InvalidParams:

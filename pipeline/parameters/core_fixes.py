@@ -12,24 +12,35 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
+from .pydantic_strictness import guard_schema
+
 _NAMED = ("fields", "choices")
 _OPAQUE = frozenset(("metadata", "serialization", "expected", "default", "members", "cls", "config"))
 _SCALARS = (str, int, float, type(None))
 
 
-def make_validator(adapter: TypeAdapter[Any]) -> SchemaValidator:
+def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> SchemaValidator:
     """The validator of a type. An iterable becomes a list, and members of enums are found by the JSON of their values.
 
     Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
     only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
+    What pydantic would read in JSON as another value, as a number for a date, is refused (`pydantic_strictness`).
+
+    Args:
+        adapter: Of the type.
+        of_json: It validates what a model sent. False: it validates Python values, which stay what they are.
     """
     schema: Any = adapter.core_schema
-    fixed = _fix(schema)
+    fixed = guard_schema(_fix(schema)) if of_json else _fix(schema)
     if fixed is schema:
         return cast("SchemaValidator", adapter.validator)
     make: Any = SchemaValidator
-    # Models have a validator of their own, compiled before; without the option pydantic would take it as it is.
-    return cast("SchemaValidator", make(fixed, _use_prebuilt=False))
+    try:
+        # Models have a validator of their own, compiled before; without the option pydantic would take it as it is.
+        made: SchemaValidator = make(fixed, None, _use_prebuilt=False)
+    except TypeError:  # before 2.13 it never does
+        made = make(fixed)
+    return made
 
 
 def _fix(node: Any) -> Any:

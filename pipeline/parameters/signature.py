@@ -121,7 +121,7 @@ def _make_given(
         if (field := fields.get(parameter.name)) is not None:
             hint = hints.get(parameter.name, Any)
             given[parameter.name] = _make_field(accept_given(hint, _read_json_of(field)), parameter)
-    return make_validator(make_adapter(given, extra))
+    return make_validator(make_adapter(given, extra), of_json=False)
 
 
 def _read_json_of(field: Any) -> Callable[[object], Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -142,6 +142,7 @@ class Parameters:
         error: InvalidParams | MalformedCall,
         rules: frozenset[Rule],
         limits: Limits | None = None,
+        tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
         """Repair arguments that `parse` refused, where what was meant is in what was sent.
 
@@ -151,13 +152,15 @@ class Parameters:
             rules: The rules that may be used; without any nothing is repaired.
             limits: Those of the arguments, which text inside of them must keep to once it is read; None: there are
                 none.
+            tool_names: What the tool may be called. A call inside of the arguments is opened only if it names one of
+                them; empty: whatever it names.
 
         Returns:
             The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
         """
         if not rules or type(arguments) is Given or self._is_only_incomplete(arguments, error):
             return None
-        repaired = repair_arguments(self, arguments, error, rules, limits)
+        repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
         if repaired is None or self.secrets is None:
             return repaired
         return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
