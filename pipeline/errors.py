@@ -68,7 +68,9 @@ class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_
     template_fields: ClassVar = {"tool": "requested", "suggestions": "suggestions", "available": "available"}
     requested: str  # as the model spelt it; "": the name was not a text
     suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
-    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are many
+    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are more than are listed
+    # How many tools may be called now, if ``available`` does not list them. None: not known.
+    count: int | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen

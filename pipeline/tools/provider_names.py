@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 from ..errors import SetupError
 
@@ -18,6 +18,24 @@ _DIGITS = 8  # of the hash that ends a changed name
 _CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
 
 
+class OfferedName(str):
+    """The name in a call from a provider, if no tool has it: the answer has to use the names that were sent there.
+
+    Args:
+        name: The name as it came.
+        longest: Characters of a name at that provider, one of `LIMITS`.
+    """
+
+    __slots__ = ("longest",)
+    longest: int
+
+    def __new__(cls, name: str, longest: int = OPENAI) -> Self:
+        """Make the name; a pickle gives ``longest`` afterwards."""
+        self = super().__new__(cls, name)
+        self.longest = longest
+        return self
+
+
 class ProviderNames:
     """Maps the names of one registry's tools to names that each provider accepts, and back.
 
@@ -28,8 +46,8 @@ class ProviderNames:
     """
 
     def __init__(self, tools: Mapping[str, Any], aliases: Mapping[str, Any]) -> None:
-        self._tools, self._aliases = tools, aliases  # the registry's own, which only grow
-        self._known = 0  # tools and aliases that the maps below were made for
+        self._tools, self._aliases = tools, aliases  # the registry's own
+        self._known: tuple[list[str], list[str]] = [], []  # tools and aliases that the maps below were made for
         self._sent: dict[int, dict[str, str]] = {longest: {} for longest in LIMITS}
         self._own: dict[str, str] = {}
 
@@ -53,12 +71,12 @@ class ProviderNames:
         return self._own.get(sent)
 
     def _update(self) -> None:
-        known = len(self._tools) + len(self._aliases)
+        known = list(self._tools), list(self._aliases)
         if known == self._known:
             return
-        names = sorted(self._tools)
+        names = sorted(known[0])
         own: dict[str, str] = {}
-        taken = {*names, *self._aliases}
+        taken = {*names, *known[1]}
         maps = {longest: _map_names(names, longest, taken, own) for longest in LIMITS}
         self._sent, self._own, self._known = maps, own, known
 
@@ -67,15 +85,28 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
     """The name that each tool has at a provider; changed names are added to ``own``."""
     sent: dict[str, str] = {}
     for name in names:
-        if len(name) <= longest and _ALLOWED.fullmatch(name):
+        salt, changed = 0, make_sent_name(name, longest)
+        if changed == name:
             sent[name] = name
             continue
-        salt = 0
-        while (changed := _change(name, longest, salt)) in taken or own.get(changed, name) != name:
+        while changed in taken or own.get(changed, name) != name:
             salt += 1
+            changed = _change(name, longest, salt)
         own[changed] = name
         sent[name] = changed
     return sent
+
+
+def make_sent_name(name: str, longest: int) -> str:
+    """The name of a tool at a provider, where its registry is not at hand.
+
+    It is that of `ProviderNames.sent`, unless another tool of the registry has the very name that would be made.
+
+    Args:
+        name: The tool's own name, or one that was made already.
+        longest: Characters of a name at that provider, one of `LIMITS`.
+    """
+    return name if len(name) <= longest and _ALLOWED.fullmatch(name) else _change(name, longest, 0)
 
 
 def _change(name: str, longest: int, salt: int) -> str:
