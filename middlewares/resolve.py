@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -10,9 +10,10 @@ from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, SetupError, Tool, ToolRegistry, UnknownTool
 from pipeline.tools import (
-    CanonicalNames,
     OfferedName,
+    Spelling,
     SuggestionIndex,
+    find_canonical,
     find_command,
     list_readings,
     split_at_tokens,
@@ -130,7 +131,7 @@ class _NameSearch:
     def _find_canonical(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
         """The tools of which one name has the canonical form of one of these."""
         tools, aliases = self._registry.tools, self._registry.aliases
-        names = (known for text in readings if text for known in self._canonical.find(text))
+        names = find_canonical(filter(None, readings), self._spellings)
         return _unique(tools.get(known) or aliases.get(known) for known in names)
 
     def _is_stronger(self, tool: Tool[..., Any], name: str) -> bool:
@@ -165,8 +166,9 @@ class _NameSearch:
         return SuggestionIndex(self._registry.spellings, list(self._registry.tools))
 
     @cached_property
-    def _canonical(self) -> CanonicalNames:
-        return CanonicalNames([*self._registry.tools, *self._registry.aliases])
+    def _spellings(self) -> Mapping[str, Spelling]:
+        """Of the tools' names and of their aliases."""
+        return {**self._registry.spellings, **{alias: Spelling.of(alias) for alias in list(self._registry.aliases)}}
 
 
 def _unique(tools: Iterable[Tool[..., Any] | None]) -> list[Tool[..., Any]]:

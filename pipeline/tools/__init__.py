@@ -1,23 +1,23 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
-from .canonical import CanonicalNames
+from .canonical import find_canonical
 from .classification import classify
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
-from .matching import SuggestionIndex, suggest_names
+from .matching import Spelling, SuggestionIndex, suggest_names
 from .plain_data import estimate_bytes, freeze
 from .provider_names import OfferedName
 from .registry import ToolRegistry
 from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
-    "CanonicalNames",
     "Detector",
     "Effect",
     "OfferedName",
+    "Spelling",
     "SuggestionIndex",
     "Tool",
     "ToolContext",
@@ -26,6 +26,7 @@ __all__ = [
     "classify",
     "estimate_bytes",
     "exit_status",
+    "find_canonical",
     "find_command",
     "freeze",
     "is_async",

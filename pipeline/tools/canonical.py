@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-import attrs
+from .matching import Spelling
 
 # One separator between two letters or digits. Where there are two in a row, or none beside it, it may be an operator or
 # a sign: "-read", "a--b", "c++". Two underscores join the name of a server and that of its tool.
@@ -13,34 +13,60 @@ _SEPARATOR = re.compile(r"(?<=[^\W_])(?:__|[-_. ])(?=[^\W_])")
 _PREFIX = re.compile(r"(?<=[^\W_])__(?=[^\W_])")  # behind the name of a server, as hosts of MCP servers write it
 _NO_SERVER = frozenset(("functions", "tools", "mcp", "default_api"))  # in place of a server's name: it says nothing
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name
+_MAX_SENT = 50  # readings of one name that are compared
 
 
-@attrs.frozen
+def find_canonical(names: Iterable[str], spellings: Mapping[str, Spelling]) -> list[str]:
+    """The known names that differ from one of these only in case, separators and server prefix.
+
+    A name that came may leave out the server prefix of a tool. A prefix that it has must be the tool's own, or one that
+    names no server, such as ``mcp__``: the same tail on another server is another tool.
+
+    Args:
+        names: What the model may have meant to write: its name without noise.
+        spellings: The names to find, with their spellings.
+    """
+    sent = [part for name in names if len(name) <= _MAX_LENGTH for part in _list_forms(name)][:_MAX_SENT]
+    joined = frozenset(Spelling.of(part).joined for part in sent) - {""}
+    if not joined:
+        return []
+    endings = tuple(joined)
+    near = [
+        known
+        for known, spelling in list(spellings.items())
+        if spelling.joined in joined or ("__" in known and spelling.joined.endswith(endings))
+    ]
+    forms = [_Form(part) for part in sent]
+    return [known for known in near if any(_Form(tail).equals(form) for tail in _list_tails(known) for form in forms)]
+
+
 class _Form:
     """A name without what may differ."""
 
-    letters: str  # all but the separators, in lower case
-    separators: Mapping[int, str]  # those in front of a digit, by the number of letters before them
-
-    @classmethod
-    def of(cls, name: str) -> _Form:
-        letters: list[str] = []
-        separators: dict[int, str] = {}
-        end = 0
-        for found in _SEPARATOR.finditer(name):
-            letters += map(_fold, name[end : found.start()])
-            end = found.end()
-            if name[end].isnumeric():
-                separators[len(letters)] = found[0]
-        letters += map(_fold, name[end:])
-        return cls("".join(letters), separators)
+    def __init__(self, name: str) -> None:
+        self._name = name
+        bare = _SEPARATOR.sub("", name)
+        self._letters = bare.lower() if bare.isascii() else "".join(map(_fold, bare))
 
     def equals(self, other: _Form) -> bool:
-        """Whether two forms of the same letters differ only in separators that mean nothing."""
+        """Whether two names have the same letters, and differ only in separators that mean nothing."""
+        if self._letters != other._letters:
+            return False
+        one, two = self._list_separators(), other._list_separators()
         return all(
-            _mean_the_same(self.separators.get(place, ""), other.separators.get(place, ""), self.letters[place - 1])
-            for place in self.separators.keys() | other.separators.keys()
+            _mean_the_same(one.get(place, ""), two.get(place, ""), self._letters[place - 1])
+            for place in one.keys() | two
         )
+
+    def _list_separators(self) -> dict[int, str]:
+        """The separators in front of a digit, by the number of letters and digits before them."""
+        found: dict[int, str] = {}
+        dropped = 0
+        for separator in _SEPARATOR.finditer(self._name):
+            if self._name[separator.end()].isnumeric():
+                found[separator.start() - dropped] = separator[0]
+            dropped += len(separator[0])
+        return found
 
 
 def _fold(letter: str) -> str:
@@ -60,38 +86,6 @@ def _mean_the_same(one: str, other: str, before: str) -> bool:
     if not (one and other):
         return not before.isnumeric() and (one or other) in ("_", " ")
     return "__" not in (one, other) and bool({one, other} & {"_", " "})
-
-
-class CanonicalNames:
-    """Finds the names that differ from another one only in case, separators and server prefix.
-
-    Args:
-        names: The names to find.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._forms: dict[str, list[tuple[_Form, str]]] = {}
-        for name in names:
-            for part in _list_tails(name):
-                form = _Form.of(part)
-                self._forms.setdefault(form.letters, []).append((form, name))
-
-    def find(self, name: str) -> list[str]:
-        """The names that ``name`` means: none, one or several.
-
-        A name that came may leave out the server prefix of a tool. A prefix that it has must be the tool's own, or one
-        that names no server, such as ``mcp__``: the same tail on another server is another tool.
-
-        Args:
-            name: The name as the model wrote it, without noise.
-        """
-        if len(name) > _MAX_LENGTH:
-            return []
-        found: dict[str, None] = {}
-        for part in _list_forms(name):
-            sent = _Form.of(part)
-            found.update((known, None) for form, known in self._forms.get(sent.letters, ()) if form.equals(sent))
-        return list(found)
 
 
 def _list_tails(name: str) -> Iterator[str]:
