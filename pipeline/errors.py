@@ -65,7 +65,12 @@ class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_
     """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
-    template_fields: ClassVar = {"tool": "requested", "suggestions": "suggestions", "available": "available"}
+    template_fields: ClassVar = {
+        "tool": "requested",
+        "suggestions": "suggestions",
+        "available": "available",
+        "count": "count",
+    }
     requested: str  # as the model spelt it; "": the name was not a text
     suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
     available: tuple[str, ...] = ()  # all names that may be called now; empty if they are more than are listed
@@ -87,7 +92,7 @@ class Unavailable(
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not in the default text
+    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
     retry_after: float | None = None  # seconds; None: not known
 
 

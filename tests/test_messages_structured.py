@@ -21,6 +21,7 @@ from pipeline import (
     TimedOut,
     ToolError,
     Transient,
+    Unavailable,
     UnknownTool,
     render,
 )
@@ -108,6 +109,46 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
             "errorType": "not_found",
             "details": {"suggestion": "Did you mean: read?", "available": ["read", "write"]},
         },
+    ),
+    "unknown tool, more than are listed": (
+        UnknownTool("red", ("read",), count=21),
+        {
+            "ok": False,
+            "error": "Tool 'red' not found. Please try again with one of the available tools.",
+            "errorType": "not_found",
+            "details": {"suggestion": "Did you mean: read?", "count": 21},
+        },
+    ),
+    "unknown tool, no tools": (
+        UnknownTool("red", count=0),
+        {
+            "ok": False,
+            "error": "Tool 'red' not found. No tools are available.",
+            "errorType": "not_found",
+            "details": {"count": 0},
+        },
+    ),
+    "rate limited": (
+        Unavailable("read", "rate_limited", 12.2),
+        {
+            "ok": False,
+            "error": "This tool is rate limited. Try again in 12 seconds.",
+            "errorType": "permission",
+            "details": {"reason": "rate_limited", "retryAfter": 12},
+        },
+    ),
+    "busy": (
+        Unavailable("read", "busy"),
+        {
+            "ok": False,
+            "error": "This tool is busy. Try again later.",
+            "errorType": "permission",
+            "details": {"reason": "busy"},
+        },
+    ),
+    "disabled": (
+        Unavailable("read", "disabled", 3),
+        {"ok": False, "error": "This tool is not available", "errorType": "permission"},
     ),
     "malformed": (
         MalformedCall("trailing comma", (1, 8)),

@@ -30,6 +30,7 @@ from .common import (
     restore_names,
     text_or_empty,
     to_parts,
+    with_sent_names,
 )
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -71,8 +72,8 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
     """
     content = get_field(reply, "content")
     if content is None:
-        return restore_names(_read_stream(read_events(reply)), registry)
-    return restore_names(_read_content(content, _finish_reason(reply)), registry)
+        return restore_names(_read_stream(read_events(reply)), registry, ANTHROPIC)
+    return restore_names(_read_content(content, _finish_reason(reply)), registry, ANTHROPIC)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
@@ -87,7 +88,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure and
         for nothing else. ``content`` is a text, or a list of ``text`` and ``image`` blocks if it contains an image.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    parts: list[str | Image] = to_parts(with_sent_names(outcome, ANTHROPIC)) if text is None else [text]
     has_image = any(isinstance(part, Image) for part in parts)
     return {
         "type": "tool_result",

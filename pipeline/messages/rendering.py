@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 from returns.result import Failure, Success
 
 from ..call import Outcome
-from ..errors import Repair, ToolError
+from ..errors import Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
 from .default import default_text
 from .text import replace_surrogates, truncate
@@ -33,6 +34,7 @@ def render(
     tool: str | None = None,
     repairs: Sequence[Repair] = (),
     limit: int | None = _LIMIT,
+    listed: int | None = None,
 ) -> PublicText:
     """Put an outcome or an error into words for the model.
 
@@ -50,13 +52,19 @@ def render(
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
         limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left
             out. Default 100,000. None: no limit.
+        listed: Tools in the list of a text for an unknown name, ≥ 0. Of more tools the text names the nearest ones and
+            says how many there are. Default None: as many as the error holds, see ``listed=`` of `Resolve`.
 
     Raises:
-        SetupError: The profile or the verbosity is not known, or a template is not valid.
+        SetupError: The profile or the verbosity is not known, a template is not valid, or ``listed`` is negative.
     """
+    if listed is not None and listed < 0:
+        raise SetupError(f"`listed` must be ≥ 0, not {listed}")
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
     error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
+    if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
+        error = attrs.evolve(error, available=(), count=len(error.available))
     text = _render_error(error, profile, previous, verbosity, templates, tool)
     if not repairs:
         return text
