@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -13,6 +13,7 @@ from pipeline.tools import (
     OfferedName,
     Spelling,
     SuggestionIndex,
+    find_bare_name,
     find_canonical,
     find_command,
     list_readings,
@@ -141,10 +142,12 @@ class _NameSearch:
         return bool(strengths) and _STRENGTH[tool.effect] > max(strengths)
 
     def _refuse(
-        self, name: str, longest: int | None, meant: Iterable[Tool[..., Any]], texts: Iterable[str]
+        self, name: str, longest: int | None, meant: Iterable[Tool[..., Any]], texts: Sequence[str]
     ) -> UnknownTool:
+        first = [tool.name for tool in meant if tool.name in self._shown]
+        if not first and (bare := find_bare_name(texts[0], self._shown)) is not None:
+            first, texts = [bare], ()
         near = (known for text in texts for known in suggest_names(text, self._index))
-        first = (tool.name for tool in meant if tool.name in self._shown)
         suggestions = list(dict.fromkeys((*first, *near)))[:_MAX_SUGGESTIONS]
         available = list(self._shown) if len(self._shown) <= self._listed else []
         if longest is not None:

@@ -33,10 +33,11 @@ from pipeline import (
 from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
 
+NONE = "If none of them does what you need, do not call a tool: say so."
 TEXTS: dict[str, tuple[ToolError, str]] = {
     "unknown tool": (
         UnknownTool("raed"),
-        "Error: Tool 'raed' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool 'raed' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
     "unknown tool, suggestions": (
         UnknownTool("raed", ("read", "read_all")),
@@ -51,7 +52,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         (
             "Error: Tool 'raed' not found.\n"
             "Available tools: read, write\n"
-            "Please try again with one of the available tools."
+            f"Please try again with one of the available tools.\n{NONE}"
         ),
     ),
     "unknown tool, both": (
@@ -65,11 +66,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, no name": (
         UnknownTool(""),
-        "Error: Tool '' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool '' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
     "unknown tool, long name": (
         UnknownTool("x" * 101),
-        f"Error: Tool '{'x' * 100}…' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool '{'x' * 100}…' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
     "unknown tool, more than are listed": (
         UnknownTool("raed", ("read",), count=1_200),
@@ -85,7 +86,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         (
             "Error: Tool 'raed' not found.\n"
             "There are 21 tools, and none has a similar name.\n"
-            "Please try again with one of the available tools."
+            f"Please try again with one of the available tools.\n{NONE}"
         ),
     ),
     "unknown tool, no tools": (UnknownTool("raed", count=0), "Error: Tool 'raed' not found.\nNo tools are available."),

@@ -169,6 +169,23 @@ def test_nothing_near_is_no_suggestion(sent: str) -> None:
     assert refused(holding(*FILES), sent).suggestions == ()
 
 
+@pytest.mark.parametrize(
+    ("names", "sent", "suggestions"),
+    [
+        (("train.buy", "car.buy", "buy"), "tools.train.buy", ("train.buy",)),
+        (("magnetic_field", "electric_field"), "physics__magnetic_field", ("magnetic_field",)),
+        (("read", "reads"), "a/b:read", ("read",)),
+        (("read", "reads"), "functions.x.read<|channel|>final", ("read",)),
+        (("read", "reads"), "x_read", ("read", "reads")),
+    ],
+)
+def test_a_name_without_its_prefix_is_suggested_alone(
+    names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]
+) -> None:
+    """If the sent name is that of a tool behind a prefix, no other tool is suggested beside it."""
+    assert refused(holding(*names), sent).suggestions == suggestions
+
+
 def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
     """If several servers have a tool of one name, the one whose whole name is nearest comes first."""
     tools = holding(*(f"{server}.buy" for server in ("concert_ticket", "musical_ticket", "train_ticket", "stock")))
@@ -287,6 +304,16 @@ def test_a_canonical_name_never_leads_to_a_stronger_effect(effects: dict[str, Ef
         tools.register(a_tool(name, effect, context=effect == "keyed"))
     assert ran(tools, "DeleteUser", canonical_names=True) == ("delete_user" if accepted else None)
     assert "delete_user" in (("delete_user",) if accepted else refused(tools, "DeleteUser").suggestions)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_near_name_counts_behind_a_prefix_and_closed(closed: bool) -> None:
+    """The weaker tool with a near name may have been meant, also by a name with a prefix, and if it is closed."""
+    tools = holding(delete_user="mutating", delete_users="read")
+    if closed:
+        tools.disable("delete_users")
+    assert ran(tools, "mcp__delete_user", canonical_names=True) is None
+    assert refused(tools, "mcp__delete_user").suggestions == ("delete_user",)
 
 
 def test_a_canonical_name_of_a_closed_tool_is_that_tool() -> None:

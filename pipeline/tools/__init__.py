@@ -7,7 +7,7 @@ from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
-from .matching import Spelling, SuggestionIndex, suggest_names
+from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .plain_data import estimate_bytes, freeze
 from .provider_names import OfferedName
 from .registry import ToolRegistry
@@ -26,6 +26,7 @@ __all__ = [
     "classify",
     "estimate_bytes",
     "exit_status",
+    "find_bare_name",
     "find_canonical",
     "find_command",
     "freeze",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import attrs
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
+_PREFIX_END = re.compile(r"__|[./:]")
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
 _TAIL_WEIGHT = 0.95  # of a similarity without the server prefix
 _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
@@ -63,6 +64,19 @@ class SuggestionIndex:
         self.sorted = [spelling.sorted for spelling in self.spellings]
         self.tails = [spelling.tail for spelling in self.spellings]
         self.tails_sorted = [spelling.tail_sorted for spelling in self.spellings]
+
+
+def find_bare_name(name: str, known: Container[str]) -> str | None:
+    """The known name that is the sent one without a prefix, such as ``tools.``; of several, the longest.
+
+    It is suggested alone: beside near names of other tools, a model took one of those.
+
+    Args:
+        name: The name as the model wrote it, without noise.
+        known: The names that may be suggested.
+    """
+    tails = (name[found.end() :] for found in _PREFIX_END.finditer(name[:_MAX_LENGTH]))
+    return next((tail for tail in tails if tail in known), None)
 
 
 def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def split_at_tokens(name: str) -> list[str]:
     head, token, _ = name.partition("<|")
     if not token:
         return [name]
-    return [text for text in (head, _ANY_TOKEN.sub("", name)) if text]
+    return [text for text in (head, _ANY_TOKEN.sub("", name)) if text] or [""]
 
 
 def find_command(name: str) -> str:
