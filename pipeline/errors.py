@@ -131,7 +131,7 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
-    schema: Mapping[str, Any] | None = private()  # for a valid example
+    schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
 @attrs.frozen

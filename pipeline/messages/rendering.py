@@ -46,7 +46,8 @@ def render(
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
         previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
-            tokens) or ``full`` (with details and a valid example, 4,000 tokens). A token counts as four characters.
+            tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
+            characters.
         templates: Texts that replace those of the profile; `pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.

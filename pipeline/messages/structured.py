@@ -31,7 +31,7 @@ _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a
 _ESCAPED = 8  # at least the characters of JSON that one character of text may become
 
 
-def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, example: str) -> str:
+def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, form: str) -> str:
     """The error as one JSON object within the budget, with as many of its problems as fit.
 
     Args:
@@ -39,7 +39,7 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         lines: Its text; of `InvalidParams`, a text for each problem.
         verbosity: How much the text may say.
         change: What changed since the last call of the tool. "": nothing to say.
-        example: Valid arguments as JSON. "": none.
+        form: Valid arguments with holes in place of values. "": not known.
     """
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
     shown = len(lines)
@@ -50,8 +50,8 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         details = _build_details(error, shown, verbosity)
         if change:
             details["changed"] = change
-        if example:
-            details["example"] = json.loads(example)
+        if form:
+            details["example"] = form
         whole = _dump(error, text, details)
         if len(whole) <= verbosity.characters:
             return whole
