@@ -9,8 +9,8 @@ from typing import Any, ClassVar, TypeAlias
 from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, SetupError, Tool, ToolRegistry, UnknownTool
+from pipeline.sent_names import OfferedName
 from pipeline.tools import (
-    OfferedName,
     Spelling,
     SuggestionIndex,
     find_bare_name,

@@ -19,8 +19,8 @@ from .guards import Guard, Guards
 from .parameters import read_arguments
 from .portal import PORTAL
 from .report import error_of
+from .sent_names import OfferedName
 from .tools.definition import Tool
-from .tools.provider_names import OfferedName
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 

@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv timing
+    forking privacy semconv sent_names timing
     error_kind
     errors
     guards

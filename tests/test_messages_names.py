@@ -14,7 +14,7 @@ from middlewares import Resolve, standard
 from pipeline import Call, OutcomeUnknown, SetupError, ToolRegistry, UnknownTool, gather, render
 from pipeline.adapters import anthropic, openai
 from pipeline.messages import Conversation
-from pipeline.tools import OfferedName
+from pipeline.sent_names import OfferedName
 from pipeline.tools.provider_names import ANTHROPIC, OPENAI
 from support import a_tool
 
@@ -84,11 +84,32 @@ async def test_a_call_by_hand_is_answered_with_the_tools_own_names() -> None:
     assert outcome == Failure(UnknownTool("fs_raed", ("fs.read",), ("fs.read",)))
 
 
-def test_only_a_name_that_no_tool_has_is_marked() -> None:
-    """A call of a known tool keeps a plain name; the mark of another one survives a pickle and is equal to the name."""
+async def test_a_failed_tool_is_named_as_the_provider_was_sent_it() -> None:
+    """The tool of the call, and the one that shows whether it took effect, have the provider's names in every text."""
+    tools = ToolRegistry()
+
+    @tools.tool(name="fs.write", verify_with="fs.read")
+    async def write() -> None:
+        raise ConnectionError
+
+    tools.register(a_tool("fs.read"))
+    sent = tools.provider_names(OPENAI)
+    (call,) = openai_calls(sent["fs.write"], tools)
+    outcome = await standard(tools)(call)
+    for profile in PROFILES:
+        for text in (render(outcome, profile=profile, tool=call.name), Conversation(profile).render(call, outcome)):
+            assert sent["fs.read"] in text
+            assert "fs.w" not in text
+    assert f"Error executing tool '{sent['fs.write']}': " in render(outcome, profile="rfc015", tool=call.name)
+    again = render(outcome, tool=call.name, templates={"fs.*:outcome_unknown": "{tool} failed"})
+    assert again == f"{sent['fs.write']} failed"
+
+
+def test_a_name_is_marked_unless_it_is_the_tools_own() -> None:
+    """A call by a tool's own name keeps a plain one; the mark of another survives a pickle and is equal to the name."""
     tools = holding("fs.read", "plain")
     found = [openai_calls(name, tools)[0].name for name in ("plain", tools.provider_names(OPENAI)["fs.read"], "raed")]
-    assert (found, [type(name) for name in found]) == (["plain", "fs.read", "raed"], [str, str, OfferedName])
+    assert (found, [type(name) for name in found]) == (["plain", "fs.read", "raed"], [str, OfferedName, OfferedName])
     kept = pickle.loads(pickle.dumps(anthropic_calls("raed", tools)[0])).name
     assert isinstance(kept, OfferedName)
     assert (kept, kept.longest) == ("raed", ANTHROPIC)

@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
-from ..tools.provider_names import OfferedName, make_sent_name
+from ..sent_names import OfferedName, make_sent_name
 from ..tools.registry import ToolRegistry
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
@@ -92,7 +92,8 @@ class PartialCall:
 def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int | None = None) -> list[Call]:
     """The calls with the tools' own names in place of those that were made for a provider.
 
-    A name that no tool has is marked with the provider's limit: the names in the answer are those that it was sent.
+    Such a name, and one that no tool has, is marked with the provider's limit, see `OfferedName`: texts about the call
+    name tools as the provider was sent them.
 
     Args:
         calls: Calls as a provider sent them.
@@ -105,9 +106,9 @@ def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int
 def _restore_name(call: Call, registry: ToolRegistry, longest: int | None) -> Call:
     if call.name in registry:
         return call
-    if (tool := registry.find_by_provider_name(call.name)) is not None:
-        return attrs.evolve(call, name=tool.name)
-    return call if longest is None else attrs.evolve(call, name=OfferedName(call.name, longest))
+    tool = registry.find_by_provider_name(call.name)
+    name = call.name if tool is None else tool.name
+    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
 
 
 def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:

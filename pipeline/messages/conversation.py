@@ -12,6 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
+from ..sent_names import OfferedName
 from .profile import Profile, get_profile
 from .rendering import render
 from .verbosity import get_verbosity
@@ -85,5 +86,7 @@ class Conversation:
 
 def _tool_name(call: Call) -> str:
     """The tool's own name if the call is resolved, else what the model wrote, which may be of any type."""
-    name: object = getattr(getattr(call, "tool", None), "name", call.name)
-    return str.__str__(name) if isinstance(name, str) else ""
+    name: object = call.name
+    if type(name) is not OfferedName:  # which is the tool's own name as well, for the texts of its provider
+        name = getattr(getattr(call, "tool", None), "name", name)
+    return name if type(name) is OfferedName else str.__str__(name) if isinstance(name, str) else ""

@@ -9,8 +9,9 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Outcome
-from ..errors import Repair, SetupError, ToolError, UnknownTool
+from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
+from ..sent_names import OfferedName, make_sent_name
 from .default import default_text
 from .text import replace_surrogates, truncate
 from .values import as_text, elide_middle
@@ -66,6 +67,8 @@ def render(
     error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
     if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
         error = attrs.evolve(error, available=(), count=len(error.available))
+    if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
+        error = attrs.evolve(error, verify_with=make_sent_name(error.verify_with, tool.longest))
     text = _render_error(error, profile, previous, verbosity, templates, tool)
     if not repairs:
         return text

@@ -9,14 +9,12 @@ from .detectors import exit_status, returned_error
 from .failure import ToolFailed
 from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .plain_data import estimate_bytes, freeze
-from .provider_names import OfferedName
 from .registry import ToolRegistry
 from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
     "Detector",
     "Effect",
-    "OfferedName",
     "Spelling",
     "SuggestionIndex",
     "Tool",

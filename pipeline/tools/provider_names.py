@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Self
+from typing import Any
 
 from ..errors import SetupError
+from ..sent_names import ALLOWED, DIGITS
+from ..sent_names import change_name as _change
 
 OPENAI = 64  # characters; https://platform.openai.com/docs/api-reference/chat/create, tools.function.name
 ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry here
 
-_ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
-_DIGITS = 8  # of the hash that ends a changed name
-_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
-
-
-class OfferedName(str):
-    """The name in a call from a provider, if no tool has it: the answer has to use the names that were sent there.
-
-    Args:
-        name: The name as it came.
-        longest: Characters of a name at that provider, one of `LIMITS`.
-    """
-
-    __slots__ = ("longest",)
-    longest: int
-
-    def __new__(cls, name: str, longest: int = OPENAI) -> Self:
-        """Make the name; a pickle gives ``longest`` afterwards."""
-        self = super().__new__(cls, name)
-        self.longest = longest
-        return self
+_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{DIGITS}}}")
 
 
 class ProviderNames:
@@ -85,33 +66,12 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
     """The name that each tool has at a provider; changed names are added to ``own``."""
     sent: dict[str, str] = {}
     for name in names:
-        salt, changed = 0, make_sent_name(name, longest)
-        if changed == name:
+        if len(name) <= longest and ALLOWED.fullmatch(name):
             sent[name] = name
             continue
-        while changed in taken or own.get(changed, name) != name:
+        salt = 0  # another one only if the name without one is taken
+        while (changed := _change(name, longest, salt)) in taken or own.get(changed, name) != name:
             salt += 1
-            changed = _change(name, longest, salt)
         own[changed] = name
         sent[name] = changed
     return sent
-
-
-def make_sent_name(name: str, longest: int) -> str:
-    """The name of a tool at a provider, where its registry is not at hand.
-
-    It is that of `ProviderNames.sent`, unless another tool of the registry has the very name that would be made.
-
-    Args:
-        name: The tool's own name, or one that was made already.
-        longest: Characters of a name at that provider, one of `LIMITS`.
-    """
-    return name if len(name) <= longest and _ALLOWED.fullmatch(name) else _change(name, longest, 0)
-
-
-def _change(name: str, longest: int, salt: int) -> str:
-    from hashlib import sha256  # takes 2 ms to import, and few names have to be changed
-
-    salted = f"{name}\0{salt}" if salt else name  # a salt only if the name without one is taken
-    digest = sha256(salted.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{_FORBIDDEN.sub('_', name)[: longest - _DIGITS - 1]}_{digest}"

@@ -188,10 +188,7 @@ _OF_ALL: Mapping[str, Texts] = {
         "settings."
     ),
     "provider=search:configuration": SET_UP["search"],
-    "timeout": (
-        "Question: Should I try something smaller? The tool did not finish within {seconds} seconds.",
-        "Question: Should I try something smaller? The tool did not finish in time.",
-    ),
+    "timeout": ("Question: Should I try something smaller? {text}",),
     "transient": (
         "Question: Should I try again in {seconds}? The service is temporarily unavailable.",
         "Question: Should I try again later? The service is temporarily unavailable.",
