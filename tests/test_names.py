@@ -248,7 +248,9 @@ def judge(effects: dict[str, Effect], sent: str) -> None:
     meant = exact or {name for name in effects if any(means(body, name) for body in left)}
     command = first_word(min(left, key=len))
     commanded = {name for name in effects if command and means(command, name)}
-    near = [STRENGTH[effects[name]] for name in plain.suggestions if name not in meant]
+    # A lone suggestion is the tool itself, or what is left of the name without a prefix: then others were near as well.
+    others = plain.suggestions if len(plain.suggestions) > 1 else ()
+    near = [STRENGTH[effects[name]] for name in others if name not in meant]
     if isinstance(canonical, str):
         assert {canonical} == meant, f"{sent!r} may mean {meant}"
         assert not commanded, f"{sent!r} is a command line"
