@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-_HOLES = {bool: "<boolean>", int: "<number>", float: "<number>", str: "<string>"}
+_HOLES: dict[type, str] = {bool: "<boolean>", int: "<number>", float: "<number>", str: "<string>"}
 
 
 def punch_holes(example: str) -> str:
