@@ -23,6 +23,7 @@ def standard(
     timeout: float | None = None,
     attempts: int = 3,
     canonical_names: bool = False,
+    listed: int = 20,
     limits: Limits | None = None,
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
@@ -36,6 +37,7 @@ def standard(
             limit, and no such stage, unless a tool of the registry has a ``timeout=`` of its own by now.
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
         canonical_names: See `Resolve`. Default False.
+        listed: Tools that the error for an unknown name lists, ≥ 0, see `Resolve`. Default 20.
         limits: How large the arguments of a call may be, see `Limits`. Default None: `Limits()`.
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
@@ -48,7 +50,7 @@ def standard(
     pipeline = (
         Stack()
         .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
-        .check(Resolve(tools, canonical_names=canonical_names))
+        .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call

@@ -19,7 +19,10 @@ from .guards import Guard, Guards
 from .parameters import read_arguments
 from .portal import PORTAL
 from .report import error_of
+from .sent_names import OfferedName
 from .tools.definition import Tool
+
+_TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
 
 class Runnable(Protocol):
@@ -162,7 +165,7 @@ def _set_time_limit(call: Call, each: float | None, left: float | None) -> Call 
 
 def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
     """The tools that declare a resource, by the name that a call has for them."""
-    by_name = {call.name: call for call in calls if type(call.name) is str}
+    by_name = {call.name: call for call in calls if type(call.name) in _TEXTS}
     exact = {name: pipeline.find(name) for name in by_name}
     tools = {name: tool for name, tool in exact.items() if tool is not None}
     for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it
@@ -265,7 +268,7 @@ def _order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]
         return None
     order, resources, unknown = _ResourceOrder(), dict[str, _Resource](), _Resource()
     for index, call in enumerate(calls):
-        tool = tools.get(call.name) if type(call.name) is str else None
+        tool = tools.get(call.name) if type(call.name) in _TEXTS else None
         if tool is None:
             continue
         name, changes = _find_resource(tool, call.arguments), tool.effect != "read"

@@ -65,10 +65,17 @@ class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_
     """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
-    template_fields: ClassVar = {"tool": "requested", "suggestions": "suggestions", "available": "available"}
+    template_fields: ClassVar = {
+        "tool": "requested",
+        "suggestions": "suggestions",
+        "available": "available",
+        "count": "count",
+    }
     requested: str  # as the model spelt it; "": the name was not a text
     suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
-    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are many
+    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are more than are listed
+    # How many tools may be called now, if ``available`` does not list them. None: not known.
+    count: int | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
@@ -85,7 +92,7 @@ class Unavailable(
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not in the default text
+    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
     retry_after: float | None = None  # seconds; None: not known
 
 
@@ -124,7 +131,7 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
-    schema: Mapping[str, Any] | None = private()  # for a valid example
+    schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
 @attrs.frozen

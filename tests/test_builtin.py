@@ -554,8 +554,8 @@ async def test_invalid_in_an_empty_registry() -> None:
     pipeline = standard(tools)
     install(tools, pipeline, batch=False)
     outcome = await pipeline.call("invalid", {"requested_tool": "read"})
-    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and none has a similar name."
-    assert render(outcome) == "Error: Tool 'read' not found.\nPlease try again with one of the available tools."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and no tools are available."
+    assert render(outcome) == "Error: Tool 'read' not found.\nNo tools are available."
 
 
 async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None:
@@ -578,4 +578,4 @@ async def test_invalid_without_a_check_that_finds_tools() -> None:
     tools, mine = ToolRegistry(), Stack().end(answer)
     tools.register(Invalid(mine).tool())
     outcome = await standard(tools).call("invalid", {"requested_tool": "x"})
-    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and none has a similar name."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and no tools are available."

@@ -735,7 +735,8 @@ async def test_in_a_pipeline() -> None:
     report = await pipeline.report(Call("probe"))
     assert report.outcome == Failure(Unavailable("probe", "breaker_open", 20.0))
     assert [stage.name for stage in report.stages] == ["resolve", "available"]
-    assert render(Unavailable("probe", "breaker_open", 20.0)) == "This tool is not available"
+    text = "Error: This tool failed repeatedly and is switched off for a while. Try again in 20 seconds."
+    assert render(Unavailable("probe", "breaker_open", 20.0)) == text
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:

@@ -441,7 +441,7 @@ async def test_in_a_pipeline() -> None:
         assert refused.attempts == ()
         assert passed.outcome == Success("done")
         assert [stage.verdict for stage in passed.stages if stage.name == "concurrency"] == [None]
-    assert render(Unavailable("probe", "busy")) == "This tool is not available"
+    assert render(Unavailable("probe", "busy")) == "Error: This tool is busy. Try again later."
 
 
 @pytest.mark.parametrize(("place", "meanwhile"), [("before", BUSY), ("after", Success("done"))])

@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking outside_text privacy semconv timing
+    forking outside_text privacy semconv sent_names timing
     safe_exceptions
     safe_logging
     error_kind

@@ -230,7 +230,10 @@ async def test_in_a_pipeline() -> None:
     assert second.outcome == Failure(Unavailable("probe", "rate_limited", 60.0))
     assert [stage.verdict for stage in second.stages] == [None, None, None, "unavailable"]
     assert second.attempts == ()
-    assert render(Unavailable("probe", "rate_limited", 60.0)) == "This tool is not available"
+    assert (
+        render(Unavailable("probe", "rate_limited", 60.0))
+        == "Error: This tool is rate limited. Try again in 60 seconds."
+    )
 
 
 # --- queueing ---------------------------------------------------------------------------------------------------------

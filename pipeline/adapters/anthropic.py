@@ -30,6 +30,7 @@ from .common import (
     restore_names,
     text_or_empty,
     to_parts,
+    with_sent_names,
 )
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -75,7 +76,7 @@ def calls(
     """
     content = get_field(reply, "content")
     found = _read_stream(read_events(reply)) if content is None else _read_content(content, _finish_reason(reply))
-    return set_caller(restore_names(found, registry), principal, deps)
+    return set_caller(restore_names(found, registry, ANTHROPIC), principal, deps)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
@@ -90,7 +91,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure and
         for nothing else. ``content`` is a text, or a list of ``text`` and ``image`` blocks if it contains an image.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    parts: list[str | Image] = to_parts(with_sent_names(outcome, ANTHROPIC)) if text is None else [text]
     has_image = any(isinstance(part, Image) for part in parts)
     return {
         "type": "tool_result",

@@ -10,8 +10,9 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
-from ..errors import SetupError
+from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
+from ..sent_names import OfferedName, make_sent_name
 from ..tools.registry import ToolRegistry
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
@@ -88,17 +89,46 @@ class PartialCall:
         return Call(self.name, arguments, self.id, finish_reason=CUT_OFF if lost else finish_reason)
 
 
-def restore_names(calls: list[Call], registry: ToolRegistry | None) -> list[Call]:
+def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int | None = None) -> list[Call]:
     """The calls with the tools' own names in place of those that were made for a provider.
+
+    Such a name, and one that no tool has, is marked with the provider's limit, see `OfferedName`: texts about the call
+    name tools as the provider was sent them.
 
     Args:
         calls: Calls as a provider sent them.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
+        longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
-    if registry is None:
-        return calls
-    found = ((call, registry.find_by_provider_name(call.name)) for call in calls)
-    return [call if tool is None else attrs.evolve(call, name=tool.name) for call, tool in found]
+    return calls if registry is None else [_restore_name(call, registry, longest) for call in calls]
+
+
+def _restore_name(call: Call, registry: ToolRegistry, longest: int | None) -> Call:
+    if call.name in registry:
+        return call
+    tool = registry.find_by_provider_name(call.name)
+    name = call.name if tool is None else tool.name
+    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
+
+
+def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
+    """The outcome with the names of tools as a provider was sent them, for a call that came without its registry.
+
+    Args:
+        outcome: Any outcome.
+        longest: Characters of a name at the provider.
+    """
+    match outcome:
+        case Failure(UnknownTool() as unknown):
+            sent = [
+                tuple(make_sent_name(name, longest) for name in names)
+                for names in (unknown.suggestions, unknown.available)
+            ]
+            return Failure(attrs.evolve(unknown, suggestions=sent[0], available=sent[1]))
+        case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
+            return Failure(attrs.evolve(lost, verify_with=make_sent_name(verify_with, longest)))
+        case _:
+            return outcome
 
 
 def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from .common import (
     restore_names,
     text_or_empty,
     to_parts,
+    with_sent_names,
 )
 from .openai_streams import read_chat_chunks, read_response_events
 
@@ -74,7 +75,7 @@ def calls(
     Raises:
         SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
     """
-    return set_caller(restore_names(_read(reply), registry), principal, deps)
+    return set_caller(restore_names(_read(reply), registry, OPENAI), principal, deps)
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
@@ -91,7 +92,7 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
         mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where the bytes of an
         image are an ``input_image`` part.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    parts: list[str | Image] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
     if api == "responses":
         has_image = any(isinstance(part, Image) for part in parts)
         output = [_to_item(part) for part in parts] if has_image else join_parts(parts)

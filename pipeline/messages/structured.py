@@ -20,9 +20,10 @@ from ..errors import (
     ResourceNotFound,
     ToolError,
     Transient,
+    Unavailable,
     UnknownTool,
 )
-from .default import find_position, format_suggestions
+from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
 from .text import as_sentence, is_known_time, shorten, strip_prefix, to_one_line, truncate
 from .verbosity import Verbosity
 
@@ -30,7 +31,7 @@ _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a
 _ESCAPED = 8  # at least the characters of JSON that one character of text may become
 
 
-def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, example: str) -> str:
+def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, form: str) -> str:
     """The error as one JSON object within the budget, with as many of its problems as fit.
 
     Args:
@@ -38,7 +39,7 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         lines: Its text; of `InvalidParams`, a text for each problem.
         verbosity: How much the text may say.
         change: What changed since the last call of the tool. "": nothing to say.
-        example: Valid arguments as JSON. "": none.
+        form: Valid arguments with holes in place of values. "": not known.
     """
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
     shown = len(lines)
@@ -49,8 +50,8 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         details = _build_details(error, shown, verbosity)
         if change:
             details["changed"] = change
-        if example:
-            details["example"] = json.loads(example)
+        if form:
+            details["example"] = form
         whole = _dump(error, text, details)
         if len(whole) <= verbosity.characters:
             return whole
@@ -85,17 +86,24 @@ def _build_details(error: ToolError, shown: int, verbosity: Verbosity) -> dict[s
             return _drop_empty(parameter=shorten(details.parameter or ""), suggestion=details.suggestion or "")
         case UnknownTool():
             meant = f"Did you mean: {format_suggestions(error.suggestions)}?" if error.suggestions else ""
-            return _drop_empty(suggestion=meant, available=[shorten(name) for name in error.available[:100]])
+            count = {} if error.count is None else {"count": error.count}  # 0 as well
+            return _drop_empty(suggestion=meant, available=[*map(shorten, error.available[:MAX_TOOLS])]) | count
         case NeedsUserInput():
             return _drop_empty(parameter=shorten(error.parameter or ""), suggestion="Ask the user")
         case MalformedCall() if not error.truncated and (position := find_position(error)) is not None:
             return {"line": position[0], "column": position[1]}
-        case Transient(_, seconds) if is_known_time(seconds):
-            return {"retryAfter": max(1, round(seconds))}
+        case Transient(_, seconds):
+            return _describe_wait(seconds)
+        case Unavailable(_, reason, seconds) if reason in UNAVAILABLE:
+            return {"reason": reason, **_describe_wait(seconds)}
         case OutcomeUnknown():
             return _drop_empty(suggestion=f"Check with {shorten(error.verify_with)}" if error.verify_with else "")
         case _:
             return {}
+
+
+def _describe_wait(seconds: float | None) -> dict[str, Any]:
+    return {"retryAfter": max(1, round(seconds))} if is_known_time(seconds) else {}
 
 
 def _describe_problem(problem: Problem, verbosity: Verbosity) -> dict[str, Any]:

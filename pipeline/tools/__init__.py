@@ -1,18 +1,21 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
+from .canonical import find_canonical
 from .classification import classify
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
 from .detectors import exit_status, returned_error
 from .failure import ToolFailed
-from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .plain_data import estimate_bytes, freeze
 from .registry import ToolRegistry
+from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
     "Detector",
     "Effect",
+    "Spelling",
     "SuggestionIndex",
     "Tool",
     "ToolContext",
@@ -21,11 +24,14 @@ __all__ = [
     "classify",
     "estimate_bytes",
     "exit_status",
+    "find_bare_name",
     "find_canonical",
+    "find_command",
     "freeze",
     "is_async",
+    "list_readings",
     "returned_error",
-    "strip_noise",
+    "split_at_tokens",
     "suggest_names",
     "tool",
 ]
