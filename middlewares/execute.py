@@ -18,6 +18,7 @@ from pipeline import (
     ToolError,
     ValidCall,
     approved,
+    classify_own,
 )
 from pipeline.executors import (
     Executor,
@@ -118,7 +119,7 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return Failure(Crashed(exc))
+            return Failure(classify_own(exc, tool) or Crashed(exc))
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise

@@ -32,7 +32,21 @@ from .parameters import Limits
 from .privacy import PublicText, RemoteCause, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
-from .tools import Effect, Tool, ToolContext, ToolFailed, ToolRegistry, exit_status, returned_error, tool
+from .tools import (
+    Effect,
+    ErrorEntry,
+    Errors,
+    ErrorTable,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    classify_own,
+    exit_status,
+    not_begun,
+    returned_error,
+    tool,
+)
 
 __version__ = "0.1.0"  # as in pyproject.toml; tests/test_packaging.py compares them
 
@@ -44,6 +58,9 @@ __all__ = [
     "Crashed",
     "Denied",
     "Effect",
+    "ErrorEntry",
+    "ErrorTable",
+    "Errors",
     "ExecutionFailed",
     "Failure",
     "FailureDetails",
@@ -85,11 +102,13 @@ __all__ = [
     "UnknownTool",
     "ValidCall",
     "approved",
+    "classify_own",
     "exit_status",
     "gather",
     "gather_sync",
     "is_failure",
     "is_success",
+    "not_begun",
     "raise_for_error",
     "register_after_fork",
     "render",

@@ -64,7 +64,7 @@ def test_the_table_of_the_guide_has_the_facts_of_each_kind() -> None:
 def test_the_fields_for_a_model_are_found_by_their_type() -> None:
     """`public_fields` finds position and name of each field of the type `Public`."""
     assert public_fields(Denied) == ((1, "message"),)
-    assert public_fields(FailureDetails) == ((1, "suggestion"),)
+    assert public_fields(FailureDetails) == ((1, "suggestion"), (2, "constraint"))
     assert public_fields(Crashed) == ()
 
 

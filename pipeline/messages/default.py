@@ -25,6 +25,7 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from .author_words import add_author_words, message_of
 from .text import (
     as_sentence,
     format_wait,
@@ -43,9 +44,7 @@ _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a va
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
-def default_text(  # noqa: C901, PLR0912  # one case for each kind
-    error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None
-) -> str:
+def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None) -> str:
     """Return the text of an error that no profile or template has a text for. Never empty.
 
     Args:
@@ -53,9 +52,15 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
         verbosity: How much the text may say.
         room: Characters that the problems of a call may take up. Default None: the budget of the verbosity.
     """
+    return add_author_words(_build_text(error, verbosity, room), error)
+
+
+def _build_text(error: ToolError, verbosity: Verbosity, room: int | None) -> str:  # noqa: C901, PLR0912  # by kind
     match error:
         case UnknownTool():
             return _describe_unknown_tool(error, verbosity)
+        case Unavailable() if error.message:
+            return f"Error: {error.message}"
         case Unavailable():
             return "This tool is not available"  # document 001 has one text for all reasons
         case NotExecuted(reason):
@@ -70,13 +75,16 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
         case NeedsUserInput(question, parameter):
             text = question if question.startswith("Question:") else f"Question: {question}"
             return _add_parameter(text, parameter, verbosity)
-        case ResourceNotFound(message, details):
-            return _add_details(f"Error: {message}" if message else "Error: Not found.", details, verbosity)
+        case ResourceNotFound(message):
+            text = f"Error: {message}" if message else "Error: Not found."
+            return _add_details(text, error.details, verbosity)
         case Denied(_, message):
             return f"Error: {message}" if message else "Error: Permission denied."
         case NeedsSetup(service, message):
             fixed = f"{shorten(service)} is not set up. Tell the user; trying again will not help."
             return f"Error: {message or fixed}"
+        case TimedOut() | Transient() if error.message:
+            return f"Error: {error.message}{_describe_effect(error.landed, verbosity)}"
         case TimedOut(after, still_running, landed):
             limit = f"within {after:.6g} seconds" if is_known_time(after) else "in time"
             running = " It may still be running." if verbosity.details and still_running else ""
@@ -85,11 +93,14 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
             wait = f" Try again in {format_wait(error.retry_after)}." if is_known_time(error.retry_after) else ""
             effect = _describe_effect(error.landed, verbosity)
             return f"Error: The service is temporarily unavailable.{wait}{effect}"
-        case ExecutionFailed(message, details):
-            return _add_details(f"Error: {message}" if message else "Error: The tool failed.", details, verbosity)
+        case ExecutionFailed(message):
+            text = f"Error: {message}" if message else "Error: The tool failed."
+            return _add_details(text, error.details, verbosity)
         case OutcomeUnknown():
             check = f"Check with {shorten(error.verify_with)} before" if error.verify_with else "Check before"
-            return f"Error: The call may have taken effect, but its result was lost. {check} repeating it."
+            unknown = f"The call may have taken effect, but its result was lost. {check} repeating it."
+            message = message_of(error)
+            return f"Error: {as_sentence(message)} {unknown}" if message else f"Error: {unknown}"
         case Crashed():
             return "An unexpected error occurred while executing this tool"
         case _:
