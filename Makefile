@@ -7,7 +7,7 @@ PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure clients corpus million test-agentdojo test-ray phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -37,6 +37,9 @@ structure: .venv/dev  ## figures about the source tree
 
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
+
+clients: .venv/dev  ## what real HTTP clients come to against a server that fails: kind, attempts, effects
+	PYTHONPATH=.:tests $(BIN)/python tests/http_clients.py
 
 torture: .venv/dev  ## kills, faults, misbehaving stages and hostile inputs; ARGS=--short takes three minutes
 	$(BIN)/python -m benchmarks.scale.torture $(ARGS)

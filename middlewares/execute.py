@@ -119,12 +119,12 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return Failure(classify_own(exc, tool) or Crashed(exc))
+            return _apply_errors(Failure(Crashed(exc)), tool)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))
-        return _read_result(value)
+        return _apply_errors(_read_result(value), tool)  # a thread hands on what was raised as a value
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -168,6 +168,15 @@ def _read_result(value: Any) -> Outcome:
     if isinstance(error, Exception):
         return Failure(Crashed(error))
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
+
+
+def _apply_errors(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
+    """Ask the tool's own ``errors=``, here and not in Classify: the guards of the call read whether the body landed."""
+    if tool.errors is None or type(outcome) is not Failure:
+        return outcome
+    error: ToolError = outcome.failure()
+    found = classify_own(error, tool) if type(error) is Crashed else None
+    return outcome if found is None else Failure(found)
 
 
 def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:

@@ -43,8 +43,8 @@ def standard(
             the built-in table alone.
 
     Raises:
-        SetupError: A number is out of its range; an entry of ``errors`` is not valid; or a tool of the registry names an
-            executor that is not known, or one that cannot run it.
+        SetupError: A number is out of its range; an entry of ``errors`` is not valid; or a tool of the registry names
+            an executor that is not known, or one that cannot run it.
     """
     pipeline = (
         Stack()

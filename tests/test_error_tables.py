@@ -57,7 +57,13 @@ def quick(tools: ToolRegistry, **options: Any) -> Pipeline:
 
 
 async def raise_in(
-    exc: Exception, *, mine: Any = None, theirs: Any = None, effect: Effect = "read", **options: Any
+    exc: Exception,
+    *,
+    mine: Any = None,
+    theirs: Any = None,
+    effect: Effect = "read",
+    in_thread: bool = False,
+    **options: Any,
 ) -> tuple[Any, int]:
     """The error of a tool that raises, and how often its body ran."""
     ran = 0
@@ -67,8 +73,14 @@ async def raise_in(
         ran += 1
         raise exc
 
+    def sync_body(*_context: object, **_: object) -> object:
+        nonlocal ran
+        ran += 1
+        raise exc
+
     tools = ToolRegistry()
-    tools.register(a_tool(fn=body, effect=effect, errors=mine, **options))
+    fn = sync_body if in_thread else body
+    tools.register(a_tool(fn=fn, effect=effect, errors=mine, **options))
     return (await quick(tools, errors=theirs).call("probe", {})).failure(), ran
 
 
@@ -180,13 +192,17 @@ def boom(_exc: Exception) -> Any:
     raise RuntimeError("hunter2")
 
 
+def raise_again(exc: Exception) -> Any:
+    raise exc
+
+
 async def coroutine() -> None:
     pass
 
 
 BUGS: dict[str, Any] = {
     "raises": boom,
-    "raises what it was given": lambda exc: (_ for _ in ()).throw(exc),
+    "raises what it was given": raise_again,
     "a number": lambda _exc: 5,
     "a kind that is none": lambda _exc: "weather",
     "a class": lambda _exc: Transient,
@@ -208,10 +224,12 @@ async def test_a_bug_in_a_function_is_a_crash(where: Any, effect: Effect, functi
 
 
 @pytest.mark.parametrize("effect", ["read", "keyed", "idempotent", "mutating"])
-async def test_not_begun_is_said_by_a_tool(effect: Effect) -> None:
-    """A tool that says that nothing happened is repeated, whatever its effect."""
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_not_begun_is_said_by_a_tool(effect: Effect, in_thread: bool) -> None:
+    """A tool that says that nothing happened is repeated, whatever its effect and executor."""
     errors = {httpx.ConnectError: not_begun}
-    error, ran = await raise_in(httpx.ConnectError(""), mine=errors, effect=effect, context=effect == "keyed")
+    options: Any = {"effect": effect, "context": effect == "keyed", "in_thread": in_thread}
+    error, ran = await raise_in(httpx.ConnectError(""), mine=errors, **options)
     assert (type(error), error.landed, ran) == (Transient, "no", 3)
 
 

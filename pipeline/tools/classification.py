@@ -58,11 +58,11 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
 
 
-def classify_own(exc: Exception, tool: Tool[..., Any]) -> ToolError | None:
-    """The error that the tool's own ``errors=`` has for an exception; None: it has none, and others may decide."""
-    if tool.errors is None or isinstance(exc, SetupError):  # which is about the tool, and not from it
+def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:
+    """The error that the tool's own ``errors=`` has for a crash; None: it has none, and others may decide."""
+    if tool.errors is None or error.cause is None or isinstance(error.cause, SetupError):  # that is not from the tool
         return None
-    single = _unwrap(exc)
+    single = _unwrap(error.cause)
     return None if isinstance(single, ToolFailed) else tool.errors.find(single, tool.name, read_text(single, tool))
 
 
