@@ -184,9 +184,11 @@ def _apply_detector(detect: Callable[[object], ToolError | None], value: object)
     kind: type[Any] = type(value)
     if kind is Failure:
         return value
-    error: Any = detect(cast("Any", value).unwrap() if kind is Success else value)
+    inner: Any = cast("Any", value).unwrap() if kind is Success else value
+    error: Any = detect(inner)
     if error is None:
-        return value
+        unwrap = getattr(detect, "unwrap", None)  # that of `ReturnedError`
+        return value if unwrap is None else Success(unwrap(inner))
     if type(error) in _ERRORS:
         return Failure(error)
     raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")

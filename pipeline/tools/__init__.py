@@ -4,7 +4,7 @@ from .classification import classify, classify_own
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
-from .detectors import exit_status, returned_error
+from .detectors import ReturnedError, exit_status, returned_error
 from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
 from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
@@ -17,6 +17,7 @@ __all__ = [
     "ErrorEntry",
     "ErrorTable",
     "Errors",
+    "ReturnedError",
     "SuggestionIndex",
     "Tool",
     "ToolContext",

@@ -58,7 +58,7 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
         super().__init__(message)
         self.message = message
         self.kind: FailureKind = kind
-        self.retry_after = _read_seconds(retry_after)
+        self.retry_after = as_seconds(retry_after)
         self.details = FailureDetails(
             as_public(parameter),
             as_public(suggestion),
@@ -80,7 +80,8 @@ def as_public(value: object) -> PublicText | None:
         return None
 
 
-def _read_seconds(value: object) -> float | None:
+def as_seconds(value: object) -> float | None:
+    """What an author gave where seconds belong; None for what is no number ≥ 0. Never raises."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
