@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from returns.result import Failure, Success
 
 from ..call import Outcome
-from ..errors import Repair, ToolError
+from ..errors import Repair, SetupError, ToolError
 from ..privacy import PublicText
 from .default import default_text
 from .text import replace_surrogates, truncate
@@ -36,8 +36,9 @@ def render(
 ) -> PublicText:
     """Put an outcome or an error into words for the model.
 
-    Never raises for what a tool returned, and the text is never empty. The text of a failure is bounded by the
-    verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as JSON.
+    Never raises for what a tool returned or an error holds, and the text is never empty. The text of a failure is
+    bounded by the verbosity and holds nothing private. The text of a success is the value: text as it is, anything else
+    as JSON.
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
@@ -57,7 +58,12 @@ def render(
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
     error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
-    text = _render_error(error, profile, previous, verbosity, templates, tool)
+    try:
+        text = _render_error(error, profile, previous, verbosity, templates, tool)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # the type checkers keep fields to their types, and a user's code may not
+        text = _render_odd_error(error, profile, verbosity, templates, tool)
     if not repairs:
         return text
     from .assembly import append_note  # 10 ms, and most texts do without
@@ -78,6 +84,21 @@ def _render_error(
     from .assembly import build_text
 
     return build_text(error, profile, previous, verbosity, templates, tool)
+
+
+def _render_odd_error(
+    error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
+) -> PublicText:
+    """The text for an error that holds values of wrong types, without a comparison to another error."""
+    from .odd_fields import straighten
+
+    try:
+        name = tool if isinstance(tool, str) else None
+        return _render_error(straighten(error), profile, None, verbosity, templates, name)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # no error at all, or a class of somebody's own
+        return PublicText("An unexpected error occurred while executing this tool")
 
 
 def _render_value(
