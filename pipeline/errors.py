@@ -58,10 +58,17 @@ class FailureDetails:
 
     parameter: str | None = None  # the argument that caused the failure; None: no single one
     suggestion: Public | None = None  # the next step for the model; None: none
-    constraint: Public | None = None  # what the argument must be, such as "at most 100"; None: not said
-    value: object = attrs.field(default=None, hash=False)  # what the argument was; None: not said
-    retry_after: float | None = None  # seconds until another call makes sense; None: not known
-    more: Mapping[str, object] = attrs.field(factory=dict[str, object], hash=False)  # further facts by name
+    constraint: Public | None = attrs.field(
+        default=None, repr=False
+    )  # what the argument must be, such as "at most 100"; None: not said
+    value: object = attrs.field(default=None, repr=False, hash=False)  # what the argument was; None: not said
+    retry_after: float | None = attrs.field(
+        default=None, repr=False
+    )  # seconds until another call makes sense; None: not known
+    more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)  # further facts by name
+
+
+_NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
@@ -91,8 +98,8 @@ class Unavailable(
     tool: str
     reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not in the default text
     retry_after: float | None = None  # seconds; None: not known
-    message: Public = ""  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = FailureDetails()
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -130,7 +137,9 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
-    details: FailureDetails = FailureDetails()  # what a tool that refuses its arguments adds
+    details: FailureDetails = attrs.field(
+        default=_NO_DETAILS, repr=False
+    )  # what a tool that refuses its arguments adds
     schema: Mapping[str, Any] | None = private()  # for a valid example
 
 
@@ -142,7 +151,7 @@ class NeedsUserInput(ErrorKind, fixable_by="human", category="parameter", error_
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
-    details: FailureDetails = FailureDetails()
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -164,7 +173,7 @@ class Denied(ErrorKind, fixable_by="human", category="execution", error_type="pe
     template_fields: ClassVar = {"message": "message"}
     by: str  # who refused; the model does not see it
     message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = FailureDetails()
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -176,7 +185,7 @@ class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_t
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
     message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = FailureDetails()
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -191,9 +200,9 @@ class TimedOut(
     after: float | None = None  # seconds; None: a time limit inside the tool, of unknown length
     still_running: bool = False  # in a thread, which cannot be ended
     landed: Landed = "maybe"
-    retry_after: float | None = None  # seconds; None: not known
-    message: Public = ""  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = FailureDetails()
+    retry_after: float | None = attrs.field(default=None, repr=False)  # seconds; None: not known
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -208,8 +217,8 @@ class Transient(
     cause: BaseException | None = private(positional=True)
     retry_after: float | None = None  # seconds; None: not known
     landed: Landed = "maybe"
-    message: Public = ""  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = FailureDetails()
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen

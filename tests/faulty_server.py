@@ -99,7 +99,7 @@ class _Handler(socketserver.StreamRequestHandler):
         if not line:
             return
         _, fault, run, *_ = line.split()[1].split("/")
-        headers = {}
+        headers: dict[str, str] = {}
         while (header := self.rfile.readline().decode().strip()) != "":
             name, _, value = header.partition(":")
             headers[name.lower()] = value.strip()

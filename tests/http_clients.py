@@ -117,7 +117,8 @@ def runs_of(client: str) -> Iterator[tuple[str, Effect]]:
     """The faults that a client can meet; urllib3 raises nothing for a status."""
     for fault in FAULTS:
         if client != "urllib3" or not fault[0].isdigit():
-            yield from ((fault, effect) for effect in EFFECTS)
+            for effect in EFFECTS:
+                yield fault, effect
 
 
 def send_once(send: Send, url: str, effect: Effect, seconds: float = _LONG) -> Any:

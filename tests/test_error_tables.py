@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -56,6 +56,24 @@ def quick(tools: ToolRegistry, **options: Any) -> Pipeline:
     return standard(tools, **options).replace("retry", Retry(3, sleep=no_wait))
 
 
+async def coroutine() -> None:
+    pass
+
+
+def always(verdict: Any) -> Any:
+    """A function that has one verdict for every exception."""
+
+    def decide(_exc: Exception) -> Any:
+        return verdict() if verdict is coroutine else verdict
+
+    return decide
+
+
+def in_table(where: str, cls: Any, entry: Any) -> Any:
+    """The option with a table of one entry."""
+    return {where: {cls: entry}}
+
+
 async def raise_in(
     exc: Exception,
     *,
@@ -88,7 +106,7 @@ def by_seconds(exc: QuotaExceeded) -> Unavailable:
     return Unavailable("probe", "quota", exc.seconds)
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "execution": ExecutionFailed,
     "not_found": ResourceNotFound,
     "permission": Denied,
@@ -106,8 +124,8 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_entry_is_a_kind(where: Any, kind: str) -> None:
     """A kind gives its error; the exception's text stays private, and a read is repeated if the kind is."""
-    error, ran = await raise_in(PaymentSlow("hunter2"), **{where: {PaymentDown: kind}})
-    assert type(error) is KINDS[kind]
+    error, ran = await raise_in(PaymentSlow("hunter2"), **in_table(where, PaymentDown, kind))
+    assert type(cast("object", error)) is KINDS[kind]
     assert ran == (3 if kind in ("timeout", "transient") else 1)
     assert "hunter2" not in render(error)
     assert "hunter2" not in repr(error)
@@ -120,11 +138,13 @@ async def test_an_entry_is_a_function(where: Any) -> None:
     def tell(exc: QuotaExceeded) -> Any:
         raise ToolFailed(f"Used up for {exc.seconds:g} seconds", kind="permission")
 
-    assert (await raise_in(QuotaExceeded(7), **{where: {QuotaExceeded: by_seconds}}))[0] == by_seconds(QuotaExceeded(7))
-    assert (await raise_in(QuotaExceeded(7), **{where: {QuotaExceeded: lambda _exc: "not_found"}}))[
+    assert (await raise_in(QuotaExceeded(7), **in_table(where, QuotaExceeded, by_seconds)))[0] == by_seconds(
+        QuotaExceeded(7)
+    )
+    assert (await raise_in(QuotaExceeded(7), **in_table(where, QuotaExceeded, always("not_found"))))[
         0
     ].kind == "not_found"
-    told, _ = await raise_in(QuotaExceeded(7), **{where: {QuotaExceeded: tell}})
+    told, _ = await raise_in(QuotaExceeded(7), **in_table(where, QuotaExceeded, tell))
     assert render(told) == "Error: Used up for 7 seconds"
 
 
@@ -157,7 +177,7 @@ PRECEDENCE: dict[str, tuple[Any, Any, Exception, str]] = {
         PaymentSlow(),
         "timeout",
     ),
-    "None passes it on": ({PaymentDown: lambda _exc: None}, {PaymentDown: "timeout"}, PaymentDown(), "timeout"),
+    "None passes it on": ({PaymentDown: always(None)}, {PaymentDown: "timeout"}, PaymentDown(), "timeout"),
     "a ToolFailed says its kind itself": ({Exception: "timeout"}, {Exception: "timeout"}, ToolFailed("x"), "execution"),
     "a group of one": ({PaymentDown: "timeout"}, None, ExceptionGroup("g", [PaymentDown()]), "timeout"),
     "a ToolFailed in a group": ({Exception: "timeout"}, None, ExceptionGroup("g", [ToolFailed("x")]), "execution"),
@@ -196,18 +216,14 @@ def raise_again(exc: Exception) -> Any:
     raise exc
 
 
-async def coroutine() -> None:
-    pass
-
-
 BUGS: dict[str, Any] = {
     "raises": boom,
     "raises what it was given": raise_again,
-    "a number": lambda _exc: 5,
-    "a kind that is none": lambda _exc: "weather",
-    "a class": lambda _exc: Transient,
-    "a Failure": lambda _exc: Failure(Denied("x")),
-    "a coroutine": lambda _exc: coroutine(),
+    "a number": always(5),
+    "a kind that is none": always("weather"),
+    "a class": always(Transient),
+    "a Failure": always(Failure(Denied("x"))),
+    "a coroutine": always(coroutine),
 }
 
 
@@ -217,7 +233,7 @@ BUGS: dict[str, Any] = {
 async def test_a_bug_in_a_function_is_a_crash(where: Any, effect: Effect, function: Any) -> None:
     """A function that fails neither raises nor has the call repeated; its mistake is the private cause."""
     cause = PaymentDown("hunter2")
-    error, ran = await raise_in(cause, effect=effect, **{where: {PaymentDown: function}})
+    error, ran = await raise_in(cause, effect=effect, **in_table(where, PaymentDown, function))
     assert (type(error), ran) == (Crashed, 1)
     assert cause in (error.cause, error.cause.__cause__)
     assert "hunter2" not in render(error)

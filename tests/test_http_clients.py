@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from client_names import find_missing, is_installed
 from faulty_server import FaultyServer
 from http_clients import CLIENTS, by_httpx, by_urllib, call, run, runs_of, send_once
 from pipeline import Effect, OutcomeUnknown, ToolContext, ToolFailed, Transient, not_begun, render
 from pipeline.tools import is_async
+from pipeline.tools.client_exceptions import MEANINGS
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # that of aiohttp
 
@@ -24,6 +26,12 @@ KINDS = {
     "410": "not_found",
     "418": "execution",
 }  # all others: transient
+
+
+@pytest.mark.parametrize("package", [each for each in MEANINGS if is_installed(each)])
+def test_each_name_of_the_table_exists(package: str, anyio_backend: str) -> None:
+    """Each class that the table names is in the package, for all packages that are installed."""
+    assert find_missing(package) == set()
 
 
 @pytest.fixture(scope="module")

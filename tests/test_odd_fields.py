@@ -47,6 +47,11 @@ class Exits(Exception):
         raise KeyboardInterrupt
 
 
+def odd(cls: Any, *values: Any, **named: Any) -> Any:
+    """What a caller without a type checker may make."""
+    return cls(*values, **named)
+
+
 ODD: tuple[Any, ...] = (
     None,
     5,
@@ -66,9 +71,9 @@ ODD: tuple[Any, ...] = (
     (5,),
     object(),
     Hostile(),
-    Problem(5, 5, 5, 5, 5),  # type: ignore[arg-type]
-    FailureDetails(5, 5, 5, 5, "x", 5),  # type: ignore[arg-type]
-    TimedOut("abc"),  # type: ignore[arg-type]
+    odd(Problem, 5, 5, 5, 5, 5),
+    odd(FailureDetails, 5, 5, 5, 5, "x", 5),
+    odd(TimedOut, "abc"),
 )
 FIELDS = [
     pytest.param(error, field.name, id=f"{error.kind}.{field.name}")
@@ -81,26 +86,26 @@ FIELDS = [
 def test_one_odd_field(error: Any, name: str) -> None:
     """An error with one odd field has a text in each profile and verbosity."""
     for value in ODD:
-        odd = attrs.evolve(error, **{name: value})
+        changed = attrs.evolve(error, **{name: value})
         for profile in PROFILES:
             for verbosity in VERBOSITIES:
-                assert render(odd, profile=profile, verbosity=verbosity, tool="probe").strip(), value
+                assert render(changed, profile=profile, verbosity=verbosity, tool="probe").strip(), value
 
 
 @given(st.sampled_from(sorted(ERROR_TYPES, key=lambda each: each.kind)), st.data())
 def test_all_fields_are_odd(cls: Any, data: st.DataObject) -> None:
     """An error of which each field is odd has a text, also beside another error of the tool."""
-    odd = cls(**{field.name: data.draw(st.sampled_from(ODD), field.name) for field in attrs.fields(cls)})
+    made = cls(**{field.name: data.draw(st.sampled_from(ODD), field.name) for field in attrs.fields(cls)})
     previous = data.draw(st.sampled_from((None, *EACH_KIND)))
-    assert render(odd, previous=previous, profile=data.draw(st.sampled_from(PROFILES)))
-    assert render(Failure(odd), verbosity="terse")
+    assert render(made, previous=previous, profile=data.draw(st.sampled_from(PROFILES)))
+    assert render(Failure(made), verbosity="terse")
 
 
 ERRORS: list[Any] = [
-    ToolFailed("x", kind="validation", parameter=5),  # type: ignore[arg-type]
-    TimedOut("abc"),  # type: ignore[arg-type]
-    TimedOut(retry_after="abc"),  # type: ignore[arg-type]
-    Transient(retry_after="abc"),  # type: ignore[arg-type]
+    odd(ToolFailed, "x", kind="validation", parameter=5),
+    odd(TimedOut, "abc"),
+    odd(TimedOut, retry_after="abc"),
+    odd(Transient, retry_after="abc"),
 ]
 
 

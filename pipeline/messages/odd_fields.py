@@ -17,10 +17,8 @@ def straighten(error: ToolError) -> ToolError:
 
 
 def _straighten(holder: Any) -> Any:
-    fields = {
-        field.name: _fit(getattr(holder, field.name), field) for field in attrs.fields(type(holder)) if field.init
-    }
-    return type(holder)(**fields)
+    cls = cast("type[Any]", type(holder))
+    return cls(**{field.name: _fit(getattr(holder, field.name), field) for field in attrs.fields(cls)})
 
 
 def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of types
@@ -53,7 +51,7 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         case "TimedOut":  # of `OutcomeUnknown`
             return None if isinstance(value, OutcomeUnknown) or not attrs.has(type(value)) else _straighten(value)
         case "Mapping[str, Any]":  # a schema: what it may hold is read with care
-            return value if type(value) is dict else None
+            return cast("Any", value) if type(value) is dict else None
         case _:
             return value
 

@@ -117,8 +117,8 @@ def _classify_group(
 def _unwrap(exc: BaseException) -> BaseException:
     """The only exception of a group, which a task group makes of it; a group of several stays itself."""
     while isinstance(exc, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", exc).exceptions
-        if len(inner) > 1:
-            return exc
-        exc = inner[0]
-    return exc
+        first, *others = cast("BaseExceptionGroup[BaseException]", exc).exceptions
+        if others:
+            break
+        exc = first
+    return cast("BaseException", exc)

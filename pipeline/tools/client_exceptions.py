@@ -8,8 +8,8 @@ here, and so it is a crash: add rows for clients of your own with ``errors=``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from .client_rules import (
     Kind,
@@ -133,7 +133,7 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     },
     "grpc": {"RpcError": read_grpc, "FutureTimeoutError": "timeout"},
     "asyncpg": {"PostgresError": read_postgres, "TargetServerAttributeNotMatched": "transient"},
-    "psycopg": _POSTGRES,
+    "psycopg": {**_POSTGRES, "ConnectionTimeout": "timeout"},
     "psycopg2": _POSTGRES,
     "psycopg_pool": {"PoolTimeout": "timeout", "TooManyRequests": "transient", "PoolClosed": "internal"},
     "pymysql": _MYSQL,
@@ -186,18 +186,22 @@ def find_meaning(exc: BaseException) -> Meaning | None:
     return found if isinstance(found, Meaning) else Meaning(found)
 
 
-@lru_cache(maxsize=512)
+def _find_rule(cls: type[BaseException]) -> Rule | None:
+    try:
+        if cls not in _FOUND:
+            _FOUND[cls] = _look_up(cls)
+        return _FOUND[cls]
+    except Exception:  # noqa: BLE001  # a foreign metaclass may refuse to be hashed, or to name its class
+        return None
+
+
 def _look_up(cls: type[BaseException]) -> Rule | None:
     for each in cls.__mro__:
-        module: object = each.__module__
-        known = MEANINGS.get(module.partition(".")[0]) if isinstance(module, str) else None
+        known = MEANINGS.get(str(each.__module__).partition(".")[0])
         if known is not None and (rule := known.get(each.__name__)) is not None:
             return rule
     return None
 
 
-def _find_rule(cls: type[BaseException]) -> Rule | None:
-    try:
-        return _look_up(cls)
-    except Exception:  # noqa: BLE001  # a foreign metaclass may refuse to be hashed, or to name its class
-        return None
+# What was found for a class, so that an exception that nobody knows costs a walk only once.
+_FOUND: WeakKeyDictionary[type[BaseException], Rule | None] = WeakKeyDictionary()

@@ -52,6 +52,7 @@ _SQL_STATES: Mapping[str, Kind] = {
     "3D000": "configuration",  # no such database
     "42501": "permission",
 }
+_NO_ENTRY = ("authentication failed", "does not exist", "no password supplied", "no pg_hba.conf entry")
 # MySQL 8.4 reference, "Client Error Message Reference" (2xxx) and "Server Error Message Reference" (1xxx).
 _MYSQL_CODES: Mapping[int, Kind] = {
     **dict.fromkeys((2002, 2003, 2005, 2006, 2013, 2055), "transient"),  # no connection, or it was lost
@@ -188,10 +189,16 @@ def read_postgres(exc: BaseException) -> Kind | None:
 
 
 def read_psycopg(exc: BaseException) -> Kind | None:
-    """An OperationalError: without a SQLSTATE the server was not reached, or the connection was lost."""
+    """An OperationalError: without a SQLSTATE the server was not reached, or the connection was lost.
+
+    libpq has no SQLSTATE for what a server says while it connects, so the server's words decide, if they are English.
+    """
     if getattr(exc, "sqlstate", None) or getattr(exc, "pgcode", None):
         return read_postgres(exc)
-    return read_connection(exc)
+    text = str(exc)
+    if any(each in text for each in _NO_ENTRY):
+        return "configuration"
+    return "timeout" if "timeout expired" in text else read_connection(exc)
 
 
 def read_mysql(exc: BaseException) -> Kind | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import attrs
 
@@ -83,14 +83,15 @@ class ReturnedError:
 
     def unwrap(self, value: object) -> object:
         """What the envelope of a success holds; any other value as it is."""
-        if not isinstance(value, Mapping) or not (read(value, "ok") is True or read(value, "success") is True):
-            return value
+        given: Any = value
+        if not isinstance(value, Mapping) or not (read(given, "ok") is True or read(given, "success") is True):
+            return given
         try:
-            envelope = dict(cast("Mapping[object, object]", value))
+            envelope: dict[object, object] = dict(given)
         except Exception:  # noqa: BLE001  # a foreign mapping may raise anything
-            return value
+            return given
         inner = [name for name in ("data", "result") if name in envelope]
-        return envelope[inner[0]] if len(inner) == 1 and _ENVELOPE.issuperset(envelope) else value
+        return envelope[inner[0]] if len(inner) == 1 and _ENVELOPE.issuperset(envelope) else given
 
 
 returned_error = ReturnedError()

@@ -52,12 +52,11 @@ class ErrorTable:
         Raises:
             SetupError: An entry is not valid.
         """
-        given: object = errors
-        if given is None:
+        if errors is None:
             return None
-        if not isinstance(given, Mapping):
-            raise SetupError(f"{owner}: `errors` must map exception types to kinds or functions, not {given!r}")
-        table = dict(cast("Errors", given))
+        if not isinstance(cast("object", errors), Mapping):
+            raise SetupError(f"{owner}: `errors` must map exception types to kinds or functions, not {errors!r}")
+        table = dict(errors)
         for key, entry in table.items():
             _check_key(owner, key)
             _check_entry(owner, key, entry)
@@ -99,9 +98,9 @@ class ErrorTable:
             return build_error(cast("Kind", found), tool, text, FailureDetails(retry_after=seconds), cause=exc)
         if inspect.iscoroutine(found):
             found.close()
-        mistake = TypeError(f"{self.owner}: a function in `errors` must return a kind or an error, not {type(found)}")
-        mistake.__cause__ = exc
-        return Crashed(mistake)
+        wrong = TypeError(f"{self.owner}: a function in `errors` must return a kind or an error, not {type(found)}")
+        wrong.__cause__ = exc
+        return Crashed(wrong)
 
     def _find_entry(self, cls: type[BaseException]) -> ErrorEntry | None:
         for each in cls.__mro__:
@@ -117,9 +116,12 @@ class ErrorTable:
 def declared(failed: ToolFailed, tool: str) -> ToolError:
     """The error that a ToolFailed is."""
     said: Any = failed  # a subclass may have skipped our __init__
-    kind, details, landed = (getattr(said, name, None) for name in ("kind", "details", "landed"))
+    known: Any = getattr(said, "kind", None)
+    kind: Kind = cast("Kind", known) if isinstance(known, str) and known in _KINDS else "execution"
+    landed: Any = getattr(said, "landed", None)
+    details = getattr(said, "details", None)
     return build_error(
-        kind if isinstance(kind, str) and kind in _KINDS else "execution",
+        kind,
         tool,
         as_public(getattr(said, "message", failed)) or PublicText(""),
         details if type(details) is FailureDetails else FailureDetails(),
