@@ -72,7 +72,9 @@ _NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
-class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning"):
+class UnknownTool(
+    ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning", body="refused"
+):
     """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
@@ -90,6 +92,7 @@ class Unavailable(
     error_type="permission",
     log_level="warning",
     breaker="ignored",
+    body="refused",
 ):
     """The tool exists, but may not be called now."""
 
@@ -110,6 +113,7 @@ class NotExecuted(
     error_type="execution",
     log_level="info",
     breaker="ignored",
+    body="refused",
 ):
     """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for."""
 
@@ -119,7 +123,9 @@ class NotExecuted(
 
 
 @attrs.frozen
-class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class MalformedCall(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments are not a JSON object."""
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
@@ -130,7 +136,9 @@ class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_t
 
 
 @attrs.frozen
-class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class InvalidParams(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments violate the tool's schema."""
 
     kind: ClassVar[Literal["validation"]] = "validation"
@@ -144,7 +152,9 @@ class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_t
 
 
 @attrs.frozen
-class NeedsUserInput(ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info"):
+class NeedsUserInput(
+    ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info", body="refused"
+):
     """Only the user knows what is missing: the model has to ask, not to guess."""
 
     kind: ClassVar[Literal["needs_input"]] = "needs_input"
@@ -166,7 +176,9 @@ class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", erro
 
 
 @attrs.frozen
-class Denied(ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning"):
+class Denied(
+    ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning", body="refused"
+):
     """A backend, a policy or a person refused the call."""
 
     kind: ClassVar[Literal["permission"]] = "permission"
@@ -222,7 +234,9 @@ class Transient(
 
 
 @attrs.frozen
-class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error"):
+class ExecutionFailed(
+    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", body="ran"
+):
     """The tool ran and reports that it failed."""
 
     kind: ClassVar[Literal["execution"]] = "execution"
@@ -234,7 +248,13 @@ class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error
 
 @attrs.frozen
 class OutcomeUnknown(
-    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="model",
+    category="execution",
+    error_type="execution",
+    log_level="error",
+    breaker="failure",
+    body="ran",
 ):
     """The call of a mutating tool was lost and may have taken effect. It is never repeated."""
 
