@@ -124,7 +124,8 @@ class Execute:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))
-        return _apply_errors(_read_result(value), tool)  # a thread hands on what was raised as a value
+        outcome = _read_result(value)
+        return outcome if tool.errors is None else _apply_errors(outcome, tool)  # a thread gives a raise as a value
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:

@@ -14,7 +14,7 @@ import types
 import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx
@@ -24,7 +24,7 @@ import urllib3.exceptions
 
 from middlewares import standard
 from pipeline import Crashed, ToolRegistry, render
-from pipeline.tools import classify
+from pipeline.tools import classify, client_exceptions
 from pipeline.tools.client_exceptions import MEANINGS, find_meaning
 from support import a_tool
 
@@ -60,7 +60,7 @@ BY_EXCEPTION: list[tuple[Exception, str]] = [
     (anyio.BrokenResourceError(), "transient"),
     (anyio.EndOfStream(), "transient"),
     (anyio.ClosedResourceError(), "internal"),
-    (http.client.RemoteDisconnected(), "transient"),
+    (http.client.RemoteDisconnected(""), "transient"),
     (http.client.IncompleteRead(b""), "transient"),
     (http.client.InvalidURL(), "internal"),
     (urllib.error.URLError(ConnectionRefusedError()), "transient"),
@@ -105,16 +105,20 @@ def test_an_exception_has_the_kind_of_its_row(exc: Exception, kind: str) -> None
 
 def make(module: str, name: str, base: type[Exception] = Exception, **attributes: Any) -> Exception:
     """An exception of a package that is not installed."""
-    return type(name, (base,), {"__module__": module, **attributes})("hunter2")
+    made: Any = type(name, (base,), {"__module__": module, **attributes})
+    return cast("Exception", made("hunter2"))
 
 
 def an_aws_error(status: int, code: str = "x", headers: Any = None) -> Exception:
-    metadata = {"HTTPStatusCode": status, "HTTPHeaders": headers or {}}
+    metadata: dict[str, Any] = {"HTTPStatusCode": status, "HTTPHeaders": headers or {}}
     return make("botocore.exceptions", "ClientError", response={"Error": {"Code": code}, "ResponseMetadata": metadata})
 
 
 def with_code(name: str) -> Any:
-    return lambda _self: types.SimpleNamespace(name=name)
+    def code(_self: object) -> Any:
+        return types.SimpleNamespace(name=name)
+
+    return code
 
 
 BY_NAME: list[tuple[Exception, str]] = [
@@ -211,7 +215,8 @@ class Hostile(Exception):
 
 
 class Unhashable(type):
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(cls) -> int:
+        raise RuntimeError
 
     def __eq__(cls, other: object) -> bool:
         raise RuntimeError
@@ -246,13 +251,17 @@ def test_no_client_is_imported() -> None:
 
 def test_an_unknown_class_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is found for a class is kept, and not longer than the class."""
-    from pipeline.tools import client_exceptions
-
+    module: Any = client_exceptions
     counted: list[type] = []
-    look_up = client_exceptions._look_up
-    monkeypatch.setattr(client_exceptions, "_look_up", lambda cls: counted.append(cls) or look_up(cls))
+    look_up = module._look_up
+
+    def count(cls: type[BaseException]) -> Any:
+        counted.append(cls)
+        return look_up(cls)
+
+    monkeypatch.setattr(module, "_look_up", count)
     cls = type("OwnError", (Exception,), {})
-    before = len(client_exceptions._FOUND)
+    before = len(module._FOUND)
     assert [find_meaning(cls()) for _ in range(3)] == [None] * 3
     assert counted == [cls]
-    assert len(client_exceptions._FOUND) == before + 1
+    assert len(module._FOUND) == before + 1

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
+from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..privacy import PublicText, approved
 from .client_exceptions import find_meaning
 from .definition import Tool
@@ -53,7 +53,8 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
     """
     if error.cause is None:
         return error
-    tables = tuple(table for table in (tool.errors, errors) if table is not None)
+    own = tool.errors
+    tables = () if own is None and errors is None else tuple(each for each in (own, errors) if each is not None)
     found = _classify(error.cause, tool, now, tables, _MAX_DEPTH)
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
 
@@ -97,8 +98,7 @@ def _classify(
     if meaning is None or meaning.kind == "internal":
         return ExecutionFailed(text, cause=exc) if tool.reveal and isinstance(exc, tool.reveal) else None
     seconds = None if meaning.headers is None else parse_retry_after(meaning.headers, now)
-    details = FailureDetails() if seconds is None else FailureDetails(retry_after=seconds)
-    return build_error(meaning.kind, tool.name, text or meaning.text, details, cause=exc)
+    return build_error(meaning.kind, tool.name, text or meaning.text, retry_after=seconds, cause=exc)
 
 
 def _classify_group(

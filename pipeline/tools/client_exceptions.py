@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 from .client_rules import (
     Kind,
@@ -51,7 +50,7 @@ _MYSQL: Mapping[str, Rule] = {"OperationalError": read_mysql, "InternalError": r
 # Package, then class. The first one of the class and its bases that stands here decides.
 MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     "builtins": {
-        "ConnectionError": read_connection,
+        "ConnectionError": "transient",
         "TimeoutError": "timeout",  # also that of asyncio, socket and concurrent.futures
         "PermissionError": "permission",
         "FileNotFoundError": "not_found",
@@ -188,11 +187,15 @@ def find_meaning(exc: BaseException) -> Meaning | None:
 
 def _find_rule(cls: type[BaseException]) -> Rule | None:
     try:
-        if cls not in _FOUND:
-            _FOUND[cls] = _look_up(cls)
         return _FOUND[cls]
-    except Exception:  # noqa: BLE001  # a foreign metaclass may refuse to be hashed, or to name its class
+    except KeyError:
+        pass
+    except Exception:  # noqa: BLE001  # a foreign metaclass may refuse to be hashed or compared
         return None
+    if len(_FOUND) >= _MAX_FOUND:  # classes made at run time must not be kept for ever
+        _FOUND.clear()
+    rule = _FOUND[cls] = _look_up(cls)
+    return rule
 
 
 def _look_up(cls: type[BaseException]) -> Rule | None:
@@ -204,4 +207,5 @@ def _look_up(cls: type[BaseException]) -> Rule | None:
 
 
 # What was found for a class, so that an exception that nobody knows costs a walk only once.
-_FOUND: WeakKeyDictionary[type[BaseException], Rule | None] = WeakKeyDictionary()
+_FOUND: dict[type[BaseException], Rule | None] = {}
+_MAX_FOUND = 1_000

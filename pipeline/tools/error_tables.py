@@ -95,7 +95,7 @@ class ErrorTable:
         if isinstance(found, str) and found in _KINDS:
             _, headers = read_status(exc)
             seconds = parse_retry_after(headers, time.time() if now is None else now)
-            return build_error(cast("Kind", found), tool, text, FailureDetails(retry_after=seconds), cause=exc)
+            return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
         if inspect.iscoroutine(found):
             found.close()
         wrong = TypeError(f"{self.owner}: a function in `errors` must return a kind or an error, not {type(found)}")
