@@ -36,7 +36,7 @@ def find_missing(package: str) -> set[str]:
     """
     for module in _MODULES.get(package, (package,)):
         importlib.import_module(module)
-    classes = (each for each in _subclasses(BaseException) if each.__module__.partition(".")[0] == package)
+    classes = (each for each in _subclasses(BaseException) if str(each.__module__).partition(".")[0] == package)
     return set(MEANINGS[package]) - {each.__name__ for each in classes} - _SHARED.get(package, set())
 
 

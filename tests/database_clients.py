@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from client_names import find_missing
-from database_servers import postgres, redis, silent
+from database_servers import find_program, postgres, redis, silent
 from faulty_server import FAULTS, FaultyServer, find_closed_port
 from middlewares import Retry, standard
 from pipeline import Call, Effect, ToolRegistry
@@ -37,14 +37,22 @@ CLIENTS = (
 SLEEP = "select pg_sleep(60)"
 
 
+def require(package: str, program: str) -> None:
+    """Leave out a test whose server is not on this machine."""
+    if find_program(program) is None:
+        pytest.skip(f"apt-get install {package}")
+
+
 @pytest.fixture(scope="module")
 def database() -> Iterator[int]:
+    require("postgresql", "initdb")
     with postgres() as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[int]:
+    require("redis-server", "redis-server")
     with redis() as port:
         yield port
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from ..errors import (
@@ -81,4 +83,5 @@ def build_error(  # noqa: C901  # one case for each kind
 
 def _without(name: str, details: FailureDetails) -> FailureDetails:
     """The details without one of them. Most have it not, and `evolve` takes ten times as long as all the rest."""
-    return details if getattr(details, name) is None else attrs.evolve(details, **{name: None})
+    changes: dict[str, Any] = {name: None}
+    return details if getattr(details, name) is None else attrs.evolve(details, **changes)
