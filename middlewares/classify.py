@@ -25,7 +25,7 @@ class Classify:
         errors: What exceptions of all tools mean: exception types, or names such as ``"httpx.ConnectError"``, to kinds
             of error or to functions of the exception, see `pipeline.ErrorEntry`. The ``errors=`` of a tool go first.
             Default None: the built-in table alone.
-        clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default ``time.time``.
+        clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default: the clock of the machine.
 
     Raises:
         SetupError: An entry of ``errors`` is not valid.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, cast, get_args
 
@@ -11,6 +10,7 @@ import attrs
 
 from ..errors import ERROR_TYPES, Crashed, FailureDetails, Landed, SetupError, ToolError, Transient
 from ..privacy import PublicText
+from ..timing import wall_time
 from .client_rules import Kind
 from .error_building import build_error
 from .failure import FailureKind, ToolFailed, as_public
@@ -94,7 +94,7 @@ class ErrorTable:
             return cast("ToolError", found)
         if isinstance(found, str) and found in _KINDS:
             _, headers = read_status(exc)
-            seconds = parse_retry_after(headers, time.time() if now is None else now)
+            seconds = parse_retry_after(headers, wall_time() if now is None else now)
             return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
         if inspect.iscoroutine(found):
             found.close()
