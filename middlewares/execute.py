@@ -18,6 +18,7 @@ from pipeline import (
     ToolError,
     ValidCall,
     approved,
+    classify_own,
 )
 from pipeline.executors import (
     Executor,
@@ -123,12 +124,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return Failure(Crashed(exc))
+            return _apply_errors(Failure(Crashed(exc)), tool)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))
-        return _read_result(value)
+        outcome = _read_result(value)
+        return outcome if tool.errors is None else _apply_errors(outcome, tool)  # a thread gives a raise as a value
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -174,14 +176,25 @@ def _read_result(value: Any) -> Outcome:
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
 
 
+def _apply_errors(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
+    """Ask the tool's own ``errors=``, here and not in Classify: the guards of the call read whether the body landed."""
+    if tool.errors is None or type(outcome) is not Failure:
+        return outcome
+    error: ToolError = outcome.failure()
+    found = classify_own(error, tool) if type(error) is Crashed else None
+    return outcome if found is None else Failure(found)
+
+
 def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:
     """Look for a failure in what the tool returned, or in what its Success holds."""
     kind: type[Any] = type(value)
     if kind is Failure:
         return value
-    error: Any = detect(cast("Any", value).unwrap() if kind is Success else value)
+    inner: Any = cast("Any", value).unwrap() if kind is Success else value
+    error: Any = detect(inner)
     if error is None:
-        return value
+        unwrap = getattr(detect, "unwrap", None)  # that of `ReturnedError`
+        return value if unwrap is None else Success(unwrap(inner))
     if type(error) in _ERRORS:
         return Failure(error)
     raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline import Limits, Pipeline, Redact, Stack, ToolRegistry
+from pipeline import Errors, Limits, Pipeline, Redact, Stack, ToolRegistry
 from pipeline.executors import Executor
 
 from .available import Available
@@ -28,6 +28,7 @@ def standard(
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
+    errors: Errors | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -42,10 +43,12 @@ def standard(
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
+        errors: What exceptions of the tools mean, such as ``{PaymentDown: "transient"}``, see `Classify`. Default None:
+            the built-in table alone.
 
     Raises:
-        SetupError: A number is out of its range; or a tool of the registry names an executor that is not known, or one
-            that cannot run it.
+        SetupError: A number is out of its range; an entry of ``errors`` is not valid; or a tool of the registry names
+            an executor that is not known, or one that cannot run it.
     """
     pipeline = (
         Stack()
@@ -54,7 +57,7 @@ def standard(
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
         .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
-        .wrap(Classify())  # inside of retry, which reads the kind of error
+        .wrap(Classify(errors))  # inside of retry, which reads the kind of error
         .end(Execute(executor, executors=executors or {}))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.

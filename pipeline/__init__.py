@@ -33,7 +33,22 @@ from .parameters import Limits
 from .privacy import PublicText, Redact, RemoteCause, Secret, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
-from .tools import Effect, Tool, ToolContext, ToolFailed, ToolRegistry, exit_status, returned_error, tool
+from .tools import (
+    Effect,
+    ErrorEntry,
+    Errors,
+    ErrorTable,
+    ReturnedError,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    classify_own,
+    exit_status,
+    not_begun,
+    returned_error,
+    tool,
+)
 
 __version__ = "0.1.0"  # as in pyproject.toml; tests/test_packaging.py compares them
 
@@ -45,6 +60,9 @@ __all__ = [
     "Crashed",
     "Denied",
     "Effect",
+    "ErrorEntry",
+    "ErrorTable",
+    "Errors",
     "ExecutionFailed",
     "Failure",
     "FailureDetails",
@@ -71,6 +89,7 @@ __all__ = [
     "RetryBudget",
     "RetryDecision",
     "RetryPolicy",
+    "ReturnedError",
     "Secret",
     "SetupError",
     "Stack",
@@ -88,12 +107,14 @@ __all__ = [
     "UnknownTool",
     "ValidCall",
     "approved",
+    "classify_own",
     "exit_status",
     "gather",
     "gather_sync",
     "is_failure",
     "is_success",
     "neutralise",
+    "not_begun",
     "raise_for_error",
     "register_after_fork",
     "render",

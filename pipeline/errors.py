@@ -58,10 +58,23 @@ class FailureDetails:
 
     parameter: str | None = None  # the argument that caused the failure; None: no single one
     suggestion: Public | None = None  # the next step for the model; None: none
+    constraint: Public | None = attrs.field(
+        default=None, repr=False
+    )  # what the argument must be, such as "at most 100"; None: not said
+    value: object = attrs.field(default=None, repr=False, hash=False)  # what the argument was; None: not said
+    retry_after: float | None = attrs.field(
+        default=None, repr=False
+    )  # seconds until another call makes sense; None: not known
+    more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)  # further facts by name
+
+
+_NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
-class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning"):
+class UnknownTool(
+    ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning", body="refused"
+):
     """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
@@ -86,6 +99,7 @@ class Unavailable(
     error_type="permission",
     log_level="warning",
     breaker="ignored",
+    body="refused",
 ):
     """The tool exists, but may not be called now."""
 
@@ -94,6 +108,8 @@ class Unavailable(
     tool: str
     reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
     retry_after: float | None = None  # seconds; None: not known
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -104,6 +120,7 @@ class NotExecuted(
     error_type="execution",
     log_level="info",
     breaker="ignored",
+    body="refused",
 ):
     """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for."""
 
@@ -113,7 +130,9 @@ class NotExecuted(
 
 
 @attrs.frozen
-class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class MalformedCall(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments are not a JSON object."""
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
@@ -124,24 +143,32 @@ class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_t
 
 
 @attrs.frozen
-class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class InvalidParams(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments violate the tool's schema."""
 
     kind: ClassVar[Literal["validation"]] = "validation"
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
+    details: FailureDetails = attrs.field(
+        default=_NO_DETAILS, repr=False
+    )  # what a tool that refuses its arguments adds
     schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
 @attrs.frozen
-class NeedsUserInput(ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info"):
+class NeedsUserInput(
+    ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info", body="refused"
+):
     """Only the user knows what is missing: the model has to ask, not to guess."""
 
     kind: ClassVar[Literal["needs_input"]] = "needs_input"
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -156,13 +183,16 @@ class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", erro
 
 
 @attrs.frozen
-class Denied(ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning"):
+class Denied(
+    ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning", body="refused"
+):
     """A backend, a policy or a person refused the call."""
 
     kind: ClassVar[Literal["permission"]] = "permission"
     template_fields: ClassVar = {"message": "message"}
     by: str  # who refused; the model does not see it
     message: Public = ""  # "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -174,6 +204,7 @@ class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_t
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
     message: Public = ""  # "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -188,6 +219,9 @@ class TimedOut(
     after: float | None = None  # seconds; None: a time limit inside the tool, of unknown length
     still_running: bool = False  # in a thread, which cannot be ended
     landed: Landed = "maybe"
+    retry_after: float | None = attrs.field(default=None, repr=False)  # seconds; None: not known
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -202,10 +236,14 @@ class Transient(
     cause: BaseException | None = private(positional=True)
     retry_after: float | None = None  # seconds; None: not known
     landed: Landed = "maybe"
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
-class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error"):
+class ExecutionFailed(
+    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", body="ran"
+):
     """The tool ran and reports that it failed."""
 
     kind: ClassVar[Literal["execution"]] = "execution"
@@ -217,7 +255,13 @@ class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error
 
 @attrs.frozen
 class OutcomeUnknown(
-    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="model",
+    category="execution",
+    error_type="execution",
+    log_level="error",
+    breaker="failure",
+    body="ran",
 ):
     """The call of a mutating tool was lost and may have taken effect. It is never repeated."""
 

@@ -100,6 +100,6 @@ def _withhold_text(cause: BaseException) -> RemoteCause:
         return cause
     try:
         withheld = len(str(cause))
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+    except BaseException:  # noqa: BLE001  # a foreign __str__ may raise anything, and pickle must not
         withheld = 0
     return RemoteCause(type(cause).__name__, withheld)

@@ -127,8 +127,9 @@ def plan(
     if attempt >= rules.attempts:
         return Plan(None, f"not repeated: that was attempt {attempt} of {rules.attempts}")
     wait = min(rules.max_delay, rules.first_delay * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)) * jitter
-    if type(error) is Transient and error.retry_after is not None and error.retry_after > wait:
-        wait = error.retry_after
+    asked: object = error.retry_after  # from a header or an author, who may have put a text there
+    if isinstance(asked, (int, float)) and asked > wait:
+        wait = asked
     if wait > rules.max_delay:
         return Plan(None, "not repeated: the wait asked for is too long")
     if wait >= remaining:

@@ -11,6 +11,7 @@ from ..parameters.example import make_example
 from ..parameters.phrases import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
+from .author_words import add_author_words
 from .changes import describe_change
 from .default import MORE, default_text, describe_problem
 from .fields import fields_of, question_in, template_key
@@ -59,6 +60,9 @@ def build_text(
     text = _join_lines(error, style, room)
     if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
+    if style.templates is None:  # whoever gives templates of their own decides what they say
+        words = add_author_words(text, error)
+        text = words if style.verbosity.hints or isinstance(error, InvalidParams) else to_one_line(words, room)
     text = truncate(text, room)
     return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))
 

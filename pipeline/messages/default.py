@@ -25,6 +25,7 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from .author_words import add_author_words, message_of
 from .text import (
     add_prefix,
     as_sentence,
@@ -55,9 +56,7 @@ _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a va
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
-def default_text(  # noqa: C901, PLR0912  # one case for each kind
-    error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None
-) -> str:
+def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None) -> str:
     """Return the text of an error that no profile or template has a text for. Never empty.
 
     Args:
@@ -65,9 +64,15 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
         verbosity: How much the text may say.
         room: Characters that the problems of a call may take up. Default None: the budget of the verbosity.
     """
+    return add_author_words(_build_text(error, verbosity, room), error)
+
+
+def _build_text(error: ToolError, verbosity: Verbosity, room: int | None) -> str:  # noqa: C901, PLR0912  # by kind
     match error:
         case UnknownTool():
             return _describe_unknown_tool(error, verbosity)
+        case Unavailable() if error.message:
+            return add_prefix(error.message)
         case Unavailable(_, reason, retry_after):
             return _describe_unavailable(reason, retry_after)
         case NotExecuted(reason):
@@ -81,13 +86,15 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
             return join_blocks(blocks, room, MORE, len(error.problems) - len(shown)) or "Error: Invalid parameters."
         case NeedsUserInput(question, parameter):
             return _add_parameter(f"Question: {strip_prefix(question)}", parameter, verbosity)
-        case ResourceNotFound(message, details):
-            return _add_details(add_prefix(message or "Not found."), details, verbosity)
+        case ResourceNotFound(message):
+            return _add_details(add_prefix(message or "Not found."), error.details, verbosity)
         case Denied(_, message):
             return add_prefix(message or "Permission denied.")
         case NeedsSetup(service, message):
             fixed = f"{shorten(service)} is not set up. Tell the user; trying again will not help."
             return add_prefix(message or fixed)
+        case TimedOut() | Transient() if error.message:
+            return f"{add_prefix(error.message)}{_describe_effect(error.landed, verbosity)}"
         case TimedOut(after, still_running, landed):
             limit = f"within {format_seconds(after)}" if is_known_time(after) else "in time"
             running = " It may still be running." if verbosity.details and still_running else ""
@@ -96,11 +103,13 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
             wait = f" Try again in {format_wait(error.retry_after)}." if is_known_time(error.retry_after) else ""
             effect = _describe_effect(error.landed, verbosity)
             return f"Error: The service is temporarily unavailable.{wait}{effect}"
-        case ExecutionFailed(message, details):
-            return _add_details(add_prefix(message or "The tool failed."), details, verbosity)
+        case ExecutionFailed(message):
+            return _add_details(add_prefix(message or "The tool failed."), error.details, verbosity)
         case OutcomeUnknown():
             check = f"Check with {shorten(error.verify_with)} before" if error.verify_with else "Check before"
-            return f"Error: The call may have taken effect, but its result was lost. {check} repeating it."
+            unknown = f"The call may have taken effect, but its result was lost. {check} repeating it."
+            message = message_of(error)
+            return f"Error: {as_sentence(message)} {unknown}" if message else f"Error: {unknown}"
         case Crashed():
             return "An unexpected error occurred while executing this tool"
         case _:

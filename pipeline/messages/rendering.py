@@ -39,8 +39,9 @@ def render(
 ) -> PublicText:
     """Put an outcome or an error into words for the model.
 
-    Never raises for what a tool returned, and the text is never empty. The text of a failure is bounded by the
-    verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as JSON.
+    Never raises for what a tool returned or an error holds, and the text is never empty. The text of a failure is
+    bounded by the verbosity and holds nothing private. The text of a success is the value: text as it is, anything else
+    as JSON.
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
@@ -69,7 +70,12 @@ def render(
         error = attrs.evolve(error, available=(), count=len(error.available))
     if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
         error = attrs.evolve(error, verify_with=make_sent_name(error.verify_with, tool.longest))
-    text = _render_error(error, profile, previous, verbosity, templates, tool)
+    try:
+        text = _render_error(error, profile, previous, verbosity, templates, tool)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # the type checkers keep fields to their types, and a user's code may not
+        text = _render_odd_error(error, profile, verbosity, templates, tool)
     if not repairs:
         return text
     from .assembly import append_note  # 10 ms, and most texts do without
@@ -90,6 +96,21 @@ def _render_error(
     from .assembly import build_text
 
     return build_text(error, profile, previous, verbosity, templates, tool)
+
+
+def _render_odd_error(
+    error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
+) -> PublicText:
+    """The text for an error that holds values of wrong types, without a comparison to another error."""
+    from .odd_fields import straighten
+
+    try:
+        name = tool if isinstance(tool, str) else None
+        return _render_error(straighten(error), profile, None, verbosity, templates, name)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # no error at all, or a class of somebody's own
+        return PublicText("An unexpected error occurred while executing this tool")
 
 
 def _render_value(

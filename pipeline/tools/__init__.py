@@ -1,11 +1,12 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
 from .canonical import find_canonical
-from .classification import classify
+from .classification import classify, classify_own
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
-from .detectors import exit_status, returned_error
+from .detectors import ReturnedError, exit_status, returned_error
+from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
 from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .plain_data import estimate_bytes, freeze
@@ -15,6 +16,10 @@ from .transport_noise import find_command, list_readings, split_at_tokens
 __all__ = [
     "Detector",
     "Effect",
+    "ErrorEntry",
+    "ErrorTable",
+    "Errors",
+    "ReturnedError",
     "Spelling",
     "SuggestionIndex",
     "Tool",
@@ -22,6 +27,7 @@ __all__ = [
     "ToolFailed",
     "ToolRegistry",
     "classify",
+    "classify_own",
     "estimate_bytes",
     "exit_status",
     "find_bare_name",
@@ -30,6 +36,7 @@ __all__ = [
     "freeze",
     "is_async",
     "list_readings",
+    "not_begun",
     "returned_error",
     "split_at_tokens",
     "suggest_names",

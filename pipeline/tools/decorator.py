@@ -112,6 +112,9 @@ class ToolDecorator:
         effect: ``read`` changes nothing, ``idempotent`` may be repeated, ``keyed`` may be repeated with the same
             idempotency key (it needs ``context=True``), ``mutating`` may not be repeated; default: ``mutating``.
         reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
+        errors: What exceptions of the function mean: a mapping of exception types, or of names such as
+            ``"httpx.ConnectError"``, to kinds of error or to functions of the exception, see
+            `pipeline.tools.error_tables`; default: none.
         aliases: Further names by which a call finds it, not shown to a model; default: none.
         run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
             None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one

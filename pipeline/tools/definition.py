@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
+from .error_tables import Errors, ErrorTable
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
@@ -47,6 +48,7 @@ class ToolOptions(TypedDict, total=False):
 
     effect: Effect
     reveal: Revealed
+    errors: Errors | None
     aliases: tuple[str, ...]
     run_in: RunIn | None
     verify_with: str | None
@@ -89,6 +91,7 @@ class Tool(Generic[P, T]):
     verify_with: str | None = None  # the tool that shows whether a lost call of this one took effect
     undeclared: Undeclared | None = None  # None: as the schema says
     detect: Detector | None = attrs.field(default=None, repr=False)
+    errors: ErrorTable | None = attrs.field(default=None, repr=False)  # what exceptions of its own clients mean
     polling: bool = False  # called again and again on purpose: no loop guard counts it
     resource: Resource | None = None  # calls in one reply that change the same resource keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
@@ -110,7 +113,7 @@ class Tool(Generic[P, T]):
     def __attrs_post_init__(self) -> None:
         self._check()
         self.origin = self.origin or _find_origin(self.fn)
-        plain = not self.context and self.detect is None
+        plain = not self.context and self.detect is None and self.errors is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
         self.parse = self.compile_and_parse
 
@@ -234,12 +237,13 @@ def make_tool(
     Raises:
         SetupError: The options contradict each other, or one of them is not what it must be.
     """
-    run_in, reveal = options.pop("run_in", None), options.pop("reveal", ())
+    run_in, reveal, errors = options.pop("run_in", None), options.pop("reveal", ()), options.pop("errors", None)
     return kind(
         name=name,
         fn=fn,
         context=context,
         reveal=_check_revealed(name, reveal),
+        errors=ErrorTable.of(name, errors),
         run_in=default_run_in(fn) if run_in is None else run_in,
         anywhere=run_in is None,
         **options,
