@@ -11,14 +11,16 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionToolMessageParam
 from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import fake_providers as fake
 from middlewares import standard
 from pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool, render
 from pipeline.adapters import openai
+from pipeline.messages import Audio, File, Image, Link
 
 Api = Literal["chat", "responses"]
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -440,6 +442,54 @@ def test_images(media_type: str, data: bytes) -> None:
     mention = f"(an image, {media_type}, {len(data)} bytes)"
     assert openai.message(Call("x"), Success(bytearray(data)))["content"] == mention
     assert openai.message(Call("x"), outcome)["content"] == f'before\n{mention}\n{{"a": 1}}'
+
+
+PARTS: list[Any] = [
+    "text",
+    "",
+    {"a": 1},
+    PNG,
+    [PNG, b"%PDF-1.7", "between", b"\x00", b"RIFF\0\0\0\0WAVE"],
+    Image("image/svg+xml", b"<svg/>"),
+    [
+        Audio("audio/wav", b"a"),
+        File("text/csv", b"a"),
+        File("application/pdf", b"a", "a.pdf"),
+        Link("https://a.b", "c"),
+    ],
+    {"content": [{"type": "text", "text": "a"}], "structuredContent": {"n": 1}, "isError": True},
+    object(),
+]
+CHAT: TypeAdapter[Any] = TypeAdapter(ChatCompletionToolMessageParam)
+OUTPUT: TypeAdapter[Any] = TypeAdapter(FunctionCallOutput)
+
+
+@pytest.mark.parametrize("value", PARTS, ids=range(len(PARTS)))
+@pytest.mark.parametrize("text", [None, "instead"])
+def test_messages_are_what_the_client_declares(value: Any, text: str | None) -> None:
+    """A message with any parts comes back unchanged out of the client's own types."""
+    for outcome in (Success(value), Failure(UnknownTool("x"))):
+        said = openai.message(Call("x", id="c"), outcome, text=text)
+        assert CHAT.validate_python(said, strict=True) == said
+        assert isinstance(said["content"], str)
+        said = openai.message(Call("x", id="c"), outcome, api="responses", text=text)
+        assert OUTPUT.validate_python(said, strict=True) == said
+
+
+def test_a_pdf_file_is_a_part_of_its_own() -> None:
+    """A PDF file is an input file of a Responses output; other files and other types of image are only mentioned."""
+    parts = [
+        File("application/pdf", b"%PDF-1", "a.pdf"),
+        File("text/csv", b"1"),
+        Image("image/svg+xml", b"1"),
+        b"%PDF-1",
+    ]
+    pdf, csv, svg, plain_pdf = openai.message(Call("x"), Success(parts), api="responses")["output"]
+    url = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1').decode()}"
+    assert pdf == {"type": "input_file", "filename": "a.pdf", "file_data": url}
+    assert plain_pdf == {"type": "input_file", "filename": "file.pdf", "file_data": url}
+    assert csv == {"type": "input_text", "text": "(a file, text/csv, 1 bytes)"}
+    assert svg == {"type": "input_text", "text": "(an image, image/svg+xml, 1 bytes)"}
 
 
 @pytest.mark.parametrize(("make", "form"), FORMS)

@@ -12,22 +12,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from returns.result import Failure
-
 from ..call import Call, Outcome
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
 from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
 from .common import (
     CUT_OFF,
-    Image,
     PartialCall,
     build_definitions,
     get_field,
     int_or_none,
-    join_parts,
     list_items,
     read_events,
     restore_names,
+    says_error,
     text_or_empty,
     to_parts,
 )
@@ -84,16 +82,18 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:
-        ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure and
-        for nothing else. ``content`` is a text, or a list of ``text`` and ``image`` blocks if it contains an image.
+        ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure, for
+        an MCP result that says that it is an error, and for nothing else. ``content`` is a text, or a list of ``text``,
+        ``image`` and ``document`` (PDF) blocks if it contains an image or a PDF file. Other parts are mentioned.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
-    has_image = any(isinstance(part, Image) for part in parts)
+    parts: list[Part] = to_parts(outcome) if text is None else [text]
+    blocks = [_to_block(part) for part in parts]
+    only_text = all(block["type"] == "text" for block in blocks)
     return {
         "type": "tool_result",
         "tool_use_id": call.id,
-        "content": [_to_block(part) for part in parts] if has_image else join_parts(parts),
-        "is_error": type(outcome) is Failure,
+        "content": join_parts(parts) if only_text else blocks,
+        "is_error": says_error(outcome),
     }
 
 
@@ -117,11 +117,11 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     return {"role": "user", "content": [result(call, outcome) for call, outcome in answered]}
 
 
-def _to_block(part: str | Image) -> dict[str, Any]:
-    if isinstance(part, Image):
-        source = {"type": "base64", "media_type": part.media_type, "data": part.base64}
-        return {"type": "image", "source": source}
-    return {"type": "text", "text": part}
+def _to_block(part: Part) -> dict[str, Any]:
+    kind = "image" if is_web_image(part) else "document" if is_pdf(part) else "text"
+    if kind == "text" or isinstance(part, (str, Link)):
+        return {"type": "text", "text": str(part)}
+    return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.base64}}
 
 
 def _finish_reason(reply: object) -> str | None:

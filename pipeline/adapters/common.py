@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
 from typing import Any, cast
 
@@ -12,6 +11,9 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import SetupError
 from ..messages import render
+from ..messages.mcp_content import read_mcp
+from ..messages.parts import Part
+from ..messages.result_parts import find_parts
 from ..tools.registry import ToolRegistry
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
@@ -122,75 +124,27 @@ def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str)
     return definitions
 
 
-@attrs.frozen
-class Image:
-    """An image in what a tool returned.
+def to_parts(outcome: Outcome[Any]) -> list[Part]:
+    """What a model is told: at least one part, in order; each a text that is not blank, or a part that is not text.
 
-    Args:
-        media_type: Such as ``image/png``.
-        data: The bytes of the file.
-    """
-
-    media_type: str
-    data: bytes = attrs.field(repr=False)
-
-    @property
-    def base64(self) -> str:
-        """The bytes in the encoding that all providers take."""
-        return b64encode(self.data).decode()
-
-    def __str__(self) -> str:
-        return f"(an image, {self.media_type}, {len(self.data)} bytes)"
-
-
-def to_parts(outcome: Outcome[Any]) -> list[str | Image]:
-    """What a model is told: at least one part, in order, each an image or a text that is not blank.
-
-    Bytes are an image by their first bytes, else text if they are UTF-8, else only counted. A list or tuple that
-    contains bytes makes a part for each item. Any other value is one text, made by `pipeline.render`.
+    Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
+    content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
+    value is one text, made by `pipeline.render`.
     """
     if type(outcome) is Failure:
         return [render(outcome)]
     value: object = cast("Any", outcome).unwrap()
-    if type(value) in (list, tuple):
-        each = cast("list[object]", value)
-        if any(isinstance(item, (bytes, bytearray)) for item in each):
-            return [_to_part(item) for item in each]
-    return [_to_part(value)]
+    parts = find_parts(value, with_bytes=True)
+    if parts is None:
+        parts = [render(outcome)]
+    shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
+    filled = [part for part in shown if not isinstance(part, str) or part.strip()]
+    return filled or [render(Success(None))]  # providers refuse a blank text
 
 
-def join_parts(parts: list[str | Image]) -> str:
-    """The parts as one text, for an API that takes text alone: an image is mentioned."""
-    return "\n".join(map(str, parts))
-
-
-def _to_part(value: object) -> str | Image:
-    if isinstance(value, (bytes, bytearray)):
-        data = bytes(value)
-        if media_type := _detect_media_type(data):
-            return Image(media_type, data)
-        if not _is_text(data):
-            return f"({len(data)} bytes of binary data)"
-        value = data.decode()
-    text = render(Success(value))
-    return text if text.strip() else render(Success(None))  # providers refuse a blank text
-
-
-def _detect_media_type(data: bytes) -> str | None:
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
-
-
-def _is_text(data: bytes) -> bool:
-    if b"\0" in data:
-        return False
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def says_error(outcome: Outcome[Any]) -> bool:
+    """Whether the model is told of an error: every failure, and an MCP result that says that it is one."""
+    if type(outcome) is Failure:
+        return True
+    result = read_mcp(cast("Any", outcome).unwrap())
+    return result is not None and result.is_error

@@ -12,14 +12,13 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
 from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
 from .common import (
     CUT_OFF,
-    Image,
     build_definitions,
     get_field,
-    join_parts,
     list_items,
     read_events,
     restore_names,
@@ -83,22 +82,27 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:
-        For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so an image is only
-        mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where the bytes of an
-        image are an ``input_image`` part.
+        For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so other parts are
+        only mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where an image is
+        an ``input_image`` part and a PDF file an ``input_file`` part; others are mentioned.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    parts: list[Part] = to_parts(outcome) if text is None else [text]
     if api == "responses":
-        has_image = any(isinstance(part, Image) for part in parts)
-        output = [_to_item(part) for part in parts] if has_image else join_parts(parts)
+        items = [_to_item(part) for part in parts]
+        only_text = all(item["type"] == "input_text" for item in items)
+        output = join_parts(parts) if only_text else items
         return {"type": "function_call_output", "call_id": call.id, "output": output}
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _to_item(part: str | Image) -> dict[str, str]:
-    if isinstance(part, Image):
-        return {"type": "input_image", "image_url": f"data:{part.media_type};base64,{part.base64}"}
-    return {"type": "input_text", "text": part}
+def _to_item(part: Part) -> dict[str, Any]:
+    if not isinstance(part, (str, Link)):
+        url = f"data:{part.media_type};base64,{part.base64}"
+        if is_web_image(part):
+            return {"type": "input_image", "image_url": url}
+        if is_pdf(part):
+            return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
+    return {"type": "input_text", "text": str(part)}
 
 
 def _read(reply: object) -> list[Call]:
