@@ -22,13 +22,14 @@ from .common import (
     build_definitions,
     get_field,
     int_or_none,
+    join_texts,
     list_items,
     read_events,
-    restore_names,
     says_error,
     text_or_empty,
     to_parts,
 )
+from .replies import Calls, Reading, read_error, refuse_other_providers
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
@@ -49,28 +50,28 @@ def tools(registry: ToolRegistry) -> list[Definition]:
     return build_definitions(registry, ANTHROPIC, "input_schema")
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
     """The calls of a reply, in its order. Ids stay as they were sent.
 
     Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
     pipeline refuses.
 
     Args:
-        reply: A message, or the list or iterator of a stream's events. Collect an async stream first.
+        reply: A message or its content, or the list or iterator of a stream's events. Collect an async stream first.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
 
     Returns:
-        The calls; none for a reply without calls. Arguments are the mapping of a message, or the JSON text of a
-        stream. ``finish_reason`` is the stop reason, and ``length`` if the message was cut off.
+        The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
+        JSON text of a stream. ``finish_reason`` is the stop reason, and ``length`` if the message was cut off.
+        ``error`` is what the backend answered in place of a reply, such as ``{"type": "error", "error": …}``, and
+        ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
+        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
+            passes.
     """
-    content = get_field(reply, "content")
-    if content is None:
-        return restore_names(_read_stream(read_events(reply)), registry)
-    return restore_names(_read_content(content, _finish_reason(reply)), registry)
+    return _read(reply).to_calls(registry)
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
@@ -129,8 +130,22 @@ def _finish_reason(reply: object) -> str | None:
     return CUT_OFF if reason in _CUT_OFF_REASONS else reason or None
 
 
-def _read_content(content: object, finish_reason: str | None) -> list[Call]:
-    return [
+def _read(reply: object) -> Reading:
+    if isinstance(reply, str):
+        return Reading([], reply)
+    events = list(read_events(reply)) if get_field(reply, "content") is None else []
+    refuse_other_providers(reply, events, "Anthropic")
+    if (error := read_error(reply)) is not None:
+        return Reading([], error=error)
+    if (content := get_field(reply, "content")) is not None:
+        return _read_content(content, _finish_reason(reply))
+    if any(get_field(event, "type") == "tool_use" for event in events):  # the content of a message
+        return _read_content(events, None)
+    return _read_stream(events)
+
+
+def _read_content(content: object, finish_reason: str | None) -> Reading:
+    found = [
         Call(
             text_or_empty(get_field(block, "name")),
             get_field(block, "input"),
@@ -140,16 +155,18 @@ def _read_content(content: object, finish_reason: str | None) -> list[Call]:
         for block in list_items(content)
         if get_field(block, "type") == "tool_use"
     ]
+    return Reading(found, join_texts(content, "text"))
 
 
-def _read_stream(events: Iterable[object]) -> list[Call]:
+def _read_stream(events: list[object]) -> Reading:
     calls: list[PartialCall] = []
     blocks: dict[int | None, PartialCall | None] = {}  # by index; None for a block of another type
+    said: list[str] = []
     reason: str | None = None
     for event in events:
         kind, index = get_field(event, "type"), int_or_none(get_field(event, "index"))
         if kind == "content_block_start":
-            call = blocks[index] = _begin_call(get_field(event, "content_block"))
+            call = blocks[index] = blocks[None] = _begin_call(get_field(event, "content_block"))
             if call is not None:
                 calls.append(call)
         elif (call := blocks.get(index)) is not None and kind == "content_block_delta":
@@ -158,7 +175,11 @@ def _read_stream(events: Iterable[object]) -> list[Call]:
             call.done = True
         elif kind == "message_delta":
             reason = _finish_reason(get_field(event, "delta")) or reason
-    return [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
+        elif kind == "content_block_delta":
+            said.append(text_or_empty(get_field(get_field(event, "delta"), "text")))
+    error = next((each for event in events if (each := read_error(event)) is not None), None)
+    found = [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
+    return Reading(found, "".join(said), error)
 
 
 def _begin_call(block: object) -> PartialCall | None:

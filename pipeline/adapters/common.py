@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
 from typing import Any, cast
 
@@ -38,6 +39,15 @@ def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def join_texts(content: object, kind: str) -> str:
+    """The text of a message's content: a text, or a list of blocks of which those of this kind have a ``text``."""
+    if isinstance(content, str):
+        return content
+    return "".join(
+        text_or_empty(get_field(each, "text")) for each in list_items(content) if get_field(each, "type") == kind
+    )
+
+
 def int_or_none(value: object) -> int | None:
     """An integer as it is, and None for anything else."""
     return value if type(value) is int else None
@@ -51,7 +61,8 @@ def read_events(reply: object) -> Iterable[Any]:
     """
     if isinstance(reply, (Awaitable, AsyncIterable)):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    return cast("Iterable[Any]", reply) if isinstance(reply, Iterable) else ()
+    is_stream = isinstance(reply, Iterable) and not isinstance(reply, (str, bytes, Mapping))
+    return cast("Iterable[Any]", reply) if is_stream else ()
 
 
 @attrs.define
@@ -64,11 +75,26 @@ class PartialCall:
     pieces: list[str] = attrs.field(factory=list[str])  # of the arguments as text
     whole: object = None  # the arguments, if they came at once
     done: bool = False
+    has_head: bool = False  # a name came together with arguments, if only with ""
+    named_again: bool = False  # the last piece had a name, though arguments had come before
 
     @property
     def has_arguments(self) -> bool:
         """Whether any part of the arguments has come."""
         return bool(self.pieces) or self.whole is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole JSON object, to which nothing can be added."""
+        if self.whole is not None:
+            return True
+        text = "".join(self.pieces).strip()
+        if not text.endswith("}"):
+            return False
+        try:
+            return isinstance(json.loads(text), dict)
+        except (ValueError, RecursionError):
+            return False
 
     @property
     def arguments(self) -> object:

@@ -19,13 +19,14 @@ from .common import (
     CUT_OFF,
     build_definitions,
     get_field,
+    join_texts,
     list_items,
     read_events,
-    restore_names,
     text_or_empty,
     to_parts,
 )
 from .openai_streams import read_chat_chunks, read_response_events
+from .replies import Calls, Reading, read_error, refuse_other_providers
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -50,26 +51,29 @@ def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
     return [{"type": "function", "function": each} for each in definitions]
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
     """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
     A malformed call does not raise; it becomes a call that a pipeline refuses. A call of a custom tool has its input
     as arguments.
 
     Args:
-        reply: A chat completion or its message, a response, or the list or iterator of a stream's chunks or events.
-            Collect an async stream first. Of several choices the first is read.
+        reply: A chat completion or its message, a response, the list of their tool calls or output items, or the list
+            or iterator of a stream's chunks or events. Collect an async stream first. Of several choices the first is
+            read.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
 
     Returns:
-        The calls; none for a reply without calls. ``finish_reason`` is that of the choice or the status of the
-        response, and ``length`` for whatever stopped at its length limit.
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the choice or the
+        status of the response, and ``length`` for whatever stopped at its length limit. ``error`` is what the backend
+        answered in place of a reply, such as ``{"error": …}``, and ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
+        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
+            passes.
     """
-    return restore_names(_read(reply), registry)
+    return _read(reply).to_calls(registry)
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
@@ -105,26 +109,43 @@ def _to_item(part: Part) -> dict[str, Any]:
     return {"type": "input_text", "text": str(part)}
 
 
-def _read(reply: object) -> list[Call]:
-    if (choices := get_field(reply, "choices")) is not None:
-        first = next(iter(list_items(choices)), None)
+def _read(reply: object) -> Reading:
+    if (choices := get_field(reply, "choices")) is not None and list_items(choices):
+        first = next(iter(list_items(choices)))
         if get_field(first, "message") is None and get_field(first, "delta") is not None:
             return _read_stream([reply])
-        return _read_message(get_field(first, "message"), text_or_empty(get_field(first, "finish_reason")) or None)
-    if get_field(reply, "output") is not None:
-        return _read_response(reply)
+        return _read_choice(first, reply)
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return _read_message(reply, None)
-    return _read_stream(list(read_events(reply)))
+    events = list(read_events(reply))
+    refuse_other_providers(reply, events, "OpenAI")
+    if get_field(reply, "output") is not None:
+        return _read_response(reply)
+    if (found := read_error(reply)) is not None:
+        return Reading([], error=found)
+    if isinstance(reply, (str, bytes)):
+        return Reading([], reply if isinstance(reply, str) else "")
+    if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
+        return _read_choice(reply, None)
+    if get_field(reply, "role") == "assistant":
+        return _read_message(reply, None)
+    return _read_stream(events)
 
 
-def _read_message(message: object, finish_reason: str | None) -> list[Call]:
+def _read_choice(choice: object, reply: object) -> Reading:
+    reading = _read_message(get_field(choice, "message"), text_or_empty(get_field(choice, "finish_reason")) or None)
+    reading.error = read_error(choice) or read_error(reply)
+    return reading
+
+
+def _read_message(message: object, finish_reason: str | None) -> Reading:
+    text = join_texts(get_field(message, "content"), "text")
     found = [_read_tool_call(each, finish_reason) for each in list_items(get_field(message, "tool_calls"))]
     legacy = get_field(message, "function_call")
     if found or legacy is None:
-        return found
+        return Reading(found, text)
     name = text_or_empty(get_field(legacy, "name"))
-    return [Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)]
+    return Reading([Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)], text)
 
 
 def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
@@ -135,13 +156,15 @@ def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
     return Call(name, get_field(function, arguments), id_, finish_reason=finish_reason)
 
 
-def _read_response(response: object) -> list[Call]:
+def _read_response(response: object) -> Reading:
     finish_reason = _finish_reason(response)
-    return [
-        _read_item(item, finish_reason)
-        for item in list_items(get_field(response, "output"))
-        if get_field(item, "type") in ("function_call", "custom_tool_call")
-    ]
+    items = list(list_items(get_field(response, "output")))
+    found = [_read_item(item, finish_reason) for item in items if get_field(item, "type") in _CALL_ITEMS]
+    text = "".join(join_texts(get_field(item, "content"), "output_text") for item in items)
+    return Reading(found, text, read_error(response))
+
+
+_CALL_ITEMS = ("function_call", "custom_tool_call")
 
 
 def _read_item(item: object, finish_reason: str | None) -> Call:
@@ -160,11 +183,20 @@ def _finish_reason(response: object) -> str | None:
     return CUT_OFF if reason == "max_output_tokens" else reason or status or None
 
 
-def _read_stream(events: list[object]) -> list[Call]:
+def _read_stream(events: list[object]) -> Reading:
+    if any(get_field(event, "type") in _CALL_ITEMS for event in events):  # the output of a response
+        return _read_response({"output": events})
+    if any(get_field(event, "function") is not None and get_field(event, "index") is None for event in events):
+        return _read_message({"tool_calls": events}, None)
+    error = next((found for event in events if (found := read_error(event)) is not None), None)
     if not any(text_or_empty(get_field(event, "type")).startswith("response.") for event in events):
-        return read_chat_chunks(events)
-    last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
-    return _read_response(last) or read_response_events(events, None if last is None else _finish_reason(last))
+        reading = read_chat_chunks(events)
+    else:
+        last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
+        reading = _read_response(last)
+        reading.calls = reading.calls or read_response_events(events, None if last is None else _finish_reason(last))
+    reading.error = reading.error or error
+    return reading
 
 
 def _last_response(event: object) -> object:
