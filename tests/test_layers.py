@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv timing
+    forking outside_text privacy semconv timing
     error_kind
     errors
     guards
