@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from returns.result import Failure, Success
 
 from ..call import Outcome
-from ..errors import Repair, ToolError
+from ..errors import Crashed, Repair, SetupError, ToolError
 from ..privacy import PublicText
 from .default import default_text
 from .text import replace_surrogates, truncate
@@ -36,8 +36,9 @@ def render(
 ) -> PublicText:
     """Put an outcome or an error into words for the model.
 
-    Never raises for what a tool returned, and the text is never empty. The text of a failure is bounded by the
-    verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as JSON.
+    Never raises for what a tool returned or failed with, and the text is never empty. The text of a failure is bounded
+    by the verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as
+    JSON.
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
@@ -56,7 +57,35 @@ def render(
     """
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
-    error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
+    error: ToolError = outcome.failure() if type(outcome) is Failure else cast("ToolError", outcome)
+    try:
+        return _render_failure(error, profile, previous, verbosity, templates, tool, repairs)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # a field of the error is of another type than it declares
+        return _render_odd(error, profile, verbosity, templates, tool)
+
+
+def _render_odd(
+    error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: str | None
+) -> PublicText:
+    from .odd_errors import put_right
+
+    try:
+        return _render_error(put_right(error), profile, None, verbosity, templates, tool)
+    except Exception:  # noqa: BLE001  # it is hostile: nothing of it is read
+        return _render_error(Crashed(), profile, None, verbosity, None, None)
+
+
+def _render_failure(
+    error: ToolError,
+    profile: str | Profile,
+    previous: ToolError | None,
+    verbosity: str,
+    templates: Mapping[str, Texts] | None,
+    tool: str | None,
+    repairs: Sequence[Repair],
+) -> PublicText:
     text = _render_error(error, profile, previous, verbosity, templates, tool)
     if not repairs:
         return text
