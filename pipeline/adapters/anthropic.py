@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ..call import Call, Outcome
 from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.values import NOTHING
 from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
 from .common import (
@@ -30,6 +31,7 @@ from .common import (
     to_parts,
 )
 from .replies import Calls, Reading, read_error, refuse_other_providers
+from .sending_back import fit_arguments, fit_calls, new_id
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
@@ -50,7 +52,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
     return build_definitions(registry, ANTHROPIC, "input_schema")
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
+def calls(reply: object, registry: ToolRegistry | None = None, *, text: bool = False) -> Calls:
     """The calls of a reply, in its order. Ids stay as they were sent.
 
     Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
@@ -60,6 +62,9 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
         reply: A message or its content, or the list or iterator of a stream's events. Collect an async stream first.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
+            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
+            calls, and is logged as a warning.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
@@ -71,7 +76,28 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
         SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
             passes.
     """
-    return _read(reply).to_calls(registry)
+    return _read(reply).to_calls(registry, text=text)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
+    does not take. For a stream this is the message that the stream does not bring. What is not text or a call, such as
+    thinking, is left out: where the provider wants that back, send its own message.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+
+    Returns:
+        The message and the calls. An input that is no object stands in one, under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
+    content: list[dict[str, Any]] = [{"type": "text", "text": fitted.text}] if fitted.text.strip() else []
+    for call, name in zip(fitted, names, strict=True):
+        content.append({"type": "tool_use", "id": call.id, "name": name, "input": fit_arguments(call)})
+    return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:

@@ -27,6 +27,7 @@ from .common import (
 )
 from .openai_streams import read_chat_chunks, read_response_events
 from .replies import Calls, Reading, read_error, refuse_other_providers
+from .sending_back import fit_arguments_text, fit_calls, new_id
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -51,7 +52,7 @@ def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
     return [{"type": "function", "function": each} for each in definitions]
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
+def calls(reply: object, registry: ToolRegistry | None = None, *, text: bool = False) -> Calls:
     """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
     A malformed call does not raise; it becomes a call that a pipeline refuses. A call of a custom tool has its input
@@ -63,6 +64,9 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
             read.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
+            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
+            calls, and is logged as a warning.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the choice or the
@@ -73,7 +77,37 @@ def calls(reply: object, registry: ToolRegistry | None = None) -> Calls:
         SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
             passes.
     """
-    return _read(reply).to_calls(registry)
+    return _read(reply).to_calls(registry, text=text)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. What is
+    not text or a call, such as reasoning, is left out: where the provider wants that back, send its own message.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+        api: As with `tools`.
+
+    Returns:
+        The message and the calls. The message is one dict for ``chat``, and for ``responses`` a list of items.
+        Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, OPENAI, new_id)
+    asked = [(call.id, name, fit_arguments_text(call)) for call, name in zip(fitted, names, strict=True)]
+    if api == "responses":
+        said = [{"role": "assistant", "content": fitted.text}] if fitted.text else []
+        items = [
+            {"type": "function_call", "call_id": id_, "name": name, "arguments": each} for id_, name, each in asked
+        ]
+        return [*said, *items], fitted
+    tool_calls = [
+        {"id": id_, "type": "function", "function": {"name": name, "arguments": each}} for id_, name, each in asked
+    ]
+    return {"role": "assistant", "content": fitted.text, **({"tool_calls": tool_calls} if asked else {})}, fitted
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:

@@ -13,6 +13,7 @@ from ..errors import SetupError
 from ..semconv import SCOPE
 from ..tools.registry import ToolRegistry
 from .common import get_field, list_items, restore_names, text_or_empty
+from .text_calls import looks_like_calls, read_text_calls
 
 _logger = logging.getLogger(SCOPE)
 
@@ -54,11 +55,21 @@ class Reading:
     text: str = ""
     error: ReplyError | None = None
 
-    def to_calls(self, registry: ToolRegistry | None) -> Calls:
-        """The calls, with the tools' own names; an error is logged as a warning."""
+    def to_calls(self, registry: ToolRegistry | None, *, text: bool) -> Calls:
+        """The calls, with the tools' own names; an error, and calls as text that nobody asked for, are logged.
+
+        Args:
+            registry: As with `restore_names`.
+            text: Whether calls that are written as text count, if there are no others.
+        """
+        found, said = self.calls, self.text
+        if not found and said and text:
+            found, said = read_text_calls(said)
+        elif not found and said and looks_like_calls(said) and _logger.hasHandlers():
+            _logger.warning("The reply has no calls, but its text looks like one: calls(reply, text=True) reads it")
         if self.error is not None and _logger.hasHandlers():
             _logger.warning("The provider answered with an error of type %.100r", self.error.type or self.error.code)
-        return Calls(restore_names(self.calls, registry), error=self.error, text=self.text)
+        return Calls(restore_names(found, registry), error=self.error, text=said)
 
 
 def read_error(reply: object) -> ReplyError | None:
