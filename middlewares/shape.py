@@ -83,7 +83,7 @@ class Shape:
         self._limits = {
             name: _at_least(200, f"tools[{name!r}]", limit) for name, limit in _named(tools, "tools").items()
         }
-        self._hints: dict[str, str] = dict(_named(hints, "hints"))
+        self._hints = _named(hints, "hints")
         if any(not isinstance(hint, str) for hint in self._hints.values()):
             raise SetupError("Shape: `hints` must map names of tools to sentences")
         self._max_characters = _at_least(200, "max_characters", max_characters)
@@ -118,9 +118,8 @@ class Shape:
     def _way(self, tool: Tool[..., Any]) -> str:
         """How the model gets what is left out."""
         if tool.name in self._hints:
-            return self._hints[tool.name]
-        names: Any = tool.parameters.schema.get("properties")
-        names = names if isinstance(names, Mapping) else {}
+            return str(self._hints[tool.name])
+        names: Any = tool.parameters.schema.get("properties") or ()
         position = next((name for name in _POSITIONS if name in names), None)
         size = next((name for name in _SIZES if name in names), None)
         if position is None:
@@ -128,12 +127,13 @@ class Shape:
         return f"To read on, use `{position}`{f' and `{size}`' if size else ''}."
 
 
-def _named(mapping: Any, option: str) -> Mapping[str, Any]:
+def _named(mapping: object, option: str) -> dict[str, Any]:
     if mapping is None:
         return {}
-    if not isinstance(mapping, Mapping) or not all(isinstance(name, str) for name in mapping):
+    named: Any = mapping
+    if not isinstance(mapping, Mapping) or not all(isinstance(name, str) for name in named):
         raise SetupError(f"Shape: `{option}` must be a mapping of names of tools, not {mapping!r}")
-    return mapping
+    return dict(named)
 
 
 def _at_least(least: int, name: str, number: Any) -> int | None:

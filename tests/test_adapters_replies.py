@@ -20,6 +20,11 @@ Read = Callable[[Any], Calls]
 ASKED = ("call_1", "add", "{}")
 ANTHROPIC = fake.message(("toolu_1", "add", {}))
 COMPLETION, RESPONSE = fake.completion(ASKED), fake.response(ASKED)
+OTHERS: dict[str, Any] = {
+    "Gemini": {"candidates": [{"content": {"parts": [{"functionCall": {"name": "add"}}]}}]},
+    "Bedrock": {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "tool_use"},
+    "Ollama": {"message": {"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}, "done": True},
+}
 FOREIGN: list[Any] = [
     pytest.param(openai.calls, ANTHROPIC, "Anthropic", id="openai-message"),
     pytest.param(openai.calls, Message.model_validate(ANTHROPIC), "Anthropic", id="openai-message-object"),
@@ -40,13 +45,9 @@ FOREIGN: list[Any] = [
     pytest.param(anthropic.calls, RESPONSE["output"], "OpenAI", id="anthropic-output"),
     pytest.param(anthropic.calls, list(fake.response_events(RESPONSE)), "OpenAI", id="anthropic-events"),
     *(
-        pytest.param(read, reply, theirs, id=f"{read.__module__.rpartition('.')[2]}-{theirs}")
-        for read in (openai.calls, anthropic.calls)
-        for theirs, reply in (
-            ("Gemini", {"candidates": [{"content": {"parts": [{"functionCall": {"name": "add"}}]}}]}),
-            ("Bedrock", {"output": {"message": {"role": "assistant", "content": []}}, "stopReason": "tool_use"}),
-            ("Ollama", {"message": {"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}, "done": True}),
-        )
+        pytest.param(read, reply, theirs, id=f"{name}-{theirs}")
+        for name, read in (("openai", openai.calls), ("anthropic", anthropic.calls))
+        for theirs, reply in OTHERS.items()
     ),
 ]
 
@@ -84,15 +85,12 @@ ERRORS: list[Any] = [
 
 
 @pytest.mark.parametrize("read", [openai.calls, anthropic.calls], ids=["openai", "anthropic"])
-@pytest.mark.parametrize(
-    "form", [lambda reply: reply, lambda reply: [reply], lambda reply: iter([reply])], ids=["whole", "list", "stream"]
-)
+@pytest.mark.parametrize("form", ["whole", "list", "stream"])
 @pytest.mark.parametrize(("reply", "error"), ERRORS)
-def test_an_error_of_the_backend_is_a_value(
-    read: Read, form: Callable[[Any], Any], reply: Any, error: ReplyError, caplog: Any
-) -> None:
+def test_an_error_of_the_backend_is_a_value(read: Read, form: str, reply: Any, error: ReplyError, caplog: Any) -> None:
     """An error in place of a reply, or in a stream, is no exception: it stands beside the calls, and is logged."""
-    found = read(form(reply))
+    forms: dict[str, Any] = {"whole": reply, "list": [reply], "stream": iter([reply])}
+    found = read(forms[form])
     assert (found, found.error) == ([], error)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
@@ -149,7 +147,7 @@ def test_an_anthropic_stream_with_one_index_or_none() -> None:
     for place in ({}, {"index": 0}):
         events: list[dict[str, Any]] = []
         for number in (1, 2):
-            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "add", "input": {}}
+            block: dict[str, Any] = {"type": "tool_use", "id": f"toolu_{number}", "name": "add", "input": {}}
             delta = {"type": "input_json_delta", "partial_json": f'{{"n": {number}}}'}
             events += [
                 {"type": "content_block_start", **place, "content_block": block},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from foreign_values import DataFrame
@@ -75,7 +75,7 @@ async def test_text_keeps_head_and_tail() -> None:
     assert "of 5,010 characters left out)" in text
 
 
-LONG: dict[str, tuple[object, Any]] = {
+LONG: dict[str, tuple[object, Callable[[Any], bool]]] = {
     "list": (list(range(1000)), lambda cut: cut[:3] == [0, 1, 2] and f"({1001 - len(cut)} of 1,000 items" in cut[-1]),
     "list of objects": (
         [{"id": n, "name": "lamp"} for n in range(100)],
@@ -158,8 +158,11 @@ PAGED: Mapping[str, str] = {
 async def test_how_to_get_the_rest(names: str, way: str) -> None:
     """The note names the tool's own parameters for paging; a hint of the author goes before them."""
     tools = ToolRegistry()
-    handler = cast("Any", lambda **_: "x" * 5000)
-    schema = {"type": "object", "properties": {name: {} for name in names.split()}}
+
+    def handler(**_: object) -> str:
+        return "x" * 5000
+
+    schema: dict[str, Any] = {"type": "object", "properties": {name: {} for name in names.split()}}
     tools.register(Tool.from_schema(name="t", parameters=schema, handler=handler, effect="read"))
     text = render(await standard(tools).before("retry", Shape(500)).call("t"))
     assert way in text

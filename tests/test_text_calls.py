@@ -125,7 +125,7 @@ REPLIES: list[Any] = [
 @pytest.mark.parametrize(("read", "reply"), REPLIES)
 def test_it_is_asked_for(read: Any, reply: Any, caplog: Any) -> None:
     """With ``text=True`` the calls are read; without, there are none, and one warning says how to read them."""
-    reply = reply if isinstance(reply, (dict, str)) else list(reply)
+    reply = reply if type(reply) in (dict, str) else list(reply)
     assert read(reply) == []
     (record,) = caplog.records
     assert (record.levelname, "text=True" in record.getMessage()) == ("WARNING", True)

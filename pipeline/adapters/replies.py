@@ -139,6 +139,5 @@ def _find_provider(reply: object) -> str | None:
 
 
 def _has_tool_use(content: object) -> bool:
-    return isinstance(content, (list, tuple)) and any(
-        get_field(block, "type") == "tool_use" for block in list_items(content)
-    )
+    blocks = list_items(content) if type(content) in (list, tuple) else ()
+    return any(get_field(block, "type") == "tool_use" for block in blocks)

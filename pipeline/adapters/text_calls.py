@@ -110,7 +110,7 @@ def _read_object(data: Any, *, tagged: bool) -> Call | None:
         or (key is None and not tagged)
     ):
         return None
-    arguments = {} if key is None or found[key] is None else found[key]
+    arguments: Any = {} if key is None or found[key] is None else found[key]
     if isinstance(arguments, str):
         return Call(name, arguments)
     return Call(name, _dump(arguments)) if isinstance(arguments, dict) else None

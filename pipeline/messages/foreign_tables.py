@@ -65,18 +65,19 @@ def _cell(item: Any) -> Any:
 
 
 def _read_pandas(value: Any) -> Any:
-    index = getattr(value, "index", None)
+    index: Any = getattr(value, "index", None)
     is_numbered = index is None or _is_position(index)
+    kind = cast("type[Any]", type(value))
     if not hasattr(value, "columns"):
         if index is None:  # not pandas, but with its word for the usual form
             return value.to_dict()
-        if is_numbered and _has(type(value), "tolist"):
+        if is_numbered and _has(kind, "tolist"):
             return value.tolist()
         return value.to_dict() if getattr(index, "is_unique", True) else value.reset_index().to_dict(orient="records")
     if not getattr(value.columns, "is_unique", True):  # a dict would keep the last column of a name
         rows = [list(row) for row in value.itertuples(index=False, name=None)]
         return {"index": [] if index is None else list(index), "columns": list(value.columns), "data": rows}
-    if not is_numbered and _has(type(value), "reset_index"):
+    if not is_numbered and _has(kind, "reset_index"):
         value = value.reset_index()
     return value.to_dict(orient="records")
 

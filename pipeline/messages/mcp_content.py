@@ -48,15 +48,14 @@ def read_mcp(value: object) -> McpResult | None:
 
 def _is_result(value: object) -> bool:
     if isinstance(value, Mapping):
-        keys = cast("Mapping[object, object]", value)
-        named = all(isinstance(key, str) and key in _RESULT_KEYS for key in keys)
-        return named and _is_content(value)
+        keys = list(cast("Mapping[object, object]", value))
+        return all(isinstance(key, str) and key in _RESULT_KEYS for key in keys) and _is_content(cast("object", value))
     return type(_get(value, "isError", "is_error")) is bool and _is_content(value)
 
 
 def _is_content(value: object) -> bool:
     content = _get(value, "content")
-    if not isinstance(content, (list, tuple)):
+    if type(content) not in (list, tuple):
         return False
     blocks = cast("list[object]", content)
     structured = _get(value, "structuredContent", "structured_content")
@@ -81,13 +80,13 @@ def _read_result(value: object) -> McpResult:
 
 def _read_single(value: object) -> McpResult | None:
     if isinstance(value, Mapping):
-        read = _KINDS.get(_get(value, "type"))
         keys = cast("Mapping[object, object]", value)
+        read = _KINDS.get(_get(keys, "type"))
         if read is None or not all(key in _COMMON_KEYS or key in read.keys for key in keys):
             return None
     elif type(value).__name__ not in _BLOCK_CLASSES:
         return None
-    part = _read_block(value)
+    part = _read_block(cast("object", value))
     return None if part is None else McpResult([part], None, is_error=False)
 
 

@@ -23,9 +23,7 @@ def put_right(error: object) -> ToolError:
 
 def _put_fields_right(thing: T) -> T:
     fields = attrs.fields(cast("Any", type(thing)))
-    return cast(
-        "T", type(thing)(**{each.alias: _put_right(getattr(thing, each.name), str(each.type)) for each in fields})
-    )
+    return type(thing)(**{each.alias: _put_right(getattr(thing, each.name), str(each.type)) for each in fields})
 
 
 def _put_right(value: Any, declared: str) -> Any:
@@ -42,14 +40,13 @@ def _put_right(value: Any, declared: str) -> Any:
     if declared == "FailureDetails":
         return _put_fields_right(value) if type(value) is FailureDetails else FailureDetails()
     if declared.startswith("tuple[int"):
-        is_pair = isinstance(value, tuple) and [type(each) for each in cast("tuple[Any, ...]", value)] == [int, int]
-        return value if is_pair else None
+        return value if _is_pair(value) else None
     if declared.startswith("tuple"):
         each = list(cast("Iterable[Any]", value)) if isinstance(value, (list, tuple)) else []
         if "Problem" in declared:
             return tuple(_put_fields_right(item) for item in each if type(item) is Problem)
         return tuple(map(_as_str, each)) if "str" in declared else tuple(each)
-    return value if not declared.startswith("Mapping") or isinstance(value, Mapping) else None
+    return None if declared.startswith("Mapping") and not isinstance(value, Mapping) else cast("Any", value)
 
 
 def _as_str(value: Any) -> str:
@@ -63,3 +60,7 @@ def _as_float(value: Any) -> float | None:
         return float(value) if isinstance(value, (int, float)) else None
     except OverflowError:
         return None
+
+
+def _is_pair(value: Any) -> bool:
+    return type(value) is tuple and [type(each) for each in cast("tuple[Any, ...]", value)] == [int, int]

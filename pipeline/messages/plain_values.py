@@ -27,6 +27,8 @@ _MOST_BITS = 33_000  # of an integer, about 10,000 digits: the time to write one
 _LONGEST_RANGE = 10_000
 _BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars say all in their text
 _MISSING = frozenset(("NAType", "NaTType"))  # of pandas
+_ITEMS = dict[Any, Any].items  # their own way, which a subclass cannot change
+_ITERATE = list[Any].__iter__
 _BYTES = (bytes, bytearray, memoryview)
 
 
@@ -66,7 +68,7 @@ class _Walk:
             return "(nested too deeply)"
         self.inside.add(id(value))
         try:
-            return self._convert(value)
+            return self._convert(value, cast("Any", type(value)))  # `isinstance` would ask the value itself
         except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is read
             return self._give_up(value)
         finally:
@@ -76,50 +78,49 @@ class _Walk:
         self.unknown.add(type_name(value))
         return not_shown(value)
 
-    def _convert(self, value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each form
-        if isinstance(value, str):
+    def _convert(self, value: Any, kind: Any) -> Any:  # noqa: C901, PLR0912  # one case for each form
+        if issubclass(kind, str):
             return str.__str__(value)  # of a str enum, its value
-        if isinstance(value, int):
+        if issubclass(kind, int):
             return _plain_integer(int.__int__(value))
-        if isinstance(value, float):
+        if issubclass(kind, float):
             return _plain_float(float.__float__(value))
-        if isinstance(value, _BYTES):
+        if issubclass(kind, _BYTES):
             return _plain_bytes(value)
-        if isinstance(value, Enum):
+        if issubclass(kind, Enum):
             return self.convert(value.value)
-        if isinstance(value, PARTS):
-            return str(cast("object", value))
-        if isinstance(value, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next
-            return self._give_up(cast("object", value))
-        kind = cast("type[Any]", type(value))
+        if issubclass(kind, PARTS):
+            return str(value)
+        if issubclass(kind, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next
+            return self._give_up(value)
         if kind.__name__ in _MISSING:
             return None
         if hasattr(kind, "__pydantic_serializer__"):
             return self._convert_by_pydantic(value)
-        if isinstance(value, tuple) and hasattr(kind, "_asdict"):
-            return self._convert_items(cast("Any", value)._asdict().items())
-        if isinstance(value, dict):
-            return self._convert_items(dict.items(cast("dict[Any, Any]", value)))
-        if isinstance(value, Mapping):
-            return self._convert_items(cast("Mapping[Any, Any]", value).items())
-        if isinstance(value, range) and len(value) > _LONGEST_RANGE:
+        names = dir(kind)
+        if issubclass(kind, tuple) and "_asdict" in names:
+            return self._convert_items(value._asdict().items())
+        if issubclass(kind, dict):
+            return self._convert_items(_ITEMS(value))
+        if issubclass(kind, Mapping):
+            return self._convert_items(value.items())
+        if kind is range and len(value) > _LONGEST_RANGE:
             return repr(value)
-        if isinstance(value, (list, tuple)):  # their own way, which a subclass cannot change
-            items: Any = list.__iter__(value) if isinstance(value, list) else tuple.__iter__(value)
-            return [self.convert(item) for item in items]
-        if isinstance(value, (AbstractSet, KeysView)):  # in an order that is the same in each process
-            return [self.convert(item) for item in _sort(cast("Any", value))]
-        if isinstance(value, (Sequence, deque, ValuesView)) and not hasattr(kind, "keys"):  # as a row of sqlite3 has
-            return [self.convert(item) for item in cast("Any", value)]
+        if issubclass(kind, list):
+            return [self.convert(item) for item in _ITERATE(value)]
+        if issubclass(kind, (AbstractSet, KeysView)):  # in an order that is the same in each process
+            return [self.convert(item) for item in _sort(value)]
+        if issubclass(kind, (Sequence, deque, ValuesView)) and "keys" not in names:  # as a row of sqlite3 has
+            return [self.convert(item) for item in value]
         return self._convert_object(value, kind)
 
-    def _convert_object(self, value: Any, kind: type[Any]) -> Any:
+    def _convert_object(self, value: Any, kind: Any) -> Any:
         if attrs.has(kind):
             return self._convert_items((each.name, getattr(value, each.name)) for each in attrs.fields(kind))
         if is_dataclass(kind):
             return self._convert_items((each.name, getattr(value, each.name)) for each in fields(kind))
         if kind is SimpleNamespace:
-            return self._convert_items(vars(value).items())
+            return self._convert_items(value.__dict__.items())
         if isinstance(value, PathLike):
             return self.convert(fspath(cast("PathLike[str]", value)))
         if (found := as_table(value)) is not None:
@@ -152,7 +153,7 @@ class _Walk:
         try:
             plain = to_jsonable_python(value, fallback=self._convert_unknown, inf_nan_mode="strings")
         except (PydanticSerializationError, UnicodeDecodeError):
-            if not hasattr(type(value), "model_dump"):
+            if not hasattr(cast("Any", type(value)), "model_dump"):
                 raise
             plain = value.model_dump(by_alias=True)  # it holds bytes that are not UTF-8
         return self.convert(plain)  # a number of too many digits may be in it

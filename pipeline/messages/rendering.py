@@ -57,7 +57,7 @@ def render(
     """
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
-    error: ToolError = outcome.failure() if type(outcome) is Failure else cast("ToolError", outcome)
+    error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
     try:
         return _render_failure(error, profile, previous, verbosity, templates, tool, repairs)
     except SetupError:

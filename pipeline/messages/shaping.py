@@ -120,12 +120,13 @@ def _map_texts(thing: T, change: Callable[[str], str]) -> T:
         after: Any = before
         if isinstance(before, str) and (field.name in _TEXTS or isinstance(thing, PARTS)):
             after = PublicText(change(before)) if change(before) != before else before
-        elif attrs.has(type(before)):
+        elif attrs.has(cast("type[Any]", type(before))):
             after = _map_texts(before, change)
         elif isinstance(before, tuple):
             each = cast("tuple[Any, ...]", before)
             mapped = tuple(_map_texts(item, change) if attrs.has(cast("Any", type(item))) else item for item in each)
-            after = before if all(one is other for one, other in zip(mapped, each, strict=True)) else mapped
+            after = each if all(one is other for one, other in zip(mapped, each, strict=True)) else mapped
         if after is not before:
             changed[field.name] = after
-    return attrs.evolve(cast("Any", thing), **changed) if changed else thing
+    evolved: Any = attrs.evolve(cast("Any", thing), **changed) if changed else thing
+    return cast("T", evolved)

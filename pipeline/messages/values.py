@@ -82,7 +82,8 @@ def _dump(value: object) -> str:
 def _is_json_data(value: Any) -> bool:
     """Whether `json` alone writes a value as it writes what `to_plain` makes of it. So it is with most results."""
     if type(value) is dict:
-        return set(map(type, value)) <= _KEYS and _are_json_data(value.values())
+        items = cast("dict[Any, Any]", value)
+        return set(map(type, items)) <= _KEYS and _are_json_data(items.values())
     return _are_json_data(value) if type(value) is list else type(value) in _SCALARS
 
 
