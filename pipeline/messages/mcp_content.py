@@ -40,6 +40,8 @@ class McpResult:
 
 def read_mcp(value: object) -> McpResult | None:
     """A tool result, or a content block alone, as parts; None for any other value. Never raises."""
+    if type(value) is dict and "content" not in value and "type" not in value:  # as the rows of a long list
+        return None
     try:
         return _read_result(value) if _is_result(value) else _read_single(value)
     except Exception:  # noqa: BLE001  # the attributes of a foreign value may raise anything

@@ -97,8 +97,7 @@ class _Walk:
             return None
         if hasattr(kind, "__pydantic_serializer__"):
             return self._convert_by_pydantic(value)
-        names = dir(kind)
-        if issubclass(kind, tuple) and "_asdict" in names:
+        if issubclass(kind, tuple) and hasattr(value, "_asdict"):
             return self._convert_items(value._asdict().items())
         if issubclass(kind, dict):
             return self._convert_items(_ITEMS(value))
@@ -110,7 +109,7 @@ class _Walk:
             return [self.convert(item) for item in _ITERATE(value)]
         if issubclass(kind, (AbstractSet, KeysView)):  # in an order that is the same in each process
             return [self.convert(item) for item in _sort(value)]
-        if issubclass(kind, (Sequence, deque, ValuesView)) and "keys" not in names:  # as a row of sqlite3 has
+        if issubclass(kind, (Sequence, deque, ValuesView)) and not hasattr(value, "keys"):  # as a row of sqlite3 has
             return [self.convert(item) for item in value]
         return self._convert_object(value, kind)
 

@@ -11,10 +11,9 @@ from ..errors import ToolError, Unavailable
 from ..outside_text import neutralise as escape
 from ..privacy import PublicText
 from .parts import PARTS
-from .plain_values import to_plain
 from .result_parts import find_parts
 from .shortening import elide, shorten_result
-from .values import NOTHING, as_json, as_text
+from .values import NOTHING, as_text, to_data
 
 NO_RESULTS = "(no results)"
 _PER_TOKEN = 4  # ASCII characters, as for the verbosities
@@ -98,8 +97,8 @@ def _neutralise_value(value: object) -> object:
             escape(part, keep_lines=True) if isinstance(part, str) else _map_texts(part, escape) for part in parts
         ]
         return value if escaped == parts else escaped
-    text = as_json(value)
-    return value if escape(text, keep_lines=True) == text else _neutralise_data(to_plain(value))
+    data, text = to_data(value)
+    return value if escape(text, keep_lines=True) == text else _neutralise_data(data)
 
 
 def _neutralise_data(data: Any) -> Any:

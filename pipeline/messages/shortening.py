@@ -8,9 +8,8 @@ from typing import Any, cast
 from uuid import uuid4
 
 from .parts import Part
-from .plain_values import to_plain
 from .result_parts import find_parts
-from .values import as_json
+from .values import to_data
 
 _MARK = f"float-{uuid4().hex[:8]}:"  # no text begins with it
 _TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
@@ -35,7 +34,8 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
         return _fit_parts(parts, room, way, value)
     if isinstance(value, str):
         return value if len(value) <= room else _fit_text(value, room, way)
-    return value if len(as_json(value)) <= room else _fit(to_plain(value), room, way)
+    data, text = to_data(value)
+    return value if len(text) <= room else _fit(data, room, way)
 
 
 def elide(text: str, room: int, way: str = "") -> str:

@@ -68,15 +68,21 @@ def _is_bare(value: object, text: str) -> bool:
     return text == json.dumps(not_shown(value), ensure_ascii=False)
 
 
-def _dump(value: object) -> str:
+def to_data(value: object) -> tuple[Any, str]:
+    """The value as JSON data, which is the value itself if it is such data, and its JSON."""
     try:
         if _is_json_data(value):
-            return json.dumps(value, ensure_ascii=False, allow_nan=False)
+            return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
         pass
     from .plain_values import to_plain
 
-    return json.dumps(to_plain(value), ensure_ascii=False)
+    plain = to_plain(value)
+    return plain, json.dumps(plain, ensure_ascii=False)
+
+
+def _dump(value: object) -> str:
+    return to_data(value)[1]
 
 
 def _is_json_data(value: Any) -> bool:
