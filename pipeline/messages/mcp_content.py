@@ -19,6 +19,7 @@ from .text import shorten
 _RESULT_KEYS = frozenset(
     ("content", "structuredContent", "structured_content", "isError", "is_error", "_meta", "meta", "resultType")
 )
+_MARKS = frozenset(("content", "type"))  # a result or a block has one of these
 _COMMON_KEYS = frozenset(("type", "annotations", "_meta", "meta"))
 _BLOCK_CLASSES = frozenset(("TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink"))
 
@@ -40,12 +41,17 @@ class McpResult:
 
 def read_mcp(value: object) -> McpResult | None:
     """A tool result, or a content block alone, as parts; None for any other value. Never raises."""
-    if type(value) is dict and "content" not in value and "type" not in value:  # as the rows of a long list
+    if _is_row(value):
         return None
     try:
         return _read_result(value) if _is_result(value) else _read_single(value)
     except Exception:  # noqa: BLE001  # the attributes of a foreign value may raise anything
         return None
+
+
+def _is_row(value: object) -> bool:
+    """Whether it is one of the dicts of which a table is made; a cheap question, for there may be very many."""
+    return type(value) is dict and not _MARKS & cast("dict[Any, Any]", value).keys()
 
 
 def _is_result(value: object) -> bool:
