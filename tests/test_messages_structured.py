@@ -224,7 +224,7 @@ VALUES = {
     "object": ({"path": "a", "size": 1}, '{"ok": true, "data": {"path": "a", "size": 1}}'),
     "bytes of text": (b"abc", '{"ok": true, "data": "abc"}'),
     "bytes": (b"\xff", '{"ok": true, "data": "(1 bytes of binary data)"}'),
-    "odd": (object(), '{"ok": true, "data": "(the result cannot be shown as text)"}'),
+    "odd": (object(), '{"ok": true, "data": "(a value of type object, which cannot be shown as text)"}'),
     "surrogate": ("\ud800", '{"ok": true, "data": "?"}'),
 }
 

@@ -11,7 +11,7 @@ from returns.result import Success
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.slices import Measurable
 from benchmarks.overhead.subjects import ADD, ARGUMENTS, add, around, by_hand, calls, calls_by_name, plain, with_more
-from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Timeout
+from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
 from pipeline import Call, Handler, Outcome, ValidCall
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
@@ -23,6 +23,7 @@ _IDLE: dict[str, Any] = {
     "circuit_breaker": CircuitBreaker,
     "cache": lambda: Cache(60, tools=["another"]),
     "loop_guard": LoopGuard,
+    "shape": Shape,
     "timeout": lambda: Timeout(None),
 }
 

@@ -6,14 +6,17 @@ from typing import Any, cast
 
 import attrs
 
-from ..errors import FailureDetails, OutcomeUnknown, Problem, ToolError
+from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
 
 _MAX_ITEMS = 1_000
 
 
-def straighten(error: ToolError) -> ToolError:
-    """A copy of the error in which each field has its declared type: as text, left out, or empty."""
-    return cast("ToolError", _straighten(error))
+def straighten(error: object) -> ToolError:
+    """A copy of the error in which each field has its declared type: as text, left out, or empty.
+
+    Anything but an error of the union is a crash: nothing of it is approved for the model.
+    """
+    return cast("ToolError", _straighten(error)) if type(error) in ERROR_TYPES else Crashed()
 
 
 def _straighten(holder: Any) -> Any:
