@@ -23,6 +23,7 @@ from pipeline import (
     Unavailable,
     register_after_fork,
 )
+from pipeline.options import check_count, check_function, check_number
 from pipeline.report import CANCELLED, kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -124,7 +125,7 @@ class CircuitBreaker:
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
-        SetupError: A number is out of its range, nothing says when to open, or ``registry`` is of another type.
+        SetupError: An option is out of its range, or of another type; or nothing says when it opens.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -151,20 +152,19 @@ class CircuitBreaker:
     def __attrs_post_init__(self) -> None:
         if self.failures is None and self.failure_ratio is None:
             raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
-        for name, count in (("failures", self.failures), ("min_calls", self.min_calls), ("probes", self.probes)):
-            if count is not None and not count >= 1:
-                raise SetupError(f"CircuitBreaker: `{name}` must be ≥ 1, not {count!r}")
-        if self.failure_ratio is not None and not 0 < self.failure_ratio <= 1:
-            raise SetupError(f"CircuitBreaker: `failure_ratio` must be > 0 and ≤ 1, not {self.failure_ratio!r}")
-        for name, seconds in (("window", self.window), ("open_for", self.open_for)):
-            if not 0 < seconds < math.inf:
-                raise SetupError(f"CircuitBreaker: `{name}` must be > 0 and finite, not {seconds!r}")
-        if self.max_open_for is not None and not self.open_for <= self.max_open_for < math.inf:
-            raise SetupError(
-                f"CircuitBreaker: `max_open_for` must be ≥ `open_for` and finite, not {self.max_open_for!r}"
-            )
-        if not (self.registry is None or isinstance(self.registry, ToolRegistry) or callable(self.registry)):
-            raise SetupError(f"CircuitBreaker: `registry` must be a ToolRegistry or a function, not {self.registry!r}")
+        check_count("CircuitBreaker", "failures", self.failures, optional=True)
+        check_count("CircuitBreaker", "min_calls", self.min_calls)
+        check_count("CircuitBreaker", "probes", self.probes)
+        check_number("CircuitBreaker", "failure_ratio", self.failure_ratio, above=0, most=1, optional=True)
+        check_number("CircuitBreaker", "window", self.window, above=0, unit="seconds")
+        check_number("CircuitBreaker", "open_for", self.open_for, above=0, unit="seconds")
+        check_number(
+            "CircuitBreaker", "max_open_for", self.max_open_for, least=self.open_for, optional=True, unit="seconds"
+        )
+        if not isinstance(self.registry, ToolRegistry):
+            check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
+        check_function("CircuitBreaker", "key", self.key, optional=True)
+        check_function("CircuitBreaker", "clock", self.clock)
         register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:

@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 import attrs
 
 from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError
+from pipeline.options import check_function
 from pipeline.tools import classify
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -33,6 +34,9 @@ class Classify:
     )
 
     clock: Callable[[], float] = attrs.field(default=time.time, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_function("Classify", "clock", self.clock)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from threading import get_ident
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -16,6 +15,7 @@ from anyio.lowlevel import RunVar
 from returns.result import Failure
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
+from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -82,13 +82,14 @@ class Concurrency:
             for which it returns None is not limited. None (default): each tool and principal has units of its own.
 
     Raises:
-        SetupError: A number is out of its range, or both ``groups`` and ``key`` are given.
+        SetupError: An option is out of its range, or of another type; or both ``groups`` and ``key`` are given.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
+        tool_options=("weight", "groups"),
     )
 
     limit: int
@@ -102,20 +103,20 @@ class Concurrency:
     _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
-        if not 1 <= self.limit < math.inf:
-            raise SetupError(f"Concurrency: `limit` must be ≥ 1, not {self.limit!r}")
-        if self.max_queue is not None and not self.max_queue >= 0:
-            raise SetupError(f"Concurrency: `max_queue` must be ≥ 0 or None, not {self.max_queue!r}")
-        if self.max_wait is not None and not self.max_wait > 0:
-            raise SetupError(
-                f"Concurrency: `max_wait` must be > 0 or None, not {self.max_wait!r}; to refuse at once use max_queue=0"
-            )
-        if self.weight is not None and not callable(self.weight):
-            for name, weight in self.weight.items():
-                if not 1 <= weight <= self.limit:
-                    raise SetupError(
-                        f"Concurrency: `weight` of {name!r} must be from 1 to the limit, {self.limit}, not {weight!r}"
-                    )
+        check_count("Concurrency", "limit", self.limit)
+        check_count("Concurrency", "max_queue", self.max_queue, 0, optional=True)
+        if cast("object", self.max_wait) == 0:
+            raise SetupError("Concurrency: `max_wait` must be > 0 or None, not 0; to refuse at once use max_queue=0")
+        check_number("Concurrency", "max_wait", self.max_wait, above=0, optional=True, unit="seconds")
+        check_function("Concurrency", "key", self.key, optional=True)
+        if callable(self.weight):
+            check_function("Concurrency", "weight", self.weight)
+        elif self.weight is not None:
+            for name, weight in read_by_name("Concurrency", "weight", self.weight).items():
+                check_count("Concurrency", f"weight[{name!r}]", weight, most=self.limit)
+        if self.groups is not None:
+            for name, group in read_by_name("Concurrency", "groups", self.groups).items():
+                check_type("Concurrency", f"groups[{name!r}]", group, str)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
         self._by_tool = self.groups is None and self.key is None

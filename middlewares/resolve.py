@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
+from pipeline.options import check_type
 from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
 
 _MAX_LISTED = 20  # an error lists all tools if there are no more than this
@@ -32,6 +33,9 @@ class Resolve:
         canonical_names: Also accept a name that differs only in case, separators and server prefix. It must fit one
             tool alone, and that tool must not be stronger in effect than every other near name: ``DeleteUser`` does
             not run a mutating ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
+
+    Raises:
+        SetupError: An option is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -41,6 +45,8 @@ class Resolve:
     )
 
     def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False) -> None:
+        check_type("Resolve", "registry", registry, ToolRegistry)
+        check_type("Resolve", "canonical_names", canonical_names, bool)
         self.registry = registry
         self.canonical_names = canonical_names
         self._tools = registry.tools

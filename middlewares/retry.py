@@ -23,6 +23,7 @@ from pipeline import (
     Transient,
     ValidCall,
 )
+from pipeline.options import check_function, check_type, read_by_name
 from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
 
 
@@ -54,7 +55,7 @@ class Retry:
         sleep: Waits for so many seconds.
 
     Raises:
-        SetupError: A number or a policy makes no sense.
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -66,6 +67,7 @@ class Retry:
             "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
         },
         repeats=True,
+        tool_options=("tools",),
     )
 
     attempts: int = 3
@@ -80,8 +82,12 @@ class Retry:
     _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        check_type("Retry", "budget", self.budget, RetryBudget, optional=True)
+        check_function("Retry", "jitter", self.jitter)
+        check_function("Retry", "sleep", self.sleep, may_be_async=True)
         rules = RetryRules(self.attempts, self.first_delay, self.max_delay, self.kinds)
-        by_tool = {name: rules.with_policy(name, policy) for name, policy in self.tools.items()}
+        policies = read_by_name("Retry", "tools", self.tools)
+        by_tool = {name: rules.with_policy(name, policy) for name, policy in policies.items()}
         object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_rules_by_tool", by_tool)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pipeline import Limits, Pipeline, Stack, ToolRegistry
 from pipeline.executors import Executor
+from pipeline.options import check_number, check_type
 
 from .available import Available
 from .classify import Classify
@@ -40,18 +41,21 @@ def standard(
         executors: Further executors by name, see `Execute`. Default None: none.
 
     Raises:
-        SetupError: A number is out of its range; or a tool of the registry names an executor that is not known, or one
-            that cannot run it.
+        SetupError: An option is out of its range, or of another type; or a tool of the registry names an executor that
+            is not known, or one that cannot run it.
     """
+    check_type("standard", "tools", tools, ToolRegistry)
+    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
         .observe(Trace())  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
-        .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params
+        .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify())  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors=executors or {}))
+        .end(Execute(executor, executors={} if executors is None else executors))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

@@ -9,6 +9,7 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
 from pipeline import Placement, Tool
+from pipeline.options import check_function, check_type, read_items, refuse
 from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Trace:
             0.1 ms in a process that has made 100 calls in a row without one.
         meter_provider: Where metrics go. Default None: the global provider; if that is set later, metrics begin within
             a second.
+
+    Raises:
+        SetupError: An option is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -57,6 +61,16 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
+        flags = {"defer": defer, "stages": stages, "stage_durations": stage_durations, "openinference": openinference}
+        for option, flag in flags.items():
+            check_type("Trace", option, flag, bool)
+        check_type("Trace", "content", content, bool, optional=True)
+        check_type("Trace", "tracer_provider", tracer_provider, TracerProvider, optional=True)
+        if meter_provider is not None and not hasattr(meter_provider, "get_meter"):  # its class is not imported here
+            refuse("Trace", "meter_provider", "a MeterProvider or None", meter_provider)
+        sinks = read_items("Trace", "sinks", sinks, "functions")
+        for place, sink in enumerate(sinks):
+            check_function("Trace", f"sinks[{place}]", sink)
         self.deferred = DeferredSpans() if defer else None
         self._spans = CallSpans(
             tracer_provider, self.deferred, stages=stages, content=content, openinference=openinference

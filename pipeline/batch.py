@@ -12,8 +12,9 @@ import attrs
 from returns.result import Failure
 
 from .call import Call, Outcome, ResolvedCall
-from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
+from .errors import Crashed, NotExecuted, OutcomeUnknown, TimedOut
 from .guards import Guard, Guards
+from .options import check_count, check_number
 from .parameters import read_arguments
 from .report import error_of
 from .tools.definition import Tool
@@ -64,7 +65,7 @@ async def gather(
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
 
     Raises:
-        SetupError: ``limit`` is below 1.
+        SetupError: ``limit`` is no integer ≥ 1, or a time is no number.
     """
 
     def run(_: int, call: Call) -> Awaitable[Outcome]:
@@ -73,7 +74,7 @@ async def gather(
     return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
 
 
-async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
+async def run_batch(  # one loop, and a task for each worker of it
     pipeline: Runnable,
     calls: Iterable[Call],
     run: Callable[[int, Call], Awaitable[Outcome]],
@@ -92,8 +93,9 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
         timeout: As with `gather`.
         each: As with `gather`.
     """
-    if limit < 1:
-        raise SetupError(f"gather: `limit` must be ≥ 1, not {limit}")
+    check_count("gather", "limit", limit)
+    check_number("gather", "timeout", timeout, infinite=True, optional=True, unit="seconds")
+    check_number("gather", "each", each, infinite=True, optional=True, unit="seconds")
     todo = list(calls)
     outcomes: list[Outcome | None] = [None] * len(todo)
     order = _order_by_resource(todo, _find_tools(pipeline, todo))

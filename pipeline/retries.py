@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
-from math import inf, isfinite
+from math import inf
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import attrs
 
-from .errors import OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .errors import OutcomeUnknown, TimedOut, ToolError, Transient
 from .forking import register_after_fork
+from .options import check_count, check_function, check_number, read_names, refuse
 from .tools.definition import Effect, Tool
 
 RetryableKind: TypeAlias = Literal["timeout", "transient"]
@@ -52,17 +53,16 @@ class RetryRules:
     first_delay: float = 0.1
     max_delay: float = 30.0
     kinds: Collection[RetryableKind] = RETRYABLE_KINDS
+    tool: str | None = None  # whose rules these are, for the text of an error; None: of all tools
 
     def __attrs_post_init__(self) -> None:
-        attempts: Any = self.attempts
-        kinds: Any = self.kinds
-        if type(attempts) is not int or attempts < 1:
-            raise SetupError(f"Retry: attempts must be an integer ≥ 1, not {attempts!r}")
-        for name, delay in (("first_delay", self.first_delay), ("max_delay", self.max_delay)):
-            if not _is_delay(delay):
-                raise SetupError(f"Retry: {name} must be a number of seconds ≥ 0, not {delay!r}")
-        if isinstance(kinds, str) or not set(kinds) <= set(RETRYABLE_KINDS):
-            raise SetupError(f"Retry: kinds must be of {', '.join(RETRYABLE_KINDS)}, not {kinds!r}")
+        check_count("Retry", self._option("attempts"), self.attempts)
+        check_number("Retry", self._option("first_delay"), self.first_delay, least=0, unit="seconds")
+        check_number("Retry", self._option("max_delay"), self.max_delay, least=0, unit="seconds")
+        read_names("Retry", self._option("kinds"), self.kinds, RETRYABLE_KINDS)
+
+    def _option(self, name: str) -> str:
+        return name if self.tool is None else f"tools[{self.tool!r}][{name!r}]"
 
     def with_policy(self, tool: str, policy: RetryPolicy) -> RetryRules:
         """The rules with what differs for one tool.
@@ -70,15 +70,11 @@ class RetryRules:
         Raises:
             SetupError: The policy has a field that no policy has, or a value that makes no sense.
         """
-        given: Any = policy
+        given = cast("dict[Any, Any]", policy)
         allowed = RetryPolicy.__optional_keys__
-        if not isinstance(given, dict) or not set(cast("dict[Any, Any]", given)) <= allowed:
-            raise SetupError(f"Retry: the policy of {tool!r} may have {', '.join(sorted(allowed))}, and is {given!r}")
-        return attrs.evolve(self, **policy)
-
-
-def _is_delay(value: Any) -> bool:
-    return isinstance(value, (int, float)) and isfinite(value) and value >= 0
+        if not isinstance(cast("object", policy), dict) or not all(name in allowed for name in given):
+            refuse("Retry", f"tools[{tool!r}]", f"a RetryPolicy, which may have {', '.join(sorted(allowed))}", given)
+        return attrs.evolve(self, **policy, tool=tool)
 
 
 class Plan(NamedTuple):
@@ -164,7 +160,7 @@ class RetryBudget:
         clock: Seconds, monotonic.
 
     Raises:
-        SetupError: A number is negative or not finite.
+        SetupError: A number is negative, not finite or no number, or ``clock`` is no plain function.
     """
 
     burst: float = 100.0
@@ -175,9 +171,9 @@ class RetryBudget:
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
-        given: tuple[Any, ...] = (self.burst, self.per_second)
-        if not all(_is_delay(each) for each in given):
-            raise SetupError(f"{self}: burst and per_second must be numbers ≥ 0")
+        check_number("RetryBudget", "burst", self.burst, least=0)
+        check_number("RetryBudget", "per_second", self.per_second, least=0)
+        check_function("RetryBudget", "clock", self.clock)
         self._tokens, self._counted_at = self.burst, self.clock()
         register_after_fork(self._renew_lock)
 

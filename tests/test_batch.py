@@ -87,7 +87,7 @@ async def test_at_most_limit_calls_run_at_a_time(limit: int) -> None:
 
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
     """A limit below 1 is a SetupError: no call could run."""
-    with pytest.raises(SetupError, match="`limit` must be ≥ 1, not 0"):
+    with pytest.raises(SetupError, match="`limit` must be an integer ≥ 1, not 0"):
         await gather(pipeline, [], 0)
 
 

@@ -101,7 +101,7 @@ WRONG: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("options", [pytest.param(options, id=name) for name, options in WRONG.items()])
 def test_what_makes_no_sense_is_refused_at_once(options: dict[str, Any]) -> None:
     """A wrong option is a set-up error that names the option and what is allowed."""
-    with pytest.raises(SetupError, match=r"Cache: `\w+` must be"):
+    with pytest.raises(SetupError, match=r"Cache: `\w+(\['probe'\])?` must be"):
         Cache(**options)
 
 

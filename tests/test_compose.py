@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is not a stage: a check takes"),
     "unknown place": (lambda: standard(TOOLS).before("retyr", log), "there is no stage 'retyr'; there are: trace"),
     "no time": (lambda: Timeout(0), "must be a number of seconds > 0"),
-    "no attempt": (lambda: Retry(attempts=0), "attempts must be an integer ≥ 1"),
+    "no attempt": (lambda: Retry(attempts=0), "Retry: `attempts` must be an integer ≥ 1"),
 }
 
 

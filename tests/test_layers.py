@@ -20,7 +20,7 @@ LAYERS = """
     forking privacy semconv
     error_kind
     errors
-    guards
+    guards options
     call cancellation introspection
     caller parameters
     messages report

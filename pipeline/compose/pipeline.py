@@ -18,7 +18,7 @@ from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .description import describe
-from .order import check_order
+from .order import check_order, check_tool_names
 from .resources import find_closed, list_resources, needs_opening, open_all
 from .runner import Runner
 from .stage import Stage, ToolChecker
@@ -48,6 +48,7 @@ class Pipeline(StageList):
         self.entries = stages
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolRegistry, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
+        check_tool_names(stages, self.registries)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):
             for tool in (tool for registry in self.registries for tool in registry):

@@ -22,6 +22,8 @@ class Placement:
         marks: The stage never runs the tool's body itself or, if it is an end, says when it begins, with `begin_body`;
             what it answers in place of its inside is true of the whole call. Default False: the stage counts as the
             body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
+        tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
+            refuses a name that none of its registries has. An attribute that is None or a function is left alone.
         owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
     """
 
@@ -30,6 +32,7 @@ class Placement:
     inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     repeats: bool = False
     marks: bool = False
+    tool_options: tuple[str, ...] = ()
     owns_registry: bool = False
 
 

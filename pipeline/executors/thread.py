@@ -25,12 +25,13 @@ from returns.result import Failure
 from ..call import ValidCall
 from ..errors import Crashed, NotExecuted, Unavailable
 from ..guards import NotBegunError
+from ..options import check_count
 from ..tools.context import ToolContext
 from .body import context_args, run_body
 from .exit_warning import EXIT_WARNING
 from .loop import Loop
 from .loop_state import get_loop_state
-from .protocol import Executor, check_counts
+from .protocol import Executor
 
 _LOOP = Loop()
 
@@ -116,7 +117,8 @@ class Thread(Executor):
     marks: ClassVar[bool] = True
 
     def __init__(self, threads: int = 40, max_abandoned: int = 40) -> None:
-        check_counts("Thread", threads=threads, max_abandoned=max_abandoned)
+        check_count("Thread", "threads", threads)
+        check_count("Thread", "max_abandoned", max_abandoned)
         self._threads, self._max_abandoned = threads, max_abandoned
         self._abandoned = 0
         self._lock = Lock()

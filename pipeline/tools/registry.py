@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
+from ..options import read_names
 from .availability import ToolLock, ToolLocks, ViewGate
 from .decorator import ToolDecorator
 from .definition import Tool
@@ -202,12 +203,12 @@ class ToolRegistry:
             names: Names of tools, not aliases. Tools that are registered later are left closed in the view.
 
         Raises:
-            SetupError: The registry has no tool of one of these names.
+            SetupError: ``names`` is no collection of names, or the registry has no tool of one of them.
         """
-        shown = tuple(names)
+        shown = read_names("view", "names", names)
         for name in shown:
             self._require(name)
-        return _View(self, frozenset(shown))
+        return _View(self, shown)
 
     def __iter__(self) -> Iterator[Tool[..., Any]]:
         return iter(self.tools.values())
