@@ -13,6 +13,7 @@ from ..errors import Landed
 from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
+from .mistakes import check_answer, check_verdict
 from .stage import Handler, Stage
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
@@ -60,6 +61,7 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         verdict = check(call)
         if type(verdict) is Failure:
             return cast("Outcome", verdict)
+        check_verdict(stage, verdict)
         if finds and call.guards is not None:
             call.guards.find(verdict.tool)
         return await inner(verdict)
@@ -108,6 +110,8 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
         verdict: str | None = CANCELLED
         try:
             outcome: Outcome = await run(call)
+            if type(outcome) is not _SUCCESS:
+                check_answer(stage, outcome)
             verdict = None if type(outcome) is _SUCCESS else kind_of(outcome)
             report.landed = landed_of(outcome)
             return outcome
@@ -129,6 +133,8 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
+            if not isinstance(cast("object", verdict), Call):
+                check_verdict(stage, verdict)
             kind = kind_of(verdict) if type(verdict) is _FAILURE else None
         except Exception as exc:
             report.let_pass(exc)
@@ -199,6 +205,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         try:
             middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
+            if type(outcome) is not Success:
+                check_answer(stage, outcome)
             verdict = None if outcome is answer else kind_of(outcome)
             report.caught()
             return outcome

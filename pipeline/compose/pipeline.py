@@ -104,9 +104,13 @@ class Pipeline(StageList):
         """Run a tool of one's own, with arguments that the type checkers have seen.
 
         Raises:
-            SetupError: No registry of this pipeline holds this very tool under its name, or the arguments do not fit
-                the parameters of the function.
+            SetupError: It is no tool, no registry of this pipeline holds this very tool under its name, or the
+                arguments do not fit the parameters of the function.
         """
+        if not isinstance(cast("object", tool), Tool):
+            raise SetupError(
+                f"run() takes a tool, not {tool!r}; make one with @tools.tool, or use call(name, arguments)"
+            )
         held = (registry.tools.get(tool.name) is tool for registry in self.registries)
         if self.registries and not any(held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")

@@ -12,7 +12,7 @@ from ..errors import SetupError
 from ..introspection import get_docstring, get_open_parameters
 from ..parameters.docstrings import read_description
 from .context import ToolContext
-from .definition import Tool, ToolOptions, make_tool
+from .definition import Tool, ToolOptions, check_resource, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,8 +98,9 @@ class ToolDecorator:
         detect: A function that finds a failure in what the tool returned, see `pipeline.tools.detectors`; default:
             none.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
-        resource: What it works on: a name, or a function of the arguments as sent that returns one. Calls of one
-            `gather` that change the same resource run in their order. None, the default: it works on nothing shared.
+        resource: What it works on: a name, or a function of the arguments as sent that returns one, such as
+            ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
+            order. None, the default: it works on nothing shared. The name of a parameter is refused as a name.
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
     """
 
@@ -160,6 +161,7 @@ def _make_tool(
     left = get_open_parameters(function)
     if context and not left:
         raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")
+    check_resource(name, options.get("resource"), [parameter.name for parameter in left[context:]])
     for parameter in left[context:]:
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise SetupError(f"{name}: {parameter.name} is positional-only, and a model sends arguments by name")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, get_args
 
@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
+from ..options import check_function
 from ..parameters import Parameters, Parse, Undeclared, check_schema
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
@@ -121,6 +122,8 @@ class Tool(Generic[P, T]):
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
+        properties = (parameters or {}).get("properties")
+        check_resource(name, options.get("resource"), properties if isinstance(properties, Mapping) else ())
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
         made = make_tool(
             Tool,
@@ -197,6 +200,11 @@ def make_tool(
     Raises:
         SetupError: The options contradict each other, or one of them is not what it must be.
     """
+    for option in options.keys() - ToolOptions.__optional_keys__ - {"description", "parameters"}:
+        allowed = ", ".join(sorted(ToolOptions.__optional_keys__))
+        raise SetupError(f"{name}: @tool has no option `{option}`; it has name, description, context, {allowed}")
+    if not isinstance(options.get("resource"), str):
+        check_function(name, "resource", options.get("resource"), "a name or", optional=True)
     run_in, reveal = options.pop("run_in", None), options.pop("reveal", ())
     return kind(
         name=name,
@@ -207,6 +215,15 @@ def make_tool(
         anywhere=run_in is None,
         **options,
     )
+
+
+def check_resource(name: str, resource: object, parameters: Collection[str]) -> None:
+    """Raise SetupError for a resource that is called like a parameter: its value must have been meant."""
+    if isinstance(resource, str) and resource in parameters:
+        raise SetupError(
+            f"{name}: `resource` {resource!r} is also a parameter, and as a name it is one resource for all calls; for "
+            f"the value of the parameter write resource=lambda arguments: arguments[{resource!r}]"
+        )
 
 
 def _is_name(name: object) -> bool:
