@@ -66,6 +66,7 @@ class Retry:
             "cache": "an answer from the cache is no attempt, and a failure is not stored",
             "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
         },
+        needs={"classify": "without Classify each exception of a tool is a crash, and a crash is not repeated"},
         repeats=True,
         tool_options=("tools",),
     )

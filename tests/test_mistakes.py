@@ -99,7 +99,7 @@ def cause_of(outcome: Outcome) -> BaseException:
 @pytest.mark.parametrize("traced", [True, False], ids=["traced", "bare"])
 @pytest.mark.parametrize("stage", BUGS, ids=lambda stage: stage.__name__)
 async def test_the_bug_of_a_stage_names_it(stage: Any, traced: bool) -> None:
-    """In each place, for each effect, in the bare chain and in the watched one: which stage, what it did, the fix."""
+    """In each place, in the bare chain and in the watched one: which stage it was, what it did, and the fix."""
     pipeline = standard(TOOLS, timeout=60) if traced else standard(TOOLS, timeout=60).without("trace")
     if stage in ENDS:
         at = {"end": pipeline.replace("execute", stage)}

@@ -21,7 +21,7 @@ def check_order(stages: Sequence[Stage]) -> None:
     Raises:
         SetupError: Two stages have one name; an observer is not outermost; a stage needs a later phase than there is
             at its place; there is not exactly one end, in the last place; a stage stands around one that it must
-            stand inside of; or two stages repeat what is inside of them.
+            stand inside of, or lacks one inside that it needs; or two stages repeat what is inside of them.
     """
     _check_names(stages)
     _check_ends(stages)
@@ -80,11 +80,16 @@ def _check_phases(stages: Sequence[Stage]) -> None:
 
 
 def _check_placements(stages: Sequence[Stage]) -> None:
+    kinds = [stage.placement.kind for stage in stages]
     for place, stage in enumerate(stages):
-        for inner in stages[place + 1 :]:
-            reason = stage.placement.inside_of.get(inner.placement.kind) if inner.placement.kind else None
-            if reason is not None:
+        placement = stage.placement
+        for inner_place, inner in enumerate(stages[place + 1 :], place + 1):
+            reason = placement.inside_of.get(kinds[inner_place]) if kinds[inner_place] else None
+            if reason is not None and not (placement.kind and placement.kind in kinds[inner_place:]):
                 raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}")
+        for kind, reason in placement.needs.items():
+            if kind not in (inside := kinds[place + 1 :]) and "" not in inside:  # who knows what your own stage does
+                raise SetupError(f"{stage.name} needs {kind} inside of it: {reason}")
     repeating = [stage.name for stage in stages if stage.placement.repeats]
     if len(repeating) > 1:
         raise SetupError(f"{' and '.join(repeating)} both repeat what is inside of them; a pipeline has one such stage")

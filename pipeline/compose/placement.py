@@ -16,7 +16,10 @@ class Placement:
     Args:
         kind: The name by which the rules of other stages know it, such as ``"retry"``. Default "": no rule knows it.
         reason: One line for `Pipeline.describe`: why the stage stands where it does.
-        inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason.
+        inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason. Where
+            there are several stages of this kind, one of them there will do.
+        needs: Kinds of stage of which one must stand inside of this one, each with the reason. A stage without a kind
+            will do as well: nobody knows what it does.
         repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
             pipeline has at most one such stage.
         marks: The stage never runs the tool's body itself or, if it is an end, says when it begins, with `begin_body`;
@@ -30,6 +33,7 @@ class Placement:
     kind: str = ""
     reason: str = ""
     inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    needs: Mapping[str, str] = attrs.field(factory=dict[str, str])
     repeats: bool = False
     marks: bool = False
     tool_options: tuple[str, ...] = ()
