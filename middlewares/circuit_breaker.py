@@ -108,9 +108,10 @@ class CircuitBreaker:
 
     Args:
         registry: Where the tool is closed while its breaker is open: ``definitions()`` leaves it out and Available
-            refuses it. Calls with a principal do not close a registry, which serves all principals; a function of the
-            call may return the registry or view to close, or None. With ``key`` none is closed: one breaker of several
-            says nothing about the tool as a whole. Default None: no registry.
+            refuses it. It is open again when no breaker keeps it closed. Calls with a principal do not close a
+            registry, which serves all principals; a function of the call may return the registry or view to close, or
+            None. With ``key`` none is closed: one breaker of several says nothing about the tool as a whole. Default
+            None: no registry.
         failures: Failures in a row that open it, ≥ 1. None: only the ratio opens it. Default 5.
         failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. None (default): only
             failures in a row open it.
@@ -251,9 +252,10 @@ class CircuitBreaker:
         circuit.open_until = now + open_for if open_for else None
         circuit.window.clear(now)
         if registry is not None and open_for:
-            registry.close(Unavailable(name, _REASON, open_for), lambda: circuit.seconds_left(self.clock()))
+            why = Unavailable(name, _REASON, open_for)
+            registry.close(why, lambda: circuit.seconds_left(self.clock()), owner=circuit)
         elif registry is not None:
-            registry.reopen(name, _REASON)
+            registry.reopen(name, _REASON, owner=circuit)
 
     def _restart_in_child(self) -> None:
         """After a fork: the calls of other threads, which may hold the lock or be probes, are in the parent only."""

@@ -36,6 +36,20 @@ class _Partition:
 
 
 @attrs.define(eq=False)
+class _Holder:
+    """A call that took the last units of a partition, for the calls that its tool makes.
+
+    They would wait for units that come back only when this call ends, so it lends its own, to one of them at a time.
+    Whoever took its units before was not the last: it may wait, since this call goes on.
+    """
+
+    partition: _Partition
+    outer: _Holder | None  # around this one
+    ended: bool = False  # a task that the tool left running may have copied the context
+    loan: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
+
+
+@attrs.define(eq=False)
 class _Loop:
     """An event loop. No loop may wake a task of another one, so each has units of its own."""
 
@@ -44,6 +58,7 @@ class _Loop:
 
 _Partitions: TypeAlias = dict[Hashable, _Partition]
 _LOOPS: RunVar[_Loop] = RunVar("toolcall_concurrency")
+_HOLDER: ContextVar[_Holder | None] = ContextVar("_HOLDER", default=None)  # of the call that the tool is in
 _LOOP: ContextVar[_Loop | None] = ContextVar("_LOOP", default=None)  # a run variable takes a hundred times as long
 
 
@@ -65,8 +80,11 @@ class Concurrency:
 
     Outside of Retry, a call keeps its units over all its attempts and the waits between them; inside, each attempt
     queues anew, and a refused attempt ends the retrying. Outside of Timeout, the wait is not part of the tool's time,
-    and a thread that Timeout abandoned holds no unit. A tool that calls tools of its own partition holds its unit
-    meanwhile and can wait for itself: set ``max_wait``.
+    and a thread that Timeout abandoned holds no unit.
+
+    A tool may call tools of its own partition. Where they find no units, they run on those of the call that made them,
+    one at a time, since these come back only when it ends. Tools of several partitions that call each other can still
+    wait for each other: set ``max_wait``.
 
     The limit holds for one event loop; loops that share an instance, in one thread or several, have the limit each.
 
@@ -99,6 +117,7 @@ class Concurrency:
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
     _by_tool: bool = attrs.field(init=False, repr=False)
+    _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
     _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
@@ -120,6 +139,8 @@ class Concurrency:
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
         self._by_tool = self.groups is None and self.key is None
+        weights = [] if self.weight is None or callable(self.weight) else list(self.weight.values())
+        self._heaviest = self.limit if callable(self.weight) else max([1, *weights])
         self._forget_loops()
         register_after_fork(self._forget_loops)
 
@@ -136,16 +157,48 @@ class Concurrency:
             partition = partitions[key]
         except KeyError:
             partition = self._add_partition(partitions, key)
-        if partition.free >= weight and not partition.queue:
-            partition.free -= weight
-        elif not await self._wait(partition, weight):
-            return Failure(Unavailable(call.tool.name, "busy"))
+        free = partition.free - weight
+        if free < self._heaviest or partition.queue:
+            return await self._run_last(call, call_next, partition, weight)
+        partition.free = free
         try:
             return await call_next(call)
         finally:
             partition.free += weight
             if partition.queue:
                 _grant(partition)
+
+    async def _run_last(self, call: R, call_next: Handler[R], partition: _Partition, weight: int) -> Outcome:
+        """Run a call after which the heaviest finds too few units, or which has to wait itself."""
+        holder = _find_holder(_HOLDER.get())
+        if partition.free >= weight and not partition.queue:
+            partition.free -= weight
+        elif (lender := _find_holder(holder, partition)) is not None:
+            return await self._borrow(lender, call, call_next)
+        elif not await self._wait(partition, weight):
+            return Failure(Unavailable(call.tool.name, "busy"))
+        try:
+            return await _run_as_holder(_Holder(partition, holder), call, call_next)
+        finally:
+            partition.free += weight
+            if partition.queue:
+                _grant(partition)
+
+    async def _borrow(self, lender: _Holder, call: R, call_next: Handler[R]) -> Outcome:
+        """Run a call on the units of the call that made it."""
+        loan = lender.loan
+        if self.max_queue is not None and loan.locked() and loan.statistics().tasks_waiting >= self.max_queue:
+            return Failure(Unavailable(call.tool.name, "busy"))
+        lent = False
+        with anyio.move_on_after(self.max_wait):
+            await loan.acquire()
+            lent = True
+        if not lent:
+            return Failure(Unavailable(call.tool.name, "busy"))
+        try:
+            return await _run_as_holder(_Holder(lender.partition, lender), call, call_next)
+        finally:
+            loan.release()
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:
@@ -200,6 +253,22 @@ class Concurrency:
                     partition.queue.remove(waiter)
                 _grant(partition)
         return taken
+
+
+def _find_holder(holder: _Holder | None, partition: _Partition | None = None) -> _Holder | None:
+    """The nearest call around this one that still runs and, if a partition is given, holds units of it."""
+    while holder is not None and (holder.ended or (partition is not None and holder.partition is not partition)):
+        holder = holder.outer
+    return holder
+
+
+async def _run_as_holder(holder: _Holder, call: R, call_next: Handler[R]) -> Outcome:
+    _HOLDER.set(holder)
+    try:
+        return await call_next(call)
+    finally:
+        holder.ended = True
+        _HOLDER.set(holder.outer)
 
 
 def _grant(partition: _Partition) -> None:
