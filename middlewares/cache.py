@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import anyio
 import attrs
-from anyio.lowlevel import RunVar
 from returns.result import Success
 
 from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork
+from pipeline.loop_state import get_loop_state
 from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
 from pipeline.tools import estimate_bytes, freeze
 
@@ -121,7 +121,6 @@ class Cache:
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._bytes = 0  # of the entries
         self._lock = Lock()
-        self._flights: RunVar[dict[_Key, _Flight]] = RunVar("flights")
         register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
@@ -153,8 +152,7 @@ class Cache:
             epoch = self._epoch_of(call)
             if (kept := self._find(key, epoch, call)) is not None:
                 return self._replay(kept, call, "answered by an earlier call")
-            if (flights := self._flights.get(None)) is None:
-                self._flights.set(flights := {})
+            flights: dict[_Key, _Flight] = get_loop_state(self, dict)
             flight = flights.get(key)
             if flight is None or flight.epoch is not epoch:
                 flight = flights[key] = _Flight(epoch)

@@ -187,18 +187,22 @@ class Concurrency:
     async def _borrow(self, lender: _Holder, call: R, call_next: Handler[R]) -> Outcome:
         """Run a call on the units of the call that made it."""
         loan = lender.loan
-        if self.max_queue is not None and loan.locked() and loan.statistics().tasks_waiting >= self.max_queue:
-            return Failure(Unavailable(call.tool.name, "busy"))
-        lent = False
-        with anyio.move_on_after(self.max_wait):
-            await loan.acquire()
-            lent = True
-        if not lent:
+        if not loan.locked():
+            loan.acquire_nowait()
+        elif not await self._wait_for_loan(loan):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
             return await _run_as_holder(_Holder(lender.partition, lender), call, call_next)
         finally:
             loan.release()
+
+    async def _wait_for_loan(self, loan: anyio.Lock) -> bool:
+        if self.max_queue is not None and loan.statistics().tasks_waiting >= self.max_queue:
+            return False
+        with anyio.move_on_after(self.max_wait):
+            await loan.acquire()
+            return True
+        return False
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import gc
 import json
 import threading
 import tracemalloc
+import weakref
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from copy import deepcopy
@@ -43,7 +45,7 @@ from pipeline import (
     ValidCall,
 )
 from pipeline.testing import script
-from support import a_call, a_tool
+from support import a_call, a_tool, count_run_variables
 
 EFFECTS: list[Effect] = ["read", "idempotent", "keyed", "mutating"]
 PROBE = a_tool()
@@ -764,3 +766,19 @@ async def test_a_tool_with_a_context_is_kept_apart_by_a_key() -> None:
     run = standard(tools).before("retry", Cache(60, tools={"probe"}, key=lambda call: str(call.deps)))
     assert [await run.call("probe", deps=deps) for deps in "aba"] == [Success("a"), Success("b"), Success("a")]
     assert runs == ["a", "b"]
+
+
+async def test_nothing_stays_in_the_loop_of_a_cache_that_is_gone() -> None:
+    """A cache for each request is a normal pattern: no run variable stays, which would live as long as the loop."""
+
+    async def request() -> weakref.ref[Cache]:
+        cache = Cache(60)
+        assert await cache(a_call(PROBE), script(Success(1))) == Success(1)
+        return weakref.ref(cache)
+
+    await request()
+    before = count_run_variables()
+    gone = [await request() for _ in range(20)]
+    gc.collect()
+    assert [cache() for cache in gone] == [None] * 20
+    assert count_run_variables() == before

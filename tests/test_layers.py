@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv
+    forking loop_state privacy semconv
     error_kind
     errors
     guards options
