@@ -116,7 +116,7 @@ class Concurrency:
     weight: Mapping[str, int] | Callable[[ResolvedCall], int] | None = attrs.field(default=None, kw_only=True)
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    _by_tool: bool = attrs.field(init=False, repr=False)
+    _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
     _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
@@ -138,7 +138,7 @@ class Concurrency:
                 check_type("Concurrency", f"groups[{name!r}]", group, str)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
-        self._by_tool = self.groups is None and self.key is None
+        self._plain = self.groups is None and self.key is None and self.weight is None
         weights = [] if self.weight is None or callable(self.weight) else list(self.weight.values())
         self._heaviest = self.limit if callable(self.weight) else max([1, *weights])
         self._forget_loops()
@@ -146,10 +146,13 @@ class Concurrency:
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
-        key = call.tool.name if self._by_tool and not call.principal else self._key_of(call)
-        if key is None:
-            return await call_next(call)
-        weight = 1 if self.weight is None else self._weigh(call, self.weight)
+        key: Hashable
+        if self._plain and not call.principal:  # as below, for most limits
+            key, weight, heaviest = call.tool.name, 1, 1
+        else:
+            key, weight, heaviest = self._key_of(call), self._weigh(call), self._heaviest
+            if key is None:
+                return await call_next(call)
         loop, thread, partitions = self._last
         if _LOOP.get() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
@@ -158,7 +161,7 @@ class Concurrency:
         except KeyError:
             partition = self._add_partition(partitions, key)
         free = partition.free - weight
-        if free < self._heaviest or partition.queue:
+        if free < heaviest or partition.queue:
             return await self._run_last(call, call_next, partition, weight)
         partition.free = free
         try:
@@ -212,7 +215,10 @@ class Concurrency:
             return "group", group, call.principal  # longer than the key of a tool, which may be named like the group
         return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
-    def _weigh(self, call: ResolvedCall, weight: Mapping[str, int] | Callable[[ResolvedCall], int]) -> int:
+    def _weigh(self, call: ResolvedCall) -> int:
+        weight = self.weight
+        if weight is None:
+            return 1
         if callable(weight):
             return max(1, min(weight(call), self.limit))
         return weight.get(call.tool.name, 1)
