@@ -31,6 +31,10 @@ def succeeds(call: Any) -> Any:
     return Success(call)
 
 
+def refuses_by_text(call: Any) -> Any:
+    return Failure("no")
+
+
 def asks_later(call: Any) -> Any:
     return forgets_later(call, None)
 
@@ -72,17 +76,18 @@ BUGS: dict[Any, str] = {
     forgets: "forgets returned None (is a `return` missing?), and a check returns the call or Failure(error)",
     agrees: "agrees returned a value of type bool, and a check returns the call or Failure(error)",
     succeeds: "succeeds returned a value of type Success, and a check returns the call or Failure(error)",
+    refuses_by_text: "refuses_by_text gave Failure(str), and a Failure holds a ToolError, such as "
+    'Denied("who", approved("why"))',
     asks_later: "asks_later returned a coroutine, and a check returns the call or Failure(error)",
     forgets_later: "forgets_later answered with None (is a `return` missing?), and a stage answers with an Outcome: "
-    "Success(value), Failure(error) with a ToolError, or what `await call_next(call)` gave",
+    "Success(value), Failure(error), or what `await call_next(call)` gave",
     no_await: "no_await answered with a coroutine: write `return await call_next(call)`",
     unwraps: "unwraps answered with a value of type str, and a stage answers with an Outcome: Success(value), "
-    "Failure(error) with a ToolError, or what `await call_next(call)` gave",
-    refuses: "refuses answered with Failure(str), and a stage answers with an Outcome: Success(value), "
-    "Failure(error) with a ToolError, or what `await call_next(call)` gave",
+    "Failure(error), or what `await call_next(call)` gave",
+    refuses: 'refuses gave Failure(str), and a Failure holds a ToolError, such as Denied("who", approved("why"))',
     not_async: "not_async answered with Success, which nobody can await: make it `async def`",
     answers: "answers answered with a value of type dict, and a stage answers with an Outcome: Success(value), "
-    "Failure(error) with a ToolError, or what `await call_next(call)` gave",
+    "Failure(error), or what `await call_next(call)` gave",
     answers_at_once: "answers_at_once answered with Success, which nobody can await: make it `async def`",
 }
 ENDS = (answers, answers_at_once)

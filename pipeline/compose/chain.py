@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, cast
 
-from returns.result import Failure, Success
+from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Landed
@@ -59,9 +59,9 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
 
     async def handle(call: Call) -> Outcome:
         verdict = check(call)
-        if type(verdict) is Failure:
+        if not isinstance(verdict, Call):
+            check_verdict(stage, verdict)
             return cast("Outcome", verdict)
-        check_verdict(stage, verdict)
         if finds and call.guards is not None:
             call.guards.find(verdict.tool)
         return await inner(verdict)

@@ -24,8 +24,10 @@ def explain_verdict(checks: Sequence[Stage], verdict: object) -> SetupError | No
         checks: Those of which it is one. It is named for sure if there is one, or one of a user's own.
         verdict: What it returned.
     """
-    if isinstance(verdict, Call) or type(verdict) is Failure:
+    if isinstance(verdict, Call):
         return None
+    if type(verdict) is Failure:
+        return _explain_failure(checks, verdict)
     return SetupError(f"{_name(checks)} returned {_describe(verdict)}, and a check returns the call or Failure(error)")
 
 
@@ -36,13 +38,25 @@ def explain_answer(stages: Sequence[Stage], answer: object) -> SetupError | None
         stages: Those of which it is one, as above.
         answer: What it answered.
     """
-    if type(answer) is Success or (type(answer) is Failure and type(cast("Any", answer).failure()) in ERROR_TYPES):
+    if type(answer) is Success:
         return None
+    if type(answer) is Failure:
+        return _explain_failure(stages, answer)
     if isinstance(answer, Coroutine):
         return SetupError(f"{_name(stages)} answered with {_describe(answer)}: write `return await call_next(call)`")
     return SetupError(
         f"{_name(stages)} answered with {_describe(answer)}, and a stage answers with an Outcome: Success(value), "
-        "Failure(error) with a ToolError, or what `await call_next(call)` gave"
+        "Failure(error), or what `await call_next(call)` gave"
+    )
+
+
+def _explain_failure(stages: Sequence[Stage], failure: Any) -> SetupError | None:
+    error = failure.failure()
+    if type(error) in ERROR_TYPES:
+        return None
+    return SetupError(
+        f"{_name(stages)} gave Failure({type(error).__name__}), and a Failure holds a ToolError, such as "
+        'Denied("who", approved("why"))'
     )
 
 
@@ -68,6 +82,4 @@ def _describe(value: object) -> str:
     if isinstance(value, Coroutine):
         cast("Coroutine[Any, Any, Any]", value).close()  # nobody will await it, and Python would warn of that
         return "a coroutine"
-    if type(value) is Failure:
-        return f"Failure({type(cast('Any', value).failure()).__name__})"
     return "None (is a `return` missing?)" if value is None else f"a value of type {type(value).__name__}"

@@ -202,7 +202,8 @@ class Runner:
             error = outcome = Crashed(explain_call(call))
             call = _NO_CALL
         elif type(error) not in ERROR_TYPES:
-            error = outcome = Crashed(explain_answer(self._answering, outcome))
+            of_checks = self._leading if type(outcome) is _FAILURE else []  # of other values a check is told earlier
+            error = outcome = Crashed(explain_answer([*of_checks, *self._answering], outcome))
         lost = None if effect is None else effect.lost
         if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
             if outcome is error:
