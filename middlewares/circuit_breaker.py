@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import ClassVar, TypeVar, get_args
@@ -23,6 +22,7 @@ from pipeline import (
     Unavailable,
     register_after_fork,
 )
+from pipeline.call_window import CallWindow
 from pipeline.options import check_count, check_function, check_number
 from pipeline.report import CANCELLED, kind_of
 
@@ -32,48 +32,15 @@ _FAILURE_KINDS = frozenset(each.kind for each in get_args(ToolError) if each.bre
 # These say nothing about the tool.
 _IGNORED_KINDS = frozenset((CANCELLED, *(each.kind for each in get_args(ToolError) if each.breaker == "ignored")))
 _REASON = "breaker_open"
-_BUCKETS = 10  # of a window
 _AN_HOUR = 3600.0  # seconds of silence after which the failures of a tool may be forgotten
 _ROUNDING = 1e-6  # seconds; adding two floats loses less, for any clock that shows less than a century
-
-
-class _Window:
-    """Counts calls and failures of the last seconds, in buckets; the oldest is dropped when a new one begins."""
-
-    def __init__(self, seconds: float, now: float) -> None:
-        self._bucket_seconds = seconds / _BUCKETS
-        self.clear(now)
-
-    def clear(self, now: float) -> None:
-        self._bucket_ends = now + self._bucket_seconds
-        self._buckets = deque([[0, 0]], maxlen=_BUCKETS)  # calls and failures of each
-
-    def add(self, now: float, *, failed: bool) -> None:
-        new = int((now - self._bucket_ends) // self._bucket_seconds) + 1
-        if new > 0:
-            self._bucket_ends += new * self._bucket_seconds
-            self._buckets.extend([0, 0] for _ in range(min(new, _BUCKETS)))
-        self._buckets[-1][0] += 1
-        self._buckets[-1][1] += failed
-
-    def add_success(self, now: float) -> bool:
-        """Count a success without a lock, unless a new bucket begins. Two threads at once may lose one of theirs."""
-        if now >= self._bucket_ends:
-            return False
-        self._buckets[-1][0] += 1
-        return True
-
-    def failure_ratio(self, min_calls: int) -> float:
-        """Zero for fewer calls than that."""
-        calls, failures = (sum(column) for column in zip(*self._buckets, strict=True))
-        return failures / calls if calls >= min_calls else 0.0
 
 
 @attrs.define(eq=False)
 class _Circuit:
     """The state of one partition: closed, open until a time, or after that time half-open."""
 
-    window: _Window
+    window: CallWindow
     counted_at: float
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
@@ -219,7 +186,7 @@ class CircuitBreaker:
             self._swept = now
             for old in [old for old, circuit in self._circuits.items() if circuit.is_forgettable(now, self.window)]:
                 del self._circuits[old]
-        circuit = self._circuits[key] = _Circuit(_Window(self.window, now), now)
+        circuit = self._circuits[key] = _Circuit(CallWindow(self.window, now), now)
         return circuit
 
     async def _probe(self, circuit: _Circuit, call: R, call_next: Handler[R]) -> Outcome:

@@ -132,9 +132,9 @@ class Retry:
             call.attempt,
             self._rules_by_tool.get(call.tool.name, self._rules),
             jitter=self.jitter(),
-            remaining=inf if deadline == inf else deadline - anyio.current_time(),
+            seconds_left=inf if deadline == inf else deadline - anyio.current_time(),
             tokens=inf if self.budget is None else self.budget.left,
-            owned=owner is not None and not owner.over,
+            outer_retries=owner is not None and not owner.over,
         )
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:

@@ -53,7 +53,7 @@ class RetryRules:
     first_delay: float = 0.1
     max_delay: float = 30.0
     kinds: Collection[RetryableKind] = RETRYABLE_KINDS
-    tool: str | None = None  # whose rules these are, for the text of an error; None: of all tools
+    tool: str | None = attrs.field(default=None, eq=False)  # whose rules these are, for a text; None: all tools
 
     def __attrs_post_init__(self) -> None:
         check_count("Retry", self._option("attempts"), self.attempts)
@@ -91,9 +91,9 @@ def plan(
     rules: RetryRules,
     *,
     jitter: float,
-    remaining: float = inf,
+    seconds_left: float = inf,
     tokens: float = inf,
-    owned: bool = False,
+    outer_retries: bool = False,
 ) -> Plan:
     """Decide whether a failed attempt is repeated; the same facts give the same plan.
 
@@ -107,9 +107,9 @@ def plan(
         attempt: The number of the attempt that failed, from 1.
         rules: The rules for this tool.
         jitter: A random number, 0 <= jitter < 1.
-        remaining: Seconds until the deadline. Default: no deadline.
+        seconds_left: Seconds until the deadline. Default: no deadline.
         tokens: What the retry budget holds. Default: no budget.
-        owned: Whether an outer pipeline repeats already.
+        outer_retries: Whether an outer pipeline repeats already.
     """
     kind: RetryableKind = error.kind
     if effect == "mutating" and error.landed != "no":
@@ -118,7 +118,7 @@ def plan(
         return Plan(None, "not repeated: the first one is still running")
     if kind not in rules.kinds:
         return Plan(None, f"not repeated: the policy repeats no {kind}")
-    if owned:
+    if outer_retries:
         return Plan(None, "not repeated: an outer pipeline retries")
     if attempt >= rules.attempts:
         return Plan(None, f"not repeated: that was attempt {attempt} of {rules.attempts}")
@@ -127,7 +127,7 @@ def plan(
         wait = error.retry_after
     if wait > rules.max_delay:
         return Plan(None, "not repeated: the wait asked for is too long")
-    if wait >= remaining:
+    if wait >= seconds_left:
         return Plan(None, "not repeated: the deadline comes first")
     if tokens < 1:
         return Plan(None, "not repeated: the retry budget is spent")

@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking loop_state privacy semconv
+    call_window forking loop_state privacy semconv
     error_kind
     errors
     guards options
@@ -25,7 +25,7 @@ LAYERS = """
     caller parameters
     messages report
     tools
-    adapters retries telemetry
+    adapters resource_order retries telemetry
     compose executors testing
     batch
     builtin dialogue

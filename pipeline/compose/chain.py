@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from returns.result import Success
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, ResolvedCall
 from ..errors import Landed
 from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
@@ -63,7 +63,7 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
             check_verdict(stage, verdict)
             return cast("Outcome", verdict)
         if finds and call.guards is not None:
-            call.guards.find(verdict.tool)
+            call.guards.find(cast("ResolvedCall", verdict).tool)
         return await inner(verdict)
 
     return handle

@@ -18,17 +18,17 @@ class ToolLock:
 
     Args:
         why: What a caller is told.
-        remaining: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
+        seconds_left: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
     """
 
     why: Unavailable
-    remaining: Callable[[], float] | None = None
+    seconds_left: Callable[[], float] | None = None
 
     def check(self) -> Unavailable | None:
         """Why the tool is closed, with the seconds that remain now; None once the lock has expired."""
-        if self.remaining is None:
+        if self.seconds_left is None:
             return self.why
-        seconds = self.remaining()
+        seconds = self.seconds_left()
         return attrs.evolve(self.why, retry_after=seconds) if seconds > 0 else None
 
 
@@ -128,7 +128,7 @@ class ToolLocks:
     def build_gate(self) -> Mapping[str, Unavailable]:
         """The gate for the locks of this moment: a plain dict, unless one of the locks expires."""
         held = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
-        if any(lock.remaining is not None for locks in held.values() for lock in locks):
+        if any(lock.seconds_left is not None for locks in held.values() for lock in locks):
             return ExpiringGate(held)
         return {name: locks[0].why for name, locks in held.items()}
 
