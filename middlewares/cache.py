@@ -152,7 +152,7 @@ class Cache:
             epoch = self._epoch_of(call)
             if (kept := self._find(key, epoch, call)) is not None:
                 return self._replay(kept, call, "answered by an earlier call")
-            flights: dict[_Key, _Flight] = get_loop_state(self, dict)
+            flights = get_loop_state(self, _make_flights)
             flight = flights.get(key)
             if flight is None or flight.epoch is not epoch:
                 flight = flights[key] = _Flight(epoch)
@@ -262,6 +262,10 @@ class Cache:
             return call.tool, call.principal, freeze(call.params)
         except (TypeError, RecursionError):  # not plain data
             return None
+
+
+def _make_flights() -> dict[_Key, _Flight]:
+    return {}
 
 
 def _ttl_by_tool(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:

@@ -721,7 +721,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([DONE, FAILED
 def test_a_tool_is_offered_when_no_breaker_keeps_it_closed(steps: list[tuple[str, Outcome, int]]) -> None:
     """Several breakers on one registry, each with a lock of its own: closing one of them reopens nothing for others."""
     tools, clock = holding("probe"), Clock()
-    breakers = {
+    breakers: dict[str, Any] = {
         name: CircuitBreaker(tools, failures=1, open_for=seconds, clock=clock)
         for name, seconds in {"a": 10, "b": 30, "c": 30}.items()
     }
@@ -740,7 +740,7 @@ def test_principals_may_share_a_view(steps: list[tuple[str, Outcome, int]]) -> N
     """The breakers of several principals, which close one view, do not overwrite each other's lock either."""
     tools, clock = holding("probe"), Clock()
     view = tools.view({"probe"})
-    breaker = CircuitBreaker(lambda _: view, failures=1, open_for=30, clock=clock)
+    breaker: Any = CircuitBreaker(lambda _: view, failures=1, open_for=30, clock=clock)
     for principal, outcome, seconds in steps:
         run(breaker, outcome, a_call(principal=principal))
         clock.now += seconds

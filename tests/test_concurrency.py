@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, standard
-from middlewares.concurrency import _HOLDER, Concurrency
+from middlewares.concurrency import _HOLDER, Concurrency  # pyright: ignore[reportPrivateUsage]  # as in a task
 from pipeline import (
     Call,
     Outcome,

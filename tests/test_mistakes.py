@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from returns.result import Failure, Success
 
 from middlewares import standard
-from pipeline import Call, Crashed, Outcome, SetupError, Tool, ToolRegistry, tool
+from pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, tool
 from support import a_tool
 
 TOOLS = ToolRegistry()
@@ -67,6 +67,10 @@ def answers_at_once(call: Any) -> Any:
     return Success(1)
 
 
+def same(call: Any) -> Any:
+    return call
+
+
 async def fine(call: Any, call_next: Any) -> Any:
     return await call_next(call)
 
@@ -93,9 +97,9 @@ BUGS: dict[Any, str] = {
 ENDS = (answers, answers_at_once)
 
 
-def cause_of(outcome: Outcome) -> BaseException:
+def cause_of(outcome: Any) -> BaseException:
     assert isinstance(outcome, Failure)
-    error = outcome.failure()
+    error: Any = cast("Failure[Any]", outcome).failure()
     assert type(error) is Crashed
     assert error.cause is not None
     return error.cause
@@ -115,28 +119,31 @@ async def test_the_bug_of_a_stage_names_it(stage: Any, traced: bool) -> None:
         cause = cause_of(await broken.call("read"))
         assert isinstance(cause, SetupError), place
         assert str(cause) == expected, place
-        assert str(cause_of((await broken.report(Call("read"))).outcome)) == expected, place  # type: ignore[arg-type]
+        assert str(cause_of((await broken.report(Call("read"))).outcome)) == expected, place
 
 
 @pytest.mark.parametrize("stage", [forgets, no_await], ids=lambda stage: stage.__name__)
 async def test_of_several_stages_a_bug_names_those_that_it_may_be(stage: Any) -> None:
     """Nobody looks at each answer of a bare chain, which would cost every call; with a report it is known."""
-    other = fine if stage is no_await else lambda call: call
+    other: Any = fine if stage is no_await else same
     pipeline = standard(TOOLS).before("retry", stage).before("validate", other, name="other")
     assert f"one of other, {stage.__name__} " in str(cause_of(await pipeline.call("read")))
     report = await pipeline.report(Call("read"))
-    assert str(cause_of(report.outcome)).startswith(f"{stage.__name__} ")  # type: ignore[arg-type]
+    assert str(cause_of(report.outcome)).startswith(f"{stage.__name__} ")
     assert next(each.name for each in report.stages if each.verdict) == stage.__name__
 
 
-@pytest.mark.parametrize("call", [{"name": "read"}, None, "read", a_tool(), 3], ids=lambda call: type(call).__name__)
+NO_CALLS: list[Any] = [{"name": "read"}, None, "read", a_tool(), 3]
+
+
+@pytest.mark.parametrize("call", NO_CALLS, ids=lambda call: type(call).__name__)
 async def test_what_is_no_call_is_told_and_logged(call: Any, caplog: pytest.LogCaptureFixture) -> None:
     """A pipeline takes a Call. It does not raise for anything else, and logs it."""
-    pipeline = standard(TOOLS)
+    pipeline: Any = standard(TOOLS)
     expected = f"a pipeline takes a Call, not {'None' if call is None else 'a value of type'}"
     with caplog.at_level(logging.ERROR, "toolcall_pipeline"):
         assert str(cause_of(await pipeline(call))).startswith(expected)
-        assert str(cause_of((await pipeline.report(call)).outcome)).startswith(expected)  # type: ignore[arg-type]
+        assert str(cause_of((await pipeline.report(call)).outcome)).startswith(expected)
     assert len(caplog.records) == 2
     assert all(expected in str(record.exc_info) for record in caplog.records)
 
@@ -148,7 +155,9 @@ class Hostile:
         raise ValueError("no text")
 
     __repr__ = __str__
-    __hash__ = None  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        raise ValueError("no hash")
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("no ==")
@@ -167,9 +176,12 @@ class HostileName(str):
         raise ValueError("no !=")
 
 
+HOSTILE: Any = Hostile()
+
+
 @pytest.mark.parametrize(
     "call",
-    [Call(HostileName("read")), Call("read", id=Hostile()), Call("read", principal=Hostile())],  # type: ignore[arg-type]
+    [Call(HostileName("read")), Call("read", id=HOSTILE), Call("read", principal=HOSTILE)],
     ids=["name", "id", "principal"],
 )
 async def test_a_bug_in_a_stage_is_logged_with_an_odd_call(call: Call, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,20 +197,24 @@ def plain(path: str = "a") -> str:
 
 
 def with_options(**options: Any) -> Callable[[], object]:
-    return lambda: tool(**options)(plain)
+    decorate: Any = tool
+    return lambda: decorate(**options)(plain)
 
 
 def with_schema(**options: Any) -> Callable[[], object]:
     return lambda: Tool.from_schema(name="plain", parameters=SCHEMA, handler=plain, **options)
 
 
+PLAIN: Any = plain
+A_CALL: Any = {"name": "read"}
+FUNCTIONS: Any = [plain]
 AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
-    "a list of functions": (lambda: standard([plain]), "standard: `tools` must be a ToolRegistry, not [<function"),  # type: ignore[arg-type]
+    "a list of functions": (lambda: standard(FUNCTIONS), "standard: `tools` must be a ToolRegistry, not [<function"),
     "a view by text": (lambda: TOOLS.view("read"), "view: `names` must be a collection of names of tools, not 'read'"),
     "an option of @tool": (with_options(efect="read"), "plain: @tool has no option `efect`; it has name, "),
     "an option of from_schema": (with_schema(efect="read"), "plain: @tool has no option `efect`; it has name, "),
-    "run of a function": (lambda: standard(TOOLS).run(plain), "run() takes a tool, not <function plain"),  # type: ignore[arg-type]
-    "run of a call": (lambda: standard(TOOLS).run({"name": "read"}), "run() takes a tool, not {'name': 'read'}"),  # type: ignore[arg-type]
+    "run of a function": (lambda: standard(TOOLS).run(PLAIN), "run() takes a tool, not <function plain"),
+    "run of a call": (lambda: standard(TOOLS).run(A_CALL), "run() takes a tool, not {'name': 'read'}"),
     "a resource like a parameter": (with_options(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource like a property": (with_schema(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource that is a number": (with_options(resource=3), "plain: `resource` must be a name or a plain function"),

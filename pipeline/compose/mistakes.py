@@ -43,7 +43,8 @@ def explain_answer(stages: Sequence[Stage], answer: object) -> SetupError | None
     if type(answer) is Failure:
         return _explain_failure(stages, answer)
     if isinstance(answer, Coroutine):
-        return SetupError(f"{_name(stages)} answered with {_describe(answer)}: write `return await call_next(call)`")
+        what = _describe(cast("object", answer))
+        return SetupError(f"{_name(stages)} answered with {what}: write `return await call_next(call)`")
     return SetupError(
         f"{_name(stages)} answered with {_describe(answer)}, and a stage answers with an Outcome: Success(value), "
         "Failure(error), or what `await call_next(call)` gave"

@@ -152,7 +152,9 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
-            outcome = Crashed(explain_verdict(self._leading[:1], verdict) or exc)  # here the others are in the chain
+            outcome = Crashed(
+                explain_verdict(self._leading[:1], cast("object", verdict)) or exc
+            )  # here the others are in the chain
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise

@@ -122,8 +122,9 @@ class Tool(Generic[P, T]):
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
-        properties = (parameters or {}).get("properties")
-        check_resource(name, options.get("resource"), properties if isinstance(properties, Mapping) else ())
+        properties: Any = (parameters or {}).get("properties")
+        names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
+        check_resource(name, options.get("resource"), names)
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
         made = make_tool(
             Tool,
