@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from time import perf_counter_ns
 from typing import Any, cast
 
-from returns.result import Success
+from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome
 from ..errors import Landed
 from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
@@ -19,6 +19,7 @@ from .stage import Handler, Stage
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
+_CALL: Any = Call
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -59,11 +60,11 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
 
     async def handle(call: Call) -> Outcome:
         verdict = check(call)
-        if not isinstance(verdict, Call):
+        if not isinstance(verdict, _CALL):
             check_verdict(stage, verdict)
             return cast("Outcome", verdict)
         if finds and call.guards is not None:
-            call.guards.find(cast("ResolvedCall", verdict).tool)
+            call.guards.find(verdict.tool)
         return await inner(verdict)
 
     return handle
@@ -110,9 +111,11 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
         verdict: str | None = CANCELLED
         try:
             outcome: Outcome = await run(call)
-            if type(outcome) is not _SUCCESS:
+            if type(outcome) is _SUCCESS:
+                verdict = None
+            else:
                 check_answer(stage, outcome)
-            verdict = None if type(outcome) is _SUCCESS else kind_of(outcome)
+                verdict = kind_of(outcome)
             report.landed = landed_of(outcome)
             return outcome
         except Exception as exc:
@@ -133,7 +136,7 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
-            if not isinstance(cast("object", verdict), Call):
+            if not isinstance(verdict, _CALL):
                 check_verdict(stage, verdict)
             kind = kind_of(verdict) if type(verdict) is _FAILURE else None
         except Exception as exc:
@@ -205,7 +208,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         try:
             middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
-            if type(outcome) is not Success:
+            if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)
             verdict = None if outcome is answer else kind_of(outcome)
             report.caught()
