@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
@@ -14,7 +13,7 @@ import anyio
 import attrs
 from returns.result import Success
 
-from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork
+from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork, timing
 from pipeline.loop_state import get_loop_state
 from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
 from pipeline.tools import estimate_bytes, freeze
@@ -98,7 +97,7 @@ class Cache:
         on_write: OnWrite = "forget_all",
         key: Callable[[ValidCall], Hashable | None] | None = None,
         copy: Callable[[Any], Any] = deepcopy,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = timing.monotonic,
     ) -> None:
         check_count("Cache", "size", size)
         check_count("Cache", "max_bytes", max_bytes, optional=True)

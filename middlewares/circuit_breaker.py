@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import ClassVar, TypeVar, get_args
@@ -21,6 +20,7 @@ from pipeline import (
     ToolRegistry,
     Unavailable,
     register_after_fork,
+    timing,
 )
 from pipeline.call_window import CallWindow
 from pipeline.options import check_count, check_function, check_number
@@ -111,7 +111,7 @@ class CircuitBreaker:
     max_open_for: float | None = attrs.field(default=None, kw_only=True)
     probes: int = attrs.field(default=1, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
     _circuits: dict[Hashable, _Circuit] = attrs.field(init=False, factory=dict[Hashable, _Circuit], repr=False)
     _transitions: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 import attrs
 
-from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError
+from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
 from pipeline.options import check_function
 from pipeline.tools import classify
 
@@ -33,7 +32,7 @@ class Classify:
         },
     )
 
-    clock: Callable[[], float] = attrs.field(default=time.time, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False)
 
     def __attrs_post_init__(self) -> None:
         check_function("Classify", "clock", self.clock)

@@ -14,7 +14,7 @@ import attrs
 from anyio.lowlevel import RunVar
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork, timing
 from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -252,7 +252,7 @@ class Concurrency:
             if self.max_wait is None:
                 await waiter.wakes.wait()
             else:
-                with anyio.move_on_after(self.max_wait):
+                with timing.move_on_after(self.max_wait):
                     await waiter.wakes.wait()
             taken = waiter.granted  # not whether the time is up: both can happen before this task runs again
         finally:

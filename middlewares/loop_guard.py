@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
@@ -24,6 +23,7 @@ from pipeline import (
     approved,
     register_after_fork,
     render,
+    timing,
 )
 from pipeline.options import check_count, check_function, check_number, read_names
 from pipeline.semconv import SCOPE
@@ -115,7 +115,7 @@ class LoopGuard:
         on_warning: Callable[[ValidCall, int], object] | None = None,
         size: int = 1024,
         max_bytes: int = 16 * 2**20,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = timing.monotonic,
     ) -> None:
         check_count("LoopGuard", "warn_after", warn_after, 2)
         check_count("LoopGuard", "refuse_after", refuse_after, warn_after, optional=True)

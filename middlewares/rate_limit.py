@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Awaitable, Callable, Hashable
 from threading import Lock
 from typing import ClassVar, TypeVar
 
-import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, Unavailable, register_after_fork
+from pipeline import Handler, Outcome, Placement, ResolvedCall, Unavailable, register_after_fork, timing
 from pipeline.options import check_count, check_function, check_number
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -58,8 +56,8 @@ class RateLimit:
     per: float = 1.0
     burst: int | None = None
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
-    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=anyio.sleep, kw_only=True, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
+    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=timing.sleep, kw_only=True, repr=False)
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
     _slack: float = attrs.field(init=False, repr=False)  # seconds by which a burst is ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
@@ -182,7 +180,7 @@ class QueueingRateLimit:
         limit = self.limit
         key = limit.key_of(call)  # once: after a wait, or in a cancelled call, it must not raise or change its mind
         if key is not None and limit.reserve(key, 0.0)[0]:
-            max_wait = min(self.max_wait, anyio.current_effective_deadline() - anyio.current_time())
+            max_wait = min(self.max_wait, timing.time_left())
             wait, following = limit.reserve(key, max_wait)
             if wait > max_wait:
                 return Failure(Unavailable(call.tool.name, "rate_limited", wait))

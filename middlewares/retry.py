@@ -8,7 +8,6 @@ from contextvars import ContextVar
 from math import inf
 from typing import ClassVar
 
-import anyio
 import attrs
 from returns.result import Failure
 
@@ -22,6 +21,7 @@ from pipeline import (
     ToolError,
     Transient,
     ValidCall,
+    timing,
 )
 from pipeline.options import check_function, check_type, read_by_name
 from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
@@ -78,7 +78,7 @@ class Retry:
     tools: Mapping[str, RetryPolicy] = attrs.field(factory=dict[str, RetryPolicy], kw_only=True, hash=False)
     budget: RetryBudget | None = attrs.field(factory=RetryBudget, kw_only=True, eq=False)
     jitter: Callable[[], float] = attrs.field(default=random.random, kw_only=True, repr=False)
-    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=anyio.sleep, kw_only=True, repr=False)
+    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=timing.sleep, kw_only=True, repr=False)
     _rules: RetryRules = attrs.field(init=False, repr=False, eq=False)
     _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
@@ -125,14 +125,14 @@ class Retry:
                 self.budget.give_back()
 
     def _plan(self, error: TimedOut | Transient, call: ValidCall) -> Plan:
-        owner, deadline = _OWNER.get(), anyio.current_effective_deadline()
+        owner = _OWNER.get()
         return plan(
             error,
             call.tool.effect,
             call.attempt,
             self._rules_by_tool.get(call.tool.name, self._rules),
             jitter=self.jitter(),
-            seconds_left=inf if deadline == inf else deadline - anyio.current_time(),
+            seconds_left=timing.time_left(),
             tokens=inf if self.budget is None else self.budget.left,
             outer_retries=owner is not None and not owner.over,
         )

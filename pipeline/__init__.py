@@ -2,7 +2,7 @@
 
 from returns.result import Failure, Success
 
-from .batch import gather
+from .batch import gather, gather_sync
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
 from .compose import Check, Handler, Middleware, Pipeline, Placement, Stack
 from .errors import (
@@ -87,6 +87,7 @@ __all__ = [
     "approved",
     "exit_status",
     "gather",
+    "gather_sync",
     "is_failure",
     "is_success",
     "raise_for_error",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, cast
 
 import anyio
@@ -11,9 +12,11 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure
 
+from . import timing
 from .call import Call, Outcome, ResolvedCall
 from .errors import Crashed, NotExecuted
 from .options import check_count, check_number
+from .portal import PORTAL
 from .resource_order import order_by_resource
 from .tools.definition import Tool
 
@@ -72,6 +75,18 @@ async def gather(
     return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
 
 
+def gather_sync(
+    pipeline: Runnable,
+    calls: Iterable[Call],
+    limit: int = 50,
+    *,
+    timeout: float | None = None,
+    each: float | None = None,
+) -> list[Outcome]:
+    """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
+    return PORTAL.run(partial(gather, timeout=timeout, each=each), pipeline, calls, limit)
+
+
 async def run_batch(  # one loop, and a task for each worker of it
     pipeline: Runnable,
     calls: Iterable[Call],
@@ -99,7 +114,7 @@ async def run_batch(  # one loop, and a task for each worker of it
     order = order_by_resource(todo, _find_tools(pipeline, todo))
     ready = deque(range(len(todo)) if order is None else order.list_ready(len(todo)))
     is_timed = timeout is not None or each is not None
-    ends = None if timeout is None else anyio.current_time() + timeout
+    ends = None if timeout is None else timing.monotonic() + timeout
     workers = min(limit, len(ready))
 
     async def work() -> None:  # a few workers, for a task per call would cost more than the call
@@ -108,7 +123,7 @@ async def run_batch(  # one loop, and a task for each worker of it
             index = ready.popleft()
             call: Call | Failure[NotExecuted] = todo[index]
             if is_timed:
-                call = _set_time_limit(todo[index], each, None if ends is None else ends - anyio.current_time())
+                call = _set_time_limit(todo[index], each, None if ends is None else ends - timing.monotonic())
             if order is not None and index in order.blocked:
                 call = Failure(NotExecuted("an earlier call on the same resource is still running"))
             elif order is not None and isinstance(call, Call):

@@ -1,4 +1,4 @@
-"""ToolError: everything that a tool call can fail with, as a closed union of 14 classes.
+"""ToolError: everything that a tool call can fail with, as a closed union of classes.
 
 The type checkers prove that a ``match`` over the union is complete. A stage of your own refuses a call with `Denied` or
 `Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in

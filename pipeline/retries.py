@@ -17,7 +17,6 @@ none of these                                               (repeated:) transien
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from math import inf
 from threading import Lock
@@ -25,6 +24,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import attrs
 
+from . import timing
 from .errors import OutcomeUnknown, TimedOut, ToolError, Transient
 from .forking import register_after_fork
 from .options import check_count, check_function, check_number, read_names, refuse
@@ -165,7 +165,7 @@ class RetryBudget:
 
     burst: float = 100.0
     per_second: float = 10.0
-    clock: Callable[[], float] = attrs.field(default=time.monotonic, kw_only=True, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
     _tokens: float = attrs.field(init=False, repr=False)
     _counted_at: float = attrs.field(init=False, repr=False)
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)

@@ -29,6 +29,7 @@ from pipeline import (
     Transient,
     Unavailable,
     approved,
+    timing,
 )
 from pipeline.executors import Executor, Loop
 from support import a_tool
@@ -258,7 +259,7 @@ class World:
         self.caller = anyio.CancelScope()
         call = Call("probe", timeout=60 if self.shape.timeout else None)
         outcome: Outcome | None = None
-        with mock.patch.object(anyio, "move_on_after", self.limit):
+        with mock.patch.object(timing, "move_on_after", self.limit):
             pipeline = self.pipeline()
             async with anyio.create_task_group() as self.tasks:
                 with self.caller:

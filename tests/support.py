@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pipeline import Call, Effect, Tool, ValidCall
+from pipeline import Call, Effect, Tool, ValidCall, timing
 
 
 async def nothing(**_: object) -> str:
@@ -53,6 +53,7 @@ class StoppedTime:
         self.now = 1000.0
         self._ends: list[tuple[float, anyio.CancelScope]] = []
         monkeypatch.setattr(anyio, "move_on_after", self._move_on_after)
+        monkeypatch.setattr(timing, "move_on_after", self._move_on_after)
         monkeypatch.setattr(anyio, "current_time", lambda: self.now)
 
     def advance(self, seconds: float) -> None:

@@ -10,21 +10,12 @@ from hypothesis import strategies as st
 
 from pipeline import SetupError
 from pipeline.retries import RetryBudget
-
-
-class Clock:
-    """A clock that stands still until a test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from pipeline.testing import FakeClock
 
 
 def test_it_begins_full_and_refills_with_time() -> None:
     """It starts with `burst` tokens, each retry takes one, and `per_second` are added, up to `burst`."""
-    clock = Clock()
+    clock = FakeClock()
     budget = RetryBudget(3, 2, clock=clock)
     assert budget.left == 3
     for _ in range(3):
@@ -38,7 +29,7 @@ def test_it_begins_full_and_refills_with_time() -> None:
 
 def test_what_was_answered_is_given_back() -> None:
     """A retry that was answered costs nothing, and a full budget stays at `burst`."""
-    budget = RetryBudget(2, 0, clock=Clock())
+    budget = RetryBudget(2, 0, clock=FakeClock())
     budget.take()
     budget.give_back()
     assert budget.left == 2
@@ -48,7 +39,7 @@ def test_what_was_answered_is_given_back() -> None:
 
 def test_a_clock_that_goes_back_takes_nothing() -> None:
     """A clock that is set back takes no tokens, and adds none twice."""
-    clock = Clock()
+    clock = FakeClock()
     budget = RetryBudget(5, 1, clock=clock)
     budget.take()
     clock.now -= 50
@@ -64,7 +55,7 @@ def test_a_clock_that_goes_back_takes_nothing() -> None:
 )
 def test_it_is_never_overdrawn(burst: int, per_second: float, turns: list[tuple[float, bool, bool]]) -> None:
     """At any time at most `burst` and `per_second * seconds` retries are unanswered."""
-    clock = Clock()
+    clock = FakeClock()
     budget = RetryBudget(burst, per_second, clock=clock)
     began, unanswered = clock.now, 0
     for pause, wanted, answered in turns:

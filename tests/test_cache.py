@@ -44,22 +44,12 @@ from pipeline import (
     Transient,
     ValidCall,
 )
-from pipeline.testing import script
+from pipeline.testing import FakeClock, script
 from support import StoppedTime, a_call, a_tool, count_run_variables
 
 EFFECTS: list[Effect] = ["read", "idempotent", "keyed", "mutating"]
 PROBE = a_tool()
 SET = a_tool("set", "idempotent")
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Counted:
@@ -114,7 +104,7 @@ def test_it_stands_inside_of_validate() -> None:
 
 async def test_an_equal_call_does_not_run_again() -> None:
     """For `ttl` seconds an answer is given again; the time starts when it is asked for."""
-    clock, inside = Clock(), Counted()
+    clock, inside = FakeClock(0.0), Counted()
     cache = Cache(60, clock=clock)
 
     async def slow(call: ValidCall) -> Outcome:
@@ -130,7 +120,7 @@ async def test_an_equal_call_does_not_run_again() -> None:
 
 async def test_each_tool_may_have_its_own_time() -> None:
     """A ttl by name holds for the tools that it names."""
-    clock, inside = Clock(), Counted()
+    clock, inside = FakeClock(0.0), Counted()
     cache = Cache({"long": 60, "short": 1.5}, clock=clock)
     tools = [a_tool(name) for name in ("long", "short", "other")]
     for now, runs in ((0, 3), (1, 4), (2, 6), (59, 8)):
@@ -410,7 +400,7 @@ async def test_memory_is_bounded(max_bytes: int | None) -> None:
 )
 async def test_the_bytes_are_those_of_the_entries(steps: list[tuple[int, int, str]]) -> None:
     """However answers come, expire, are replaced and invalidated, the sum is right and within the limit."""
-    clock = Clock()
+    clock = FakeClock(0.0)
     cache: Any = Cache(60, size=4, max_bytes=2000, clock=clock)
     for n, size, what in steps:
         if what == "write":
@@ -730,7 +720,7 @@ async def elsewhere(cache: Cache, inside: Any) -> Outcome:
 
 async def test_the_report_says_where_the_answer_came_from() -> None:
     """A call that was answered from the cache has a note that says so and no attempt; a call that ran has no note."""
-    clock, runs = Clock(), list[str]()
+    clock, runs = FakeClock(0.0), list[str]()
 
     async def read(path: str) -> str:
         runs.append(path)

@@ -33,7 +33,7 @@ from pipeline import (
     Unavailable,
     render,
 )
-from pipeline.testing import script
+from pipeline.testing import FakeClock, script
 from pipeline.tools.availability import ExpiringGate
 from support import a_call, a_tool
 
@@ -41,16 +41,6 @@ DONE: Outcome = Success("done")
 FAILED: Outcome = Failure(Transient())
 ANSWERED: Outcome = Failure(ExecutionFailed("no such thing"))
 SILENT: Outcome = Failure(Unavailable("probe", "paused"))
-
-
-class Clock:
-    """Stands still until it is set."""
-
-    def __init__(self, now: float = 1000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Cancelled(BaseException):
@@ -110,7 +100,7 @@ NOTHING = [error for error in EACH_KIND if error.breaker == "ignored"]
 @pytest.mark.parametrize("error", FAILURES, ids=lambda error: error.kind)
 def test_failures_open_it(error: ToolError) -> None:
     """So many failures in a row open it; from then on nothing runs, and a refusal tells the seconds that are left."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=3, open_for=30, clock=clock)
     for _ in range(3):
         assert run(breaker, Failure(error)) is None
@@ -122,7 +112,7 @@ def test_failures_open_it(error: ToolError) -> None:
 @pytest.mark.parametrize("outcome", [DONE, *map(Failure, ANSWERS)], ids=str)
 def test_an_answer_ends_a_row_of_failures(outcome: Outcome) -> None:
     """A tool that answers works, even if the answer is an error: the count of failures starts anew."""
-    breaker = CircuitBreaker(failures=2, clock=Clock())
+    breaker = CircuitBreaker(failures=2, clock=FakeClock())
     for each in (FAILED, outcome, FAILED, outcome):
         run(breaker, each)
     assert not is_open(breaker)
@@ -134,7 +124,7 @@ def test_an_answer_ends_a_row_of_failures(outcome: Outcome) -> None:
 @pytest.mark.parametrize("error", NOTHING, ids=lambda error: error.kind)
 def test_ignored_outcomes_change_nothing(error: ToolError) -> None:
     """A call that never reached the tool, or was cancelled, neither ends a row of failures nor adds to it."""
-    breaker = CircuitBreaker(failures=2, clock=Clock())
+    breaker = CircuitBreaker(failures=2, clock=FakeClock())
     for _ in range(5):
         run(breaker, Failure(error))
         Running(breaker).is_cancelled()
@@ -166,7 +156,7 @@ STORIES = {
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_its_states(story: str) -> None:
     """Closed it passes all calls, open none, half-open one: a success closes it, a failure opens it for longer."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=2, open_for=4, max_open_for=10, clock=clock)
     ends = {"F": FAILED, "S": DONE, "u": SILENT}
     for place, step in enumerate(story):
@@ -181,7 +171,7 @@ def test_its_states(story: str) -> None:
 
 def test_by_default_it_opens_for_the_same_time_again() -> None:
     """Without `max_open_for` a failed probe opens it for `open_for` seconds, each time."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, open_for=4, clock=clock)
     for _ in range(4):
         run(breaker, FAILED)
@@ -193,7 +183,7 @@ def test_by_default_it_opens_for_the_same_time_again() -> None:
 @given(st.floats(0, 1e7), st.floats(1e-3, 1e5), st.lists(st.floats(0, 1), max_size=3))
 def test_retry_after_is_right(now: float, open_for: float, shares: list[float]) -> None:
     """A call made after the seconds that it was told may try, however floats round."""
-    clock = Clock(now)
+    clock = FakeClock(now)
     breaker = CircuitBreaker(failures=1, open_for=open_for, clock=clock)
     run(breaker, FAILED)
     for share in (0.0, *shares, 1.0):
@@ -208,7 +198,7 @@ def test_retry_after_is_right(now: float, open_for: float, shares: list[float]) 
 
 def test_a_rounded_float_is_not_too_early() -> None:
     """A call is let through if only rounding makes the time of the refusal plus `retry_after` come too early."""
-    clock = Clock(0.7)
+    clock = FakeClock(0.7)
     breaker = CircuitBreaker(failures=1, open_for=30, clock=clock)
     run(breaker, FAILED)
     clock.now = 12.463285120807173
@@ -222,7 +212,7 @@ def test_a_rounded_float_is_not_too_early() -> None:
 @pytest.mark.parametrize("probes", [1, 2, 3])
 def test_how_many_probes_run_at_once(probes: int) -> None:
     """While `probes` calls try a half-open breaker all others are refused, without a time to come back."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, probes=probes, clock=clock)
     run(breaker, FAILED)
     clock.now += 30
@@ -239,7 +229,7 @@ def test_how_many_probes_run_at_once(probes: int) -> None:
 
 def test_threads_share_a_half_open_breaker() -> None:
     """However many threads call at once, no more than `probes` calls may try."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, clock=clock)
     run(breaker, FAILED)
     clock.now += 30
@@ -271,7 +261,7 @@ def test_threads_share_a_half_open_breaker() -> None:
 
 def test_the_first_probe_decides() -> None:
     """Of several probes the first that ends decides; the others began before the change of state and do not count."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, probes=3, clock=clock)
     run(breaker, FAILED)
     clock.now += 30
@@ -292,7 +282,7 @@ def test_the_first_probe_decides() -> None:
 @pytest.mark.parametrize("when", ["open", "half-open", "closed"])
 def test_calls_from_before_a_change_do_not_count(late: Outcome, options: dict[str, Any], when: str) -> None:
     """A call that began before the breaker changed its state says nothing about the tool now."""
-    clock = Clock()
+    clock = FakeClock()
     breaker: Any = CircuitBreaker(failures=1, clock=clock, **options)
     hanging = [Running(breaker) for _ in range(3)]
     run(breaker, FAILED)
@@ -309,7 +299,7 @@ def test_calls_from_before_a_change_do_not_count(late: Outcome, options: dict[st
 @pytest.mark.parametrize("options", [{}, {"failure_ratio": 0.5, "min_calls": 99}], ids=["in a row", "ratio"])
 def test_a_success_from_before_a_change_ends_no_row(options: dict[str, Any]) -> None:
     """A success that began before the change of state does not end a row of failures after it."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=2, clock=clock, **options)
     run(breaker, DONE)
     hanging = Running(breaker)
@@ -325,7 +315,7 @@ def test_a_success_from_before_a_change_ends_no_row(options: dict[str, Any]) -> 
 
 async def test_an_exception_is_no_probe() -> None:
     """An exception of a stage further in passes through and counts as nothing; the next call may try."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, clock=clock)
     for _ in range(3):
         with pytest.raises(ZeroDivisionError):
@@ -366,7 +356,7 @@ RATIOS: dict[str, tuple[dict[str, Any], str, bool]] = {
 @pytest.mark.parametrize(("options", "story", "opens"), RATIOS.values(), ids=RATIOS)
 def test_a_ratio_of_a_window(options: dict[str, Any], story: str, opens: bool) -> None:
     """It opens with a failure that brings the share of failures in the window to the ratio, if calls are enough."""
-    clock = Clock()
+    clock = FakeClock()
     whole: dict[str, Any] = {"failures": None, "window": 10, "clock": clock, **options}
     breaker = CircuitBreaker(**whole)
     ends = {"F": FAILED, "S": DONE, "A": ANSWERED, "u": SILENT}
@@ -382,7 +372,7 @@ def test_a_ratio_of_a_window(options: dict[str, Any], story: str, opens: bool) -
 
 def test_a_window_after_a_long_silence() -> None:
     """After however long a silence, older calls do not count."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=None, failure_ratio=0.5, min_calls=3, window=10, clock=clock)
     for _ in range(2):
         run(breaker, FAILED)
@@ -393,7 +383,7 @@ def test_a_window_after_a_long_silence() -> None:
 
 def test_a_window_starts_empty_after_a_change() -> None:
     """The failures that opened it do not count again after a probe has closed it."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=None, failure_ratio=0.5, min_calls=2, window=100, open_for=1, clock=clock)
     for outcome in (FAILED, FAILED):
         run(breaker, outcome)
@@ -426,7 +416,7 @@ class Breaker(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.clock = Clock()
+        self.clock = FakeClock()
         self.tools = ToolRegistry()
         self.tools.register(a_tool())
         self.breaker: Any = CircuitBreaker(
@@ -519,7 +509,7 @@ KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
 @pytest.mark.parametrize(("key", "opened"), KEYS.values(), ids=KEYS)
 def test_who_shares_a_breaker(key: Any, opened: list[bool], ratio: float | None) -> None:
     """Each tool and principal has a breaker of its own, or each key has; a call with the key None has none."""
-    breaker = CircuitBreaker(failures=2, failure_ratio=ratio, key=key, clock=Clock())
+    breaker = CircuitBreaker(failures=2, failure_ratio=ratio, key=key, clock=FakeClock())
     for _ in range(2):
         run(breaker, FAILED, FOUR[0])
     assert [is_open(breaker, call) for call in FOUR] == opened
@@ -537,7 +527,7 @@ def test_who_shares_a_breaker(key: Any, opened: list[bool], ratio: float | None)
 )
 def test_quiet_partitions_are_forgotten(options: dict[str, Any], outcomes: list[Outcome], quiet: float) -> None:
     """A quiet principal is forgotten when others come, and not before its state has no meaning any more."""
-    clock = Clock()
+    clock = FakeClock()
     breaker: Any = CircuitBreaker(clock=clock, open_for=1, **options)
     step = quiet / 100
     for number in range(1000):
@@ -547,7 +537,7 @@ def test_quiet_partitions_are_forgotten(options: dict[str, Any], outcomes: list[
     assert 99 <= len(breaker._circuits) <= 100 + 2 * 60 / step + 2
 
 
-def others(breaker: CircuitBreaker, clock: Clock, seconds: int) -> None:
+def others(breaker: CircuitBreaker, clock: FakeClock, seconds: int) -> None:
     """Let time pass; each minute a call of a new principal fails."""
     for minute in range(seconds // 60):
         clock.now += 60
@@ -556,7 +546,7 @@ def others(breaker: CircuitBreaker, clock: Clock, seconds: int) -> None:
 
 def test_open_circuits_are_kept() -> None:
     """A circuit is kept however long it stays open, and however long a probe takes."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=1, open_for=36_000, clock=clock)
     run(breaker, FAILED)
     others(breaker, clock, 35_940)
@@ -571,7 +561,7 @@ def test_open_circuits_are_kept() -> None:
 
 def test_busy_circuits_are_kept() -> None:
     """A window is kept also if all its calls succeed."""
-    clock = Clock()
+    clock = FakeClock()
     breaker = CircuitBreaker(failures=None, failure_ratio=0.5, window=10, min_calls=1, clock=clock)
     for second in range(25):
         clock.now += 1
@@ -584,7 +574,7 @@ def test_busy_circuits_are_kept() -> None:
 
 def test_healthy_partitions_take_no_memory() -> None:
     """If only failures in a row count, nothing is kept of principals without one."""
-    breaker: Any = CircuitBreaker(clock=Clock())
+    breaker: Any = CircuitBreaker(clock=FakeClock())
     for number in range(100):
         run(breaker, DONE, a_call(principal=str(number)))
         run(breaker, ANSWERED, a_call(principal=str(number)))
@@ -635,7 +625,7 @@ def holding(*names: str) -> ToolRegistry:
 
 def test_an_open_breaker_takes_the_tool_out() -> None:
     """While the breaker is open the tool is not offered; when its time is up it is offered again, without a call."""
-    clock, tools = Clock(), holding("probe", "other")
+    clock, tools = FakeClock(), holding("probe", "other")
     breaker = CircuitBreaker(tools, failures=1, open_for=30, max_open_for=60, clock=clock)
     seen: list[tuple[float, list[str]]] = []
 
@@ -661,7 +651,7 @@ def test_an_open_breaker_takes_the_tool_out() -> None:
 
 def test_other_locks_stay() -> None:
     """A tool that is also paused stays paused when the breaker closes."""
-    clock, tools = Clock(), holding("probe")
+    clock, tools = FakeClock(), holding("probe")
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     run(breaker, FAILED)
     tools.pause("probe", 5.0)
@@ -674,7 +664,7 @@ def test_other_locks_stay() -> None:
 def test_a_principal_does_not_close_the_registry() -> None:
     """A registry serves all principals: the breaker of one of them refuses its calls and closes no tool for others."""
     tools = holding("probe")
-    breaker = CircuitBreaker(tools, failures=1, clock=Clock())
+    breaker = CircuitBreaker(tools, failures=1, clock=FakeClock())
     run(breaker, FAILED, a_call(principal="a"))
     assert is_open(breaker, a_call(principal="a"))
     assert not is_open(breaker, a_call(principal="b"))
@@ -688,7 +678,7 @@ def to_host(host: str) -> ResolvedCall:
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([DONE, FAILED]), st.integers(0, 40)), max_size=30))
 def test_one_of_several_keys_closes_no_tool(steps: list[tuple[str, Outcome, int]]) -> None:
     """However the breakers of several keys open and close, each refuses its own calls only and the registry none."""
-    tools, clock = holding("probe"), Clock()
+    tools, clock = holding("probe"), FakeClock()
     options: dict[str, Any] = {"failures": 1, "open_for": 30, "clock": clock}
     shared = CircuitBreaker(tools, key=lambda call: getattr(call, "params", {})["host"], **options)
     alone = {host: CircuitBreaker(**options) for host in "abc"}
@@ -701,7 +691,7 @@ def test_one_of_several_keys_closes_no_tool(steps: list[tuple[str, Outcome, int]
 
 def test_each_principal_may_have_a_view() -> None:
     """If `registry` is a function, an open breaker closes the tool in the view of its principal."""
-    tools, clock = holding("probe"), Clock()
+    tools, clock = holding("probe"), FakeClock()
     views = {name: tools.view({"probe"}) for name in "ab"}
     breaker = CircuitBreaker(lambda call: views.get(call.principal), failures=1, clock=clock)
     for principal in ("a", "stranger"):
@@ -720,7 +710,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([DONE, FAILED
 @given(STEPS)
 def test_a_tool_is_offered_when_no_breaker_keeps_it_closed(steps: list[tuple[str, Outcome, int]]) -> None:
     """Several breakers on one registry, each with a lock of its own: closing one of them reopens nothing for others."""
-    tools, clock = holding("probe"), Clock()
+    tools, clock = holding("probe"), FakeClock()
     breakers: dict[str, Any] = {
         name: CircuitBreaker(tools, failures=1, open_for=seconds, clock=clock)
         for name, seconds in {"a": 10, "b": 30, "c": 30}.items()
@@ -738,7 +728,7 @@ def test_a_tool_is_offered_when_no_breaker_keeps_it_closed(steps: list[tuple[str
 @given(STEPS)
 def test_principals_may_share_a_view(steps: list[tuple[str, Outcome, int]]) -> None:
     """The breakers of several principals, which close one view, do not overwrite each other's lock either."""
-    tools, clock = holding("probe"), Clock()
+    tools, clock = holding("probe"), FakeClock()
     view = tools.view({"probe"})
     breaker: Any = CircuitBreaker(lambda _: view, failures=1, open_for=30, clock=clock)
     for principal, outcome, seconds in steps:
@@ -752,7 +742,7 @@ def test_principals_may_share_a_view(steps: list[tuple[str, Outcome, int]]) -> N
 
 def test_locks_of_breakers_that_are_gone_do_not_pile_up() -> None:
     """A pipeline for each request, with a breaker of its own: a lock that has expired goes when the next one comes."""
-    tools, clock = holding("probe"), Clock()
+    tools, clock = holding("probe"), FakeClock()
     for _ in range(5):
         run(CircuitBreaker(tools, failures=1, clock=clock), FAILED)
         clock.now += 30
@@ -762,7 +752,7 @@ def test_locks_of_breakers_that_are_gone_do_not_pile_up() -> None:
 
 def test_a_tool_of_another_registry() -> None:
     """Pipelines may share a breaker; a tool that its registry does not hold is refused without closing anything."""
-    tools, clock = holding("other"), Clock()
+    tools, clock = holding("other"), FakeClock()
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     run(breaker, FAILED)
     assert is_open(breaker)
@@ -773,7 +763,7 @@ def test_a_tool_of_another_registry() -> None:
 
 async def test_in_a_pipeline() -> None:
     """Inside of Retry each attempt counts and an open breaker ends the retrying; later calls stop at Available."""
-    clock, tools = Clock(), ToolRegistry()
+    clock, tools = FakeClock(), ToolRegistry()
     runs: list[int] = []
 
     async def fail() -> None:
@@ -799,7 +789,7 @@ async def test_outside_of_retry_a_call_counts_once() -> None:
     """Outside of Retry a call with all its attempts is one failure, also if its side effect was lost."""
     tools = ToolRegistry()
     tools.register(a_tool(effect="mutating"))
-    breaker = CircuitBreaker(failures=2, clock=Clock())
+    breaker = CircuitBreaker(failures=2, clock=FakeClock())
     lost, passing = Failure(TimedOut(1.0)), Failure(Transient(landed="no"))
     pipeline = standard(tools).replace("retry", Retry(3, 0)).before("retry", breaker)
     pipeline = pipeline.replace("execute", script(passing, passing, lost, passing, passing, passing))
@@ -810,7 +800,7 @@ async def test_outside_of_retry_a_call_counts_once() -> None:
 
 async def test_suggestions_follow() -> None:
     """A closed tool is not suggested; when its time is up it is, also for a name that was asked for before."""
-    clock, tools = Clock(), holding("probe")
+    clock, tools = FakeClock(), holding("probe")
     breaker = CircuitBreaker(tools, failures=1, clock=clock)
     pipeline = standard(tools).after("retry", breaker)
 

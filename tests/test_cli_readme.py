@@ -34,7 +34,7 @@ def normalise(line: str) -> str:
 
 
 def matches(expected: list[str], printed: list[str]) -> bool:
-    """Whether the lines are printed as expected; ``...`` stands for any lines."""
+    """Whether the lines are printed as expected; ``...`` stands for any lines, or for a figure that changes."""
     text = "\n".join(map(normalise, printed)).strip()
     wanted = "\n".join(map(normalise, expected)).strip()
     return re.fullmatch(re.escape(wanted).replace(re.escape("..."), ".*"), text, re.DOTALL) is not None

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk
+from middlewares import standard
+from pipeline import Call, ToolRegistry
+from pipeline.cli.run.result_rows import build_result
 
 
 @pytest.fixture
@@ -27,6 +30,9 @@ def test_the_row_of_a_success(desk: Desk) -> None:
     assert desk.run().exit_code == 0
     (row,) = desk.rows
     assert row.pop("ms") >= 0
+    (attempt,) = row.pop("tries")
+    assert attempt.pop("ms") >= 0
+    assert attempt == {"kind": None, "executor": "loop", "landed": "yes", "wait": 0.0}
     assert row == {
         "line": 1,
         "id": "call_1",
@@ -35,6 +41,8 @@ def test_the_row_of_a_success(desk: Desk) -> None:
         "ok": True,
         "kind": None,
         "told": "5",
+        "value": 5,
+        "problems": [],
         "attempts": 1,
         "repairs": [{"path": "name", "rule": "transport_noise", "before": "functions.echo", "after": "echo"}],
     }
@@ -47,6 +55,54 @@ def test_the_row_of_a_failure(desk: Desk) -> None:
     (row,) = desk.rows
     assert (row["ok"], row["kind"], row["tool"], row["attempts"]) == (False, "unknown_tool", None, 0)
     assert row["told"].startswith("Error: Tool 'ehco' not found.\nDid you mean: echo?")
+
+
+def test_the_row_of_a_refusal(desk: Desk) -> None:
+    """What is wrong with the arguments is a list, one entry for each problem."""
+    desk.put({"name": "echo", "arguments": {"n": "five", "m": 1}})
+    assert desk.run().exit_code == 0
+    (row,) = desk.rows
+    assert (row["kind"], row["value"], row["tries"]) == ("validation", None, [])
+    assert [(each["path"], each["rule"]) for each in row["problems"]] == [("n", "type"), ("m", "additionalProperties")]
+    assert row["problems"][0]["expected"] == "an integer"
+
+
+def test_the_row_of_a_call_that_was_repeated(desk: Desk) -> None:
+    """Each attempt has its kind, its wait, and whether it took effect."""
+    desk.put({"name": "flaky"})
+    assert desk.run().exit_code == 0
+    (row,) = desk.rows
+    assert (row["ok"], row["value"], row["attempts"]) == (True, 3, 3)
+    assert [each["kind"] for each in row["tries"]] == ["transient", "transient", None]
+    assert row["tries"][0]["wait"] == 0.0
+    assert all(each["wait"] > 0 for each in row["tries"][1:])
+
+
+VALUES: dict[str, tuple[object, object]] = {
+    "nothing": (None, None),
+    "a text": ("5", "5"),
+    "no text": ("", ""),
+    "an object": ({"a": [1, None]}, {"a": [1, None]}),
+    "a float": (1.5, 1.5),
+    "false": (False, False),
+    "what JSON has not": ({1, 2}, None),
+}
+
+
+@pytest.mark.parametrize(("value", "expected"), VALUES.values(), ids=VALUES)
+async def test_the_value_of_a_row(value: object, expected: object) -> None:
+    """A value is in the row as JSON; text stays text, and what JSON has not is there as the model is told of it."""
+
+    async def give() -> object:
+        return value
+
+    tools = ToolRegistry()
+    tools.tool(effect="read")(give)
+    row = build_result(await standard(tools).report(Call("give")))
+    if isinstance(value, set):
+        assert row["value"] in (row["told"], [1, 2])
+    else:
+        assert (row["value"], type(row["value"])) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(

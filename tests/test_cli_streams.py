@@ -13,10 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from cli_desk import Desk, as_line, open_desk
-from pipeline.cli.commands import toolcall
 from pipeline.cli.run.run_command import run as run_calls
 
 
@@ -117,9 +115,42 @@ def test_a_broken_stderr(desk: Desk, redirection: str) -> None:
     assert all(row["ok"] for number, row in desk.by_line.items() if number % 2 == 0)
 
 
-def test_a_dash_is_no_output(desk: Desk) -> None:
-    """``-o -`` is refused, and no file of that name is created."""
+def test_a_dash_is_standard_output(desk: Desk) -> None:
+    """``-o -`` writes the results to stdout and nothing else, be it of a process that a tool starts."""
+    with (desk.path / f"{desk.module}.py").open("a") as file:
+        file.write("\n@tools.tool\ndef shouts() -> None:\n    import os\n    os.system('echo NOISE')\n")
+    desk.put({"name": "prints"}, {"name": "shouts"}, {"name": "greet"})
+    command = [sys.executable, "-m", "pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
+    done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
+    assert done.stderr.count(b"NOISE") == 2
+    assert b"3 results in standard output" in done.stderr
+    assert not (desk.path / "-").exists()
+    assert not list(desk.path.glob("*.begun"))
+
+
+def test_results_are_appended_to_what_stdout_is(desk: Desk) -> None:
+    """The shell has opened it: ``>>`` to a file that has lines already is no mistake."""
     desk.put({"name": "greet"})
-    result = CliRunner().invoke(toolcall, ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-"])
-    assert (result.exit_code, "-o -: use -o /dev/stdout" in result.stderr) == (2, True)
-    assert not Path("-").exists()
+    desk.results.write_text('{"earlier": true}\n')
+    command = shlex.join([sys.executable, "-m", "pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"])
+    shell = ["bash", "-c", f"{command} >> {desk.results}"]
+    subprocess.run(shell, cwd=desk.path, capture_output=True, check=True, timeout=60)
+    assert len(desk.rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "redirection", "message"),
+    [
+        (["--resume"], "", "-o -: --resume needs a regular file"),
+        ([], ">&-", "-o -: Bad file descriptor"),
+        ([], ">/dev/full", "RESULTS cannot be written: No space left on device"),
+    ],
+)
+def test_a_dash_that_leads_nowhere(desk: Desk, options: list[str], redirection: str, message: str) -> None:
+    """The run stops with exit code 2, and says why."""
+    desk.put({"name": "greet"})
+    run = ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-", *options]
+    shell = ["bash", "-c", f"{shlex.join([sys.executable, '-m', 'pipeline', *run])} {redirection}"]
+    done = subprocess.run(shell, cwd=desk.path, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, message in done.stderr.decode()) == (2, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -32,7 +32,7 @@ from pipeline import (
     gather,
     render,
 )
-from pipeline.testing import script
+from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
 
 LEAST = 1e-9  # seconds; over when it is first asked
@@ -158,35 +158,22 @@ async def test_a_wait_ends() -> None:
         assert await limit(a_call(), script(Success("done"))) == Success("done")
 
 
-class Patience:
-    """Stands in for `anyio.move_on_after`: a wait is over when the test cancels its scope."""
-
-    def __init__(self) -> None:
-        self.seconds: list[float] = []
-        self.scopes: list[anyio.CancelScope] = []
-
-    def __call__(self, seconds: float) -> anyio.CancelScope:
-        self.seconds.append(seconds)
-        self.scopes.append(anyio.CancelScope())
-        return self.scopes[-1]
-
-
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> Patience:
-    patience = Patience()
-    monkeypatch.setattr(anyio, "move_on_after", patience)
-    return patience
+def clock() -> Iterator[FakeClock]:
+    with FakeClock() as clock:
+        yield clock
 
 
-async def test_the_queue_moves_up(patience: Patience) -> None:
+async def test_the_queue_moves_up(clock: FakeClock) -> None:
     """When a heavy call stops waiting, the lighter calls behind it run if there are units for them."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(2, max_wait=9, weight={"heavy": 2}, key=everyone), tasks)
         await crowd.come("a")
         await crowd.come("b", "heavy")
+        clock.advance(5)
         await crowd.come("c")
-        assert (crowd.running, crowd.waiting, patience.seconds) == (["a"], ["b", "c"], [9, 9])
-        patience.scopes[0].cancel()
+        assert (crowd.running, crowd.waiting) == (["a"], ["b", "c"])
+        clock.advance(4)
         await crowd.settle()
         assert crowd.running == ["a", "c"]
         assert crowd.outcomes == {"b": Failure(Unavailable("heavy", "busy"))}
@@ -195,19 +182,21 @@ async def test_the_queue_moves_up(patience: Patience) -> None:
 
 
 @pytest.mark.parametrize("first", ["the unit", "the end of the wait"])
-async def test_a_unit_in_the_last_moment_is_in_time(patience: Patience, first: str) -> None:
+async def test_a_unit_in_the_last_moment_is_in_time(clock: FakeClock, first: str) -> None:
     """A call whose unit comes at the moment at which its wait ends runs, whichever of the two is first."""
     async with anyio.create_task_group() as tasks:
         crowd = Crowd(Concurrency(1, max_wait=9), tasks)
-        for who in "abc":
-            await crowd.come(who)
+        await crowd.come("a")
+        await crowd.come("b")
+        clock.advance(5)
+        await crowd.come("c")
         if first == "the unit":
             crowd.end("a")
             while not crowd.gone:
                 await anyio.lowlevel.checkpoint()
-            patience.scopes[0].cancel()
+            clock.advance(4)
         else:
-            crowd.end("a", patience.scopes[0].cancel)
+            crowd.end("a", lambda: clock.advance(4))
         await crowd.settle()
         assert (crowd.running, set(crowd.outcomes)) == (["b"], {"a"})
         tasks.cancel_scope.cancel()

@@ -140,6 +140,7 @@ def test_only_figures_and_ids_are_printed(data: Path, capsys: pytest.CaptureFixt
     assert lines[0] == "calls accepted repaired refused % errors"
     assert lines[2] == "hand 8 3 1 4 50.0 validation 2, malformed_call 1, unknown_tool 1"
     assert "valid by the record, accepted unchanged: 3 of 3 (100.00 %)" in lines
+    assert "largest of 11 arguments: 53 bytes, 2 levels, 2 names and items" in lines
     assert "exceptions: 0" in lines
     assert lines[-1].endswith("calls per second")
     assert not any(word in printed for word in ("Oslo", "Łódź", "Par"))

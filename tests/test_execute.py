@@ -25,6 +25,7 @@ from pipeline import (
     ToolRegistry,
     ValidCall,
     approved,
+    timing,
 )
 from pipeline.executors import Executor, Loop, begin_body, end_body
 from support import a_call, a_tool
@@ -330,7 +331,7 @@ async def test_when_a_body_begins(monkeypatch: pytest.MonkeyPatch, executor: Del
     def use_scope(_seconds: float) -> anyio.CancelScope:
         return executor.scope
 
-    monkeypatch.setattr(anyio, "move_on_after", use_scope)  # the time is up when the executor says so
+    monkeypatch.setattr(timing, "move_on_after", use_scope)  # the time is up when the executor says so
     tools = ToolRegistry()
     tools.register(a_tool())
     pipeline = standard(tools, executor=executor, timeout=1, attempts=1)

@@ -15,7 +15,7 @@ import pytest
 from returns.result import Success
 
 from middlewares import Execute, Retry, Timeout, standard
-from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry
+from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry, timing
 from pipeline.executors import Thread
 from support import a_tool
 
@@ -213,7 +213,7 @@ async def test_the_fault_matrix(row: Row, seen: dict[Row, None], monkeypatch: py
     """Each fault has the outcome of the table, with and without a report; a mutating tool never runs twice."""
     for watched in (True, False):
         world = World(cast("Effect", row[1]), row[0])
-        monkeypatch.setattr(anyio, "move_on_after", world.limit)
+        monkeypatch.setattr(timing, "move_on_after", world.limit)
         pipeline, call = world.pipeline(), Call("probe")
         outcome: Outcome | None = None
         reason = "-"

@@ -17,17 +17,17 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    call_window forking loop_state privacy semconv
+    call_window forking loop_state privacy semconv timing
     error_kind
     errors
     guards options
-    call cancellation introspection
+    call cancellation introspection portal
     caller parameters
     messages report
     tools
     adapters resource_order retries telemetry
-    compose executors testing
-    batch
+    compose executors
+    batch testing
     builtin dialogue
     cli
     __init__ __main__

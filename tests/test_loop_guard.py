@@ -37,21 +37,11 @@ from pipeline import (
 )
 from pipeline.errors import FailureDetails
 from pipeline.messages import render
-from pipeline.testing import script
+from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
 
 PROBE, OTHER = a_tool(), a_tool("other")
 ADVICE = "The same arguments came to the same result {} times. Try something else."
-
-
-class Clock:
-    """Stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Warned:
@@ -378,7 +368,7 @@ async def test_each_principal_has_its_own_count() -> None:
 
 async def test_after_a_time_it_forgets() -> None:
     """A refused call may run again `forget_after` seconds after it last ran; refusals in between do not delay that."""
-    clock = Clock()
+    clock = FakeClock(0.0)
     guard = LoopGuard(2, 2, forget_after=60, clock=clock)
     assert (await played(guard, *[(asked(), 1)] * 3))[2] == "refused"
     clock.now = 59.9
@@ -389,7 +379,7 @@ async def test_after_a_time_it_forgets() -> None:
 
 async def test_rare_calls_are_no_loop() -> None:
     """Equal calls that are further apart than `forget_after` never add up."""
-    clock, warned = Clock(), Warned()
+    clock, warned = FakeClock(0.0), Warned()
     guard = LoopGuard(forget_after=60, on_warning=warned, clock=clock)
     for _ in range(10):
         await played(guard, (asked(), 1))

@@ -19,28 +19,13 @@ from returns.result import Failure, Success
 from middlewares import standard
 from middlewares.rate_limit import RateLimit
 from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, render
-from pipeline.testing import script
+from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
 
 TICK = Fraction(1, 64)  # seconds; floats add ticks and powers of two without rounding
 GAPS = st.lists(st.integers(0, 200), min_size=1, max_size=60)  # ticks between calls
 RATES = st.sampled_from([0.25, 0.5, 1.0, 2.0, 4.0, 16.0])
 PERS = st.sampled_from([0.5, 1.0, 4.0])
-
-
-class Clock:
-    """Stands still until it is set; sleeping sets it."""
-
-    def __init__(self, now: float = 1000.0) -> None:
-        self.now = now
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
 
 
 def wait_for(limit: RateLimit, call: ResolvedCall | None = None) -> float | None:
@@ -72,7 +57,7 @@ TIMETABLES: dict[str, tuple[dict[str, Any], Sequence[tuple[float, float | None]]
 @pytest.mark.parametrize(("options", "calls"), TIMETABLES.values(), ids=TIMETABLES)
 def test_a_limit_is_a_timetable(options: dict[str, Any], calls: Sequence[tuple[float, float | None]]) -> None:
     """A burst passes at once, then one call in each interval; a rest restores the burst, and no more than that."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(**options, clock=clock)
     found: list[tuple[float, float | None]] = []
     for after, _ in calls:
@@ -84,7 +69,7 @@ def test_a_limit_is_a_timetable(options: dict[str, Any], calls: Sequence[tuple[f
 @pytest.mark.parametrize(("rate", "burst"), [(0.1, 1), (0.99, 1), (1, 1), (1.9, 1), (2, 2), (10.5, 10)])
 def test_a_burst_is_as_large_as_the_rate(rate: float, burst: int) -> None:
     """Without `burst`, as many calls pass at once as `rate` rounded down, and at least one."""
-    for limit in (RateLimit(rate, 60, clock=Clock()), RateLimit(rate, 60, None, clock=Clock())):
+    for limit in (RateLimit(rate, 60, clock=FakeClock()), RateLimit(rate, 60, None, clock=FakeClock())):
         assert [wait_for(limit) is None for _ in range(burst + 1)] == [True] * burst + [False]
 
 
@@ -92,7 +77,7 @@ def test_a_burst_is_as_large_as_the_rate(rate: float, burst: int) -> None:
 @given(RATES, PERS, st.integers(1, 8), GAPS)
 def test_no_window_holds_too_many(rate: float, per: float, burst: int, gaps: list[int]) -> None:
     """Between any two moments at most a burst passes, and what the rate allows for the time between."""
-    clock, now = Clock(), Fraction(1000)
+    clock, now = FakeClock(), Fraction(1000)
     limit = RateLimit(rate, per, burst, clock=clock)
     passed: list[Fraction] = []
     for gap in gaps:
@@ -109,7 +94,7 @@ def test_no_window_holds_too_many(rate: float, per: float, burst: int, gaps: lis
 @given(RATES, PERS, st.integers(1, 8), st.lists(st.tuples(st.integers(0, 200), st.sampled_from("abc")), max_size=80))
 def test_it_is_a_bucket_for_each(rate: float, per: float, burst: int, calls: list[tuple[int, str]]) -> None:
     """Each principal has a token bucket that fills evenly up to a burst; a call passes if it holds a whole token."""
-    clock, now = Clock(), Fraction(1000)
+    clock, now = FakeClock(), Fraction(1000)
     limit = RateLimit(rate, per, burst, clock=clock)
     buckets: dict[str, tuple[Fraction, Fraction]] = {}  # tokens, and as of when
     for number, (gap, who) in enumerate(calls):
@@ -127,7 +112,7 @@ def test_it_is_a_bucket_for_each(rate: float, per: float, burst: int, calls: lis
 @given(st.floats(1e-3, 1e4), st.floats(1e-3, 1e4), st.integers(1, 50), st.floats(0, 1e7), st.lists(st.floats(0, 10)))
 def test_the_time_told_is_the_time(rate: float, per: float, burst: int, now: float, gaps: list[float]) -> None:
     """A call made again after the time that it was told passes, and a little earlier not, however floats round."""
-    clock = Clock(now)
+    clock = FakeClock(now)
     limit = RateLimit(rate, per, burst, clock=clock)
     assert [wait_for(limit) for _ in range(burst)] == [None] * burst
     for gap in gaps:
@@ -157,7 +142,7 @@ KEYS: dict[str, tuple[Callable[[ResolvedCall], object] | None, list[bool]]] = {
 @pytest.mark.parametrize(("key", "first"), KEYS.values(), ids=KEYS)
 def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
     """Each tool and principal has a limit of its own, or each key has; a call with the key None has no limit."""
-    limit = RateLimit(1, key=key, clock=Clock())
+    limit = RateLimit(1, key=key, clock=FakeClock())
     assert [wait_for(limit, call) is None for call in FOUR] == first
     free = [key is not None and key(call) is None for call in FOUR]
     assert [wait_for(limit, call) is None for call in FOUR] == free
@@ -165,7 +150,7 @@ def test_who_shares_a_limit(key: Any, first: list[bool]) -> None:
 
 def test_rested_partitions_are_forgotten() -> None:
     """A principal that was quiet for the time of a burst is forgotten when others come."""
-    clock = Clock()
+    clock = FakeClock()
     limit: Any = RateLimit(2, 1.0, 10, clock=clock)
     most = 0
     for number in range(5000):
@@ -177,7 +162,7 @@ def test_rested_partitions_are_forgotten() -> None:
 
 def test_busy_partitions_are_kept() -> None:
     """Calls of other principals do not restore a burst that is partly used."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(1, burst=4, clock=clock)
     used = [wait_for(limit, a_call(principal="other"))]
     clock.now += 3.5
@@ -238,7 +223,7 @@ async def test_in_a_pipeline() -> None:
     """A refused call runs nothing; the model reads one constant text; in the report only this stage is red."""
     tools = ToolRegistry()
     tools.register(a_tool())
-    limited = standard(tools).after("validate", RateLimit(1, 60, clock=Clock()))
+    limited = standard(tools).after("validate", RateLimit(1, 60, clock=FakeClock()))
     assert limited.stages == ("trace", "resolve", "available", "validate", "rate_limit", "retry", "classify", "execute")
     first, second = await limited.report(Call("probe")), await limited.report(Call("probe"))
     assert [stage.verdict for stage in first.stages if stage.name == "rate_limit"] == [None]
@@ -257,7 +242,7 @@ async def run_queueing(limit: RateLimit, seconds: float, call: ResolvedCall | No
 
 async def test_a_call_waits_until_it_fits() -> None:
     """With `queueing` a call that is too early sleeps for as long as needed, and then runs."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
     assert [await run_queueing(limit, 10) for _ in range(3)] == [Success("done")] * 3
     assert clock.slept == [0.5, 0.5]
@@ -265,7 +250,7 @@ async def test_a_call_waits_until_it_fits() -> None:
 
 async def test_the_queue_is_first_come_first_served() -> None:
     """Calls that come together run one after the other, in the order in which they came."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(2, burst=1, clock=clock, sleep=clock.sleep)
     together = limit.queueing(max_wait=10)
     waits: list[float] = []
@@ -286,7 +271,7 @@ async def test_each_partition_has_a_queue_of_its_own() -> None:
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    limit = RateLimit(1, clock=Clock(), sleep=note)
+    limit = RateLimit(1, clock=FakeClock(), sleep=note)
     for principal in ("a", "b", "a", "b"):
         assert await run_queueing(limit, 10, a_call(principal=principal)) == Success("done")
     assert waits == [1.0, 1.0]
@@ -294,7 +279,7 @@ async def test_each_partition_has_a_queue_of_its_own() -> None:
 
 async def test_a_call_that_would_wait_too_long_is_refused() -> None:
     """A call that would wait for longer than `max_wait` is refused at once with that wait, and takes no slot."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
     assert await run_queueing(limit, 0.5) == Success("done")
     assert await run_queueing(limit, 0.5) == Failure(Unavailable("probe", "rate_limited", 1.0))
@@ -305,7 +290,7 @@ async def test_a_call_that_would_wait_too_long_is_refused() -> None:
 
 async def test_no_call_waits_past_its_deadline() -> None:
     """If its deadline comes before its slot, the call is refused at once."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(1, 60, clock=clock, sleep=clock.sleep)
     await run_queueing(limit, 120)
     with anyio.fail_after(30):
@@ -318,7 +303,7 @@ async def test_no_call_waits_past_its_deadline() -> None:
 @pytest.mark.parametrize(("behind", "next_one"), [(0, 1.0), (1, 3.0)])
 async def test_a_cancelled_call_gives_its_slot_back(behind: int, next_one: float) -> None:
     """A call that is cancelled while it waits takes nothing from the limit, unless others already wait behind it."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(1, clock=clock, sleep=lambda _: anyio.sleep_forever())
     assert wait_for(limit) is None
     async with anyio.create_task_group() as others:
@@ -350,7 +335,7 @@ async def test_a_slot_may_come_while_the_limit_decides() -> None:
 
 async def test_a_call_without_a_key_does_not_wait() -> None:
     """A call with the key None passes a queueing limit at once."""
-    clock = Clock()
+    clock = FakeClock()
     limit = RateLimit(1, key=lambda _: None, clock=clock, sleep=clock.sleep)
     assert [await run_queueing(limit, 1) for _ in range(3)] == [Success("done")] * 3
     assert clock.slept == []
@@ -358,7 +343,7 @@ async def test_a_call_without_a_key_does_not_wait() -> None:
 
 async def test_a_wait_is_in_the_report() -> None:
     """A call that waited and ran is a success with a green stage; in the stack the stage has the name of the limit."""
-    clock = Clock()
+    clock = FakeClock()
     tools = ToolRegistry()
     tools.register(a_tool())
     limit = RateLimit(1, clock=clock, sleep=clock.sleep)
@@ -376,7 +361,7 @@ async def test_a_wait_is_in_the_report() -> None:
 @given(RATES, st.integers(1, 4), st.lists(st.integers(0, 64), max_size=30))
 async def test_queued_calls_keep_the_limit(rate: float, burst: int, gaps: list[int]) -> None:
     """Counted by when they run, calls that waited keep the limit, and run in the order in which they came."""
-    clock, now = Clock(), Fraction(1000)
+    clock, now = FakeClock(), Fraction(1000)
     ran: list[Fraction] = []
 
     async def note(seconds: float) -> None:
@@ -397,7 +382,7 @@ async def test_queued_calls_keep_the_limit(rate: float, burst: int, gaps: list[i
 
 async def test_a_key_is_asked_once() -> None:
     """The key of a call is asked once, before the call waits: a key that fails later does not stop a cancellation."""
-    clock, asked = Clock(), list[ResolvedCall]()
+    clock, asked = FakeClock(), list[ResolvedCall]()
 
     def once(call: ResolvedCall) -> str:
         assert call not in asked

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks.corpus import recovery
-from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline
-from benchmarks.corpus.recovery import Retried, ask_again, lines, main, regressions, shares
+from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline, default_folder, has_calls
+from benchmarks.corpus.recovery import Retried, ask_again, lines, main, outdated, regressions, shares
 from benchmarks.corpus.text_only_model import TextOnlyModel, make_value, recover_object
 from pipeline import Call, is_failure, render
 from pipeline.dialogue.records import Record, Turn
@@ -42,6 +42,9 @@ async def correct(call: Call) -> Call | str:
     ("sent", "expected"),
     [
         pytest.param({"days": 4}, {"days": 4, "city": "text"}, id="missing"),
+        pytest.param({"city": None}, {"city": "text"}, id="null is missing"),
+        pytest.param({"city": "Oslo", "at": {"hour": None}}, {"city": "Oslo", "at": {"hour": 1}}, id="null inside"),
+        pytest.param({"citty": None}, {"city": "text"}, id="a similar name keeps no null"),
         pytest.param({"city": "Oslo", "days": "soon"}, {"city": "Oslo", "days": 1}, id="another type"),
         pytest.param({"city": "Oslo", "days": 2}, {"city": "Oslo", "days": 3}, id="a limit"),
         pytest.param({"city": "Oslo", "unit": "kelvin"}, {"city": "Oslo", "unit": "celsius"}, id="an option"),
@@ -140,7 +143,7 @@ async def test_refused_calls_are_counted() -> None:
     printed = "\n".join(lines(retried))
     assert "  unknown_tool: no tool is suggested: 1" in printed
     assert "a value that just has the right form: 3" in printed
-    assert "  2: 1 of 3\n  3: 2 of 2\n" in printed
+    assert "  2: 1 of 3 (33.3 %)\n  3: 2 of 2 (100.0 %)\n" in printed
     assert [line.partition(" ")[0] for line in regressions(retried)] == ["validation:", "unknown_tool:"]
 
 
@@ -165,6 +168,21 @@ def test_check_fails_below_a_floor(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         (tmp_path / f"{name}.jsonl").touch()
     assert main(["--data", str(tmp_path)]) == 0
     assert main(["--data", str(tmp_path), "--check"]) == 1
+
+
+def test_the_figures_of_the_guide_are_those_that_are_printed() -> None:
+    """A figure of the guide that is not printed any more is told; the lines that are left out are not missed."""
+    guide = "Text.\n\n```\n$ make recovery\nby error\n...\n  2: 1 of 3\n```\n\n```\n$ make other\nmore\n```\n"
+    assert list(outdated(guide, ["by error", "  unknown", "  2: 1 of 3"])) == []
+    assert list(outdated(guide, ["by error", "  2: 2 of 3"])) == ["  2: 1 of 3"]
+
+
+def test_the_recordings_reach_their_floors(capsys: pytest.CaptureFixture[str]) -> None:
+    """With recordings, no figure is worse than it was, and the guide has the measured ones."""
+    status = main(["--check"])
+    printed = capsys.readouterr().out
+    assert status == 0, printed
+    assert has_calls(default_folder()) or "nothing was measured" in printed
 
 
 def test_without_data_nothing_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

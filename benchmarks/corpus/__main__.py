@@ -58,6 +58,11 @@ def _print(found: Measurement) -> None:
         total.add(each)
     if found.judged:
         print(f"in all\n{total.line('')}")
+        largest = found.largest
+        print(
+            f"largest of {len(found.judged):,} arguments: {largest.bytes:,} bytes, {largest.depth} levels, "
+            f"{largest.keys} names and items"
+        )
     for by, valid in found.valid().items():
         unchanged = sum(each.unchanged for each in valid)
         share = f" ({100 * unchanged / len(valid):.2f} %)" if valid else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -14,6 +15,9 @@ from benchmarks.corpus.repair_report import RepairReport
 from benchmarks.corpus.second_attempts import run_second_attempts
 from benchmarks.corpus.suggestions import run_unknown_names
 from benchmarks.corpus.verdicts import FIELD, MISTAKES, NAMES, NO_MISTAKE, JudgedCall, Tally, group, judge
+from pipeline import Limits
+from pipeline.parameters.limits import Size
+from pipeline.parameters.limits import measure as measure_value
 
 # By kind of mistake: percent noticed (repaired or refused), and percent repaired, as reached so far. A kind that is
 # not listed has to be noticed always, and need not be repaired: the oracle says what can be repaired.
@@ -43,6 +47,16 @@ REPAIR_FLOORS: Mapping[str, float] = {
     "repairable, repaired to a value that validates": 96.6,
     "repairable, repaired to the value that was meant": 96.6,
 }
+
+
+def size_of_arguments(arguments: object) -> Size:
+    """How large arguments are; of text that is not JSON only the bytes are known."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+    try:
+        found = measure_value(json.loads(text), Limits(bytes=None, depth=None, keys=None))
+    except ValueError:
+        found = Size(0, 0, 0)
+    return found._replace(bytes=len(text.encode("utf-8", "surrogatepass")))
 
 
 class Section(Protocol):
@@ -96,6 +110,12 @@ class Measurement:
         return [each for each in self.judged if each.raised is not None]
 
     @property
+    def largest(self) -> Size:
+        """The most bytes, levels, and names and items that arguments have, each of its own."""
+        sizes = [size_of_arguments(each.recorded.call.arguments) for each in self.judged]
+        return Size(*(max(each, default=0) for each in zip(*sizes, strict=True)))
+
+    @property
     def disagreements(self) -> dict[str, list[str]]:
         """Ids of calls that the record and the schema judge differently, by the mistakes that the record knows."""
         found: dict[str, list[str]] = {}
@@ -128,6 +148,7 @@ class Measurement:
         """Figures and ids; nothing of what was in a call."""
         return {
             "calls": len(self.judged),
+            "largest": self.largest._asdict(),
             "valid": {by: len(valid) for by, valid in self.valid().items()},
             "changed": [each.recorded.call.id for each in self.changed],
             "exceptions": {each.recorded.call.id: each.raised for each in self.raised},

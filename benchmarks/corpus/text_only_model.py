@@ -134,7 +134,7 @@ class TextOnlyModel:
             if suggestion is not None:
                 holder.setdefault(suggestion["names"], value)
             return True
-        if found["missing"] and name in holder:  # it got its new name before
+        if found["missing"] and holder.get(name) is not None:  # it got its new name before; null counts as absent
             return True
         words = hint.removeprefix(f"Please send {path}: ") if found["missing"] else found["wanted"]
         value = suggestion["names"] if suggestion is not None else make_value(words)

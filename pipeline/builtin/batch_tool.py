@@ -7,10 +7,10 @@ from contextvars import ContextVar
 from math import inf
 from typing import Any, ClassVar, cast
 
-import anyio
 import attrs
 from returns.result import Failure, Success
 
+from .. import timing
 from ..batch import gather
 from ..call import Call, Outcome
 from ..caller import Caller
@@ -187,7 +187,7 @@ class Batch:
 
     def _time_left(self) -> float | None:
         """Seconds for all calls together; None without a limit."""
-        share = (anyio.current_effective_deadline() - anyio.current_time()) * _TIME_SHARE
+        share = timing.time_left() * _TIME_SHARE
         seconds = min(share, inf if self._timeout is None else self._timeout)
         return None if seconds == inf else seconds
 

@@ -29,7 +29,7 @@ def _print_command_errors() -> Generator[None]:
 @click.group()
 @click.version_option(package_name="toolcall-pipeline")
 def toolcall() -> None:
-    """List, check and run the tools that you give a language model."""
+    """List, check, call and run the tools that you give a language model."""
 
 
 @toolcall.command()
@@ -73,8 +73,8 @@ def demo(otlp: str | None, log: Path | None) -> None:
     "--output",
     metavar="RESULTS.jsonl",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the results to this file, one JSON object per line.",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write the results to this file, one JSON object per line; - is standard output.",
 )
 @click.option(
     "--concurrency",
@@ -133,9 +133,9 @@ def run(
     "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is standard input.
 
     A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
-    (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), attempts
-    (how often the tool ran), ms, repairs. A line that is not a call gets a result of the kind malformed_line, and
-    "told" says what is wrong with it.
+    (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), value,
+    problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
+    not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
 
     While a call runs that may change something, RESULTS.begun names it. The file is removed when each call has a
     result.
@@ -163,6 +163,42 @@ def run(
             resume=resume,
             rerun_unknown=rerun_unknown,
         )
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.argument("name")
+@click.argument("arguments", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, as a line of RESULTS.")
+@click.option("--trace/--no-trace", default=True, help="Draw the stages and attempts on stderr.  [default: trace]")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For the whole call.")
+def call(
+    target: str,
+    name: str,
+    arguments: str | None,
+    as_json: bool,  # noqa: FBT001  # click passes it by name
+    trace: bool,  # noqa: FBT001  # as above
+    timeout: float | None,
+) -> None:
+    """Make one call, and print what the model is told.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
+    current directory is searched first. NAME and ARGUMENTS are what a model would send: ARGUMENTS is JSON text, and "-"
+    reads it from standard input.
+
+    The value or the error goes to stdout. The stages, the attempts and what the tool prints go to stderr.
+
+    \b
+    Exit code: 0    the call succeeded
+               1    the call failed
+               2    nothing was run: stderr says why
+               130  interrupted by Ctrl-C
+    """  # noqa: D301  # as above
+    from .call_command import call
+
+    with _print_command_errors():
+        code = call(target, name, arguments, as_json=as_json, trace=trace, timeout=timeout)
     sys.exit(code)
 
 

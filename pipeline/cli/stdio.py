@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Generator
@@ -49,6 +50,25 @@ def redirect_to_stderr() -> Generator[None]:
         lossy = cast("TextIO", _LossyStream(file))
         with redirect_stdout(lossy), redirect_stderr(lossy):
             yield
+
+
+@contextmanager
+def take_stdout() -> Generator[int]:
+    """Move standard output to another file descriptor, which is yielded, and put standard error in its place.
+
+    Raises:
+        OSError: the process has no standard output.
+    """
+    if cast("TextIO | None", sys.__stdout__) is None:  # whatever has its number now is another file
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    fd = os.dup(1)
+    try:
+        with suppress(OSError):  # there is no standard error either
+            os.dup2(2, 1)
+        yield fd
+    finally:
+        os.dup2(fd, 1)
+        os.close(fd)
 
 
 @contextmanager

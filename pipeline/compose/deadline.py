@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import anyio
 from returns.result import Failure
 
+from .. import timing
 from ..call import Call, Outcome
 from ..errors import TimedOut
 from ..guards import Guards, TimeLimit
@@ -34,6 +34,6 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
         return Failure(TimedOut(0.0, landed="no"))
     limit = TimeLimit()
     guards = Guards.of(limit, outer=call.guards)
-    with anyio.move_on_after(seconds):
+    with timing.move_on_after(seconds):
         return await call_next(call.under(call.report, guards))
     return Failure(limit.expire(guards.lock, seconds))

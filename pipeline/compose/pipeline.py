@@ -13,6 +13,7 @@ from returns.result import Failure
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import Crashed, SetupError
 from ..introspection import bind_by_name
+from ..portal import PORTAL
 from ..report import CallReport
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
@@ -107,6 +108,10 @@ class Pipeline(StageList):
             SetupError: It is no tool, no registry of this pipeline holds this very tool under its name, or the
                 arguments do not fit the parameters of the function.
         """
+        return cast("Coroutine[Any, Any, Outcome[T]]", self._run(self._make_call(tool, args, kwargs)))
+
+    def _make_call(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """The call of `run`. Raises SetupError as that does."""
         if not isinstance(cast("object", tool), Tool):
             raise SetupError(
                 f"run() takes a tool, not {tool!r}; make one with @tools.tool, or use call(name, arguments)"
@@ -118,7 +123,37 @@ class Pipeline(StageList):
             arguments = bind_by_name(tool.fn, int(tool.context), args, kwargs)
         except TypeError as exc:
             raise SetupError(f"{tool.name}: {exc}") from exc
-        return cast("Coroutine[Any, Any, Outcome[T]]", self._run(Call(tool.name, arguments)))
+        return Call(tool.name, arguments)
+
+    def call_sync(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | str | None = None,
+        *,
+        id: str = "",  # noqa: A002  # the providers' word
+        principal: str = "",
+        deps: object = None,
+        finish_reason: str | None = None,
+        timeout: float | None = None,
+    ) -> Outcome:
+        """`call` for code without an event loop: it waits for the outcome, in any thread.
+
+        All such calls of a process run in one event loop of asyncio, in a thread of its own, with the context variables
+        of their caller. Where a loop runs already, as in a notebook, this call blocks it. KeyboardInterrupt cancels the
+        call.
+
+        Raises:
+            SetupError: The caller is an async tool that was itself called so; it has to await `call`.
+        """
+        return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout))
+
+    def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
+        """`run` for code without an event loop; see `call_sync`.
+
+        Raises:
+            SetupError: As `run` and `call_sync`.
+        """
+        return cast("Outcome[T]", PORTAL.run(self._run, self._make_call(tool, args, kwargs)))
 
     async def report(self, call: Call, /) -> CallReport:
         """Run one call and return all that happened to it. The call is traced as well."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
+from math import inf
 from typing import Any
 
-import anyio
-
+from .. import timing
 from ..call import ValidCall
 from ..caller import Caller
 from ..tools.context import ToolContext
@@ -58,12 +57,12 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
     if not call.tool.context:
         return ()
     left = get_seconds_left()
-    deadline = None if left is None else time.monotonic() + left
+    deadline = None if left is None else timing.monotonic() + left
     fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report
     return (ToolContext(*fields, Caller.of(call.guards)),)
 
 
 def get_seconds_left() -> float | None:
     """Seconds until the current task's deadline; None without one."""
-    left = anyio.current_effective_deadline() - anyio.current_time()
-    return None if left == float("inf") else left
+    left = timing.time_left()
+    return None if left == inf else left

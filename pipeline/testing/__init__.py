@@ -1,11 +1,25 @@
-"""For tests of your own tools and stages: scripted handlers, a fake clock, recorded spans, and a check of their shape.
+"""For tests of your own tools, stages and agents. README.md in this folder is the guide."""
 
-README.md in this folder is the guide.
-"""
-
-from .clocks import FakeClock
+from .assertions import assert_failure, assert_success
+from .clocks import FakeClock, no_waiting
 from .conformance import assert_trace
+from .recorded_calls import RecordedCall, RecordedPipeline, record_calls
 from .recording import RecordedSpans, recorded_spans
+from .scripted_model import ScriptedModel
 from .scripts import Script, script
 
-__all__ = ["FakeClock", "RecordedSpans", "Script", "assert_trace", "recorded_spans", "script"]
+__all__ = [
+    "FakeClock",
+    "RecordedCall",
+    "RecordedPipeline",
+    "RecordedSpans",
+    "Script",
+    "ScriptedModel",
+    "assert_failure",
+    "assert_success",
+    "assert_trace",
+    "no_waiting",
+    "record_calls",
+    "recorded_spans",
+    "script",
+]

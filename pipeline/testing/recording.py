@@ -46,17 +46,12 @@ class RecordedSpans:
 def recorded_spans() -> Generator[RecordedSpans]:
     """Record spans inside the block, whatever the environment says about sampling. The global provider is not used.
 
-    As a pytest fixture::
+    The fixture of the same name in `pipeline.testing.fixtures` does so for a test::
 
-        @pytest.fixture
-        def recorded():
-            with recorded_spans() as recorded:
-                yield recorded
-
-        async def test_a_flaky_backend_is_asked_twice(recorded):
-            run = standard(tools).replace("trace", Trace(tracer_provider=recorded.tracer_provider))
+        async def test_a_flaky_backend_is_asked_twice(recorded_spans):
+            run = standard(tools).replace("trace", Trace(tracer_provider=recorded_spans.tracer_provider))
             report = await run.report(Call("fetch", {"id": 7}))
-            assert_trace(recorded.spans, reports=[report])
+            assert_trace(recorded_spans.spans, reports=[report])
 
     Raises:
         SetupError: The SDK is not installed (``pip install "toolcall-pipeline[otel]"``), or ``OTEL_SDK_DISABLED`` is

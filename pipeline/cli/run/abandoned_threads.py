@@ -9,6 +9,7 @@ import threading
 from contextlib import suppress
 from time import perf_counter
 
+from ...portal import PORTAL
 from ..stdio import redirect_to_stderr
 
 _PATIENCE = 5.0  # seconds
@@ -20,6 +21,7 @@ def exit_without_threads(code: int) -> None:
 
     A thread cannot be stopped, and Python would wait for it for ever before it exits. Returns if none is left.
     """
+    PORTAL.close()  # the user's code may have made synchronous calls: their loop keeps idle threads
     threads = [thread for thread in threading.enumerate() if thread.name == _TOOL_THREAD]
     deadline = perf_counter() + _PATIENCE
     for thread in threads:

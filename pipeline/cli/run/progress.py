@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -80,7 +79,7 @@ class RunProgress:
             counts: dict[str, Any] = {"calls": self.calls, "failed": self.failed, "rate": rate}
             bar.update(bar.task_ids[0], completed=lines.bytes_read, refresh=True, **counts)
 
-    def print_summary(self, kinds: Counter[str], results: Path, seconds: float) -> None:
+    def print_summary(self, kinds: Counter[str], results: str, seconds: float) -> None:
         """Print how many results there are of each kind, successes first, then what this run did."""
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         table.add_column("outcome")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
+
+import attrs
 
 from ...call import is_failure
-from ...errors import OutcomeUnknown, Repair
+from ...errors import InvalidParams, OutcomeUnknown, Repair
 from ...messages import render
-from ...report import CallReport
+from ...report import Attempt, CallReport
 from ...tools.definition import Tool
 from .calls_file import CallLine
 
@@ -17,18 +19,24 @@ MALFORMED = "malformed_line"  # the kind of a line that is not a call; not a Too
 
 def build_row(line: CallLine, report: CallReport) -> dict[str, Any]:
     """The result of a call that went through the pipeline."""
+    return {"line": line.number, "id": line.id, "name": line.name, **build_result(report)}
+
+
+def build_result(report: CallReport) -> dict[str, Any]:
+    """A row without what comes from the line: the one place in which a report becomes JSON."""
     outcome = report.outcome
     assert outcome is not None  # Pipeline.report returns complete reports only
     error = outcome.failure() if is_failure(outcome) else None
+    told = render(outcome, limit=None)
     return {
-        "line": line.number,
-        "id": line.id,
-        "name": line.name,
         "tool": report.tool.name if report.tool is not None else None,
         "ok": error is None,
         "kind": error.kind if error is not None else None,
-        "told": render(outcome, limit=None),
+        "told": told,
+        "value": None if is_failure(outcome) else _build_value(outcome.unwrap(), told),
+        "problems": [attrs.asdict(each) for each in error.problems] if isinstance(error, InvalidParams) else [],
         "attempts": len(report.attempts),
+        "tries": [_build_try(each) for each in report.attempts],
         "ms": round(report.seconds * 1000, 3),
         "repairs": [_build_repair(each) for each in report.repairs],
     }
@@ -38,8 +46,17 @@ def build_row_without_report(
     line: CallLine, kind: str, told: str, attempts: int = 0, seconds: float = 0
 ) -> dict[str, Any]:
     """The result of a malformed line, or of a call that left the pipeline with a BaseException."""
-    start = {"line": line.number, "id": line.id, "name": line.name, "tool": None, "ok": False}
-    return start | {"kind": kind, "told": told, "attempts": attempts, "ms": round(seconds * 1000, 3), "repairs": []}
+    row: dict[str, Any] = {
+        "line": line.number,
+        "id": line.id,
+        "name": line.name,
+        "tool": None,
+        "ok": False,
+        "kind": kind,
+        "told": told,
+    }
+    row |= {"value": None, "problems": [], "attempts": attempts, "tries": []}
+    return row | {"ms": round(seconds * 1000, 3), "repairs": []}
 
 
 def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any] | None) -> dict[str, Any]:
@@ -60,6 +77,26 @@ def encode_row(row: dict[str, Any]) -> bytes:
         return json.dumps(row, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:  # half a surrogate pair, which JSON can contain and UTF-8 cannot
         return json.dumps(row).encode() + b"\n"
+
+
+def _build_value(value: object, told: str) -> object:
+    """The value, made of what the model is told, so that it holds nothing that the text does not hold.
+
+    It is a JSON value, the text of a tool that returns text, or else the text by which the model is told of it.
+    """
+    if value is None or value == "":
+        return value
+    if isinstance(value, str):
+        return told
+    try:
+        return cast("object", json.loads(told))
+    except ValueError:  # such as an image
+        return told
+
+
+def _build_try(attempt: Attempt) -> dict[str, Any]:
+    times = {"wait": round(attempt.wait, 6), "ms": round((attempt.end - attempt.start) / 1e6, 3)}
+    return {"kind": attempt.verdict, "executor": attempt.executor, "landed": attempt.landed, **times}
 
 
 def _build_repair(repair: Repair) -> dict[str, Any]:

@@ -48,8 +48,6 @@ class ResultsFile:
             CommandError: it cannot be opened, another run writes to it, it is not empty without ``resume``, or it
                 contains something else.
         """
-        if str(path) == "-":
-            raise CommandError("-o -: use -o /dev/stdout for standard output")
         fd = open_exclusively(path, os.O_RDWR if resume else os.O_WRONLY, f"-o {path}")
         results = cls(Path(os.path.abspath(path)), fd)  # noqa: PTH100  # resolve() would follow a link
         try:

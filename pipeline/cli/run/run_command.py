@@ -19,7 +19,7 @@ from ...errors import SetupError
 from ...executors import Executor, Thread
 from ..command_error import CommandError
 from ..loading import check_schemas, find_registry, load_target
-from ..stdio import redirect_to_stderr, take_stdin
+from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import format_count
 from .abandoned_threads import exit_without_threads
 from .executor_choice import choose_executor, default_concurrency
@@ -29,6 +29,8 @@ from .marks_file import MarksFile
 from .progress import RunProgress, measure_file
 from .result_rows import MALFORMED
 from .results_file import ResultsFile
+
+_STDOUT = "-"
 
 
 def run(
@@ -112,6 +114,15 @@ def _open_calls(calls: str) -> Generator[int]:
 
 @contextmanager
 def _open_results(output: Path, *, resume: bool) -> Generator[tuple[ResultsFile, MarksFile | None]]:
+    if str(output) == _STDOUT:
+        if resume:
+            raise CommandError("-o -: --resume needs a regular file")
+        try:
+            with take_stdout() as fd:
+                yield ResultsFile(output, fd), None
+        except OSError as exc:
+            raise CommandError(f"-o -: {exc.strerror}") from None
+        return
     with closing(ResultsFile.open(output, resume=resume)) as results:
         marks = MarksFile.open(results, resume=resume)
         if marks is None:
@@ -126,7 +137,8 @@ def _run_lines(runner: LineRunner, fd: int, output: Path) -> int:
     results, progress = runner.results, runner.progress
     with progress.show_bar(measure_file(fd)) as bar:
         interrupted = anyio.run(runner.run_all, fd, bar)
-    progress.print_summary(results.kinds, output, perf_counter() - began)
+    name = "standard output" if str(output) == _STDOUT else str(output)
+    progress.print_summary(results.kinds, name, perf_counter() - began)
     if results.finished.repaired:
         progress.print(_explain_repaired(results.finished.repaired))
     if interrupted is not None:
