@@ -54,6 +54,7 @@ class StoppedTime:
         self._ends: list[tuple[float, anyio.CancelScope]] = []
         monkeypatch.setattr(anyio, "move_on_after", self._move_on_after)
         monkeypatch.setattr(timing, "move_on_after", self._move_on_after)
+        monkeypatch.setattr(timing, "monotonic", lambda: self.now)
         monkeypatch.setattr(anyio, "current_time", lambda: self.now)
 
     def advance(self, seconds: float) -> None:
