@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar
 import attrs
 
 from pipeline import Crashed, Errors, ErrorTable, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
+from pipeline.options import check_function
 from pipeline.tools import classify
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -43,6 +44,9 @@ class Classify:
 
     errors: ErrorTable | None = attrs.field(default=None, converter=_check_errors, repr=False)
     clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_function("Classify", "clock", self.clock)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""

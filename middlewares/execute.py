@@ -30,14 +30,23 @@ from pipeline.executors import (
     is_stray_cancellation,
     run_inside,
 )
+from pipeline.options import read_by_name, refuse
 
 _ERRORS = frozenset(get_args(ToolError))
 
 
 def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
+    for name, executor in read_by_name("Execute", "executors", executors, "executors").items():
+        _check_executor(f"executors[{name!r}]", executor)
     if "loop" in executors:
         raise SetupError("Execute: `executors` must not contain 'loop', which is always the caller's event loop")
     return {"loop": Loop(), "thread": Thread(), **executors}
+
+
+def _check_executor(option: str, executor: object) -> None:
+    members = ("name", "marks", "run", "check_tool")
+    if isinstance(executor, type) or not all(hasattr(executor, member) for member in members):
+        refuse("Execute", option, "an instance of a class that inherits from Executor", executor)
 
 
 @attrs.frozen
@@ -54,8 +63,9 @@ class Execute:
             ``"process"``, as in ``{"thread": Thread(8, max_abandoned=4)}``. Default: none.
 
     Raises:
-        SetupError: ``executors`` contains ``"loop"``. When the pipeline is built: a tool names an executor that is not
-            known, or one that cannot run it. A tool that is registered later crashes instead, and does not run.
+        SetupError: An option holds something else than executors, or ``executors`` contains ``"loop"``. When the
+            pipeline is built: a tool names an executor that is not known, or one that cannot run it. A tool that is
+            registered later crashes instead, and does not run.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -68,6 +78,10 @@ class Execute:
     executors: dict[str, Executor] = attrs.field(
         factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.executor is not None:
+            _check_executor("executor", self.executor)
 
     @property
     def resources(self) -> tuple[Executor, ...]:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
 
-from pipeline import Call, Placement, Repair, ResolvedCall, SetupError, Tool, ToolRegistry, UnknownTool
+from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
+from pipeline.options import check_count, check_type
 from pipeline.sent_names import OfferedName
 from pipeline.tools import (
     Spelling,
@@ -48,7 +49,7 @@ class Resolve:
             names the nearest ones, and says how many there are. Default 20; 0: none is listed.
 
     Raises:
-        SetupError: ``listed`` is negative.
+        SetupError: An option is of another type, or ``listed`` is negative.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -58,8 +59,9 @@ class Resolve:
     )
 
     def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False, listed: int = 20) -> None:
-        if listed < 0:
-            raise SetupError(f"`listed` must be ≥ 0, not {listed}")
+        check_type("Resolve", "registry", registry, ToolRegistry)
+        check_type("Resolve", "canonical_names", canonical_names, bool)
+        check_count("Resolve", "listed", listed, least=0)
         self.registry = registry
         self.canonical_names = canonical_names
         self.listed = listed

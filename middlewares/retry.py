@@ -24,6 +24,7 @@ from pipeline import (
     ValidCall,
     timing,
 )
+from pipeline.options import check_function, check_type, read_by_name
 from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
 
 
@@ -56,7 +57,7 @@ class Retry:
         sleep: Waits for so many seconds.
 
     Raises:
-        SetupError: A number or a policy makes no sense.
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -67,7 +68,9 @@ class Retry:
             "cache": "an answer from the cache is no attempt, and a failure is not stored",
             "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
         },
+        needs={"classify": "without Classify each exception of a tool is a crash, and a crash is not repeated"},
         repeats=True,
+        tool_options=("tools",),
     )
 
     attempts: int = 3
@@ -82,8 +85,12 @@ class Retry:
     _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        check_type("Retry", "budget", self.budget, RetryBudget, optional=True)
+        check_function("Retry", "jitter", self.jitter)
+        check_function("Retry", "sleep", self.sleep, may_be_async=True)
         rules = RetryRules(self.attempts, self.first_delay, self.max_delay, self.kinds)
-        by_tool = {name: rules.with_policy(name, policy) for name, policy in self.tools.items()}
+        policies = read_by_name("Retry", "tools", self.tools)
+        by_tool = {name: rules.with_policy(name, policy) for name, policy in policies.items()}
         object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_rules_by_tool", by_tool)
 
@@ -127,9 +134,9 @@ class Retry:
             call.attempt,
             self._rules_by_tool.get(call.tool.name) or self._rules_of(call.tool),
             jitter=self.jitter(),
-            remaining=timing.time_left(),
+            seconds_left=timing.time_left(),
             tokens=inf if self.budget is None else self.budget.left,
-            owned=owner is not None and not owner.over,
+            outer_retries=owner is not None and not owner.over,
         )
 
     def _rules_of(self, tool: Tool[..., Any]) -> RetryRules:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, TypeVar
 
 from returns.result import Failure, Success
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Tool, ToolError
+from pipeline import Handler, Outcome, Placement, ResolvedCall, Tool, ToolError
 from pipeline.messages.shaping import count_characters, shape_error, shape_value
+from pipeline.options import check_count, check_type, read_by_name
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -80,14 +81,17 @@ class Shape:
         empty: str | None = None,
         neutralise: bool = False,
     ) -> None:
-        self._limits = {
-            name: _at_least(200, f"tools[{name!r}]", limit) for name, limit in _named(tools, "tools").items()
-        }
-        self._hints = _named(hints, "hints")
-        if any(not isinstance(hint, str) for hint in self._hints.values()):
-            raise SetupError("Shape: `hints` must map names of tools to sentences")
-        self._max_characters = _at_least(200, "max_characters", max_characters)
-        self._max_tokens = _at_least(50, "max_tokens", max_tokens)
+        self._limits: Mapping[str, int | None] = {} if tools is None else read_by_name("Shape", "tools", tools)
+        for name, limit in self._limits.items():
+            check_count("Shape", f"tools[{name!r}]", limit, 200, optional=True)
+        self._hints: Mapping[str, str] = {} if hints is None else read_by_name("Shape", "hints", hints)
+        for name, hint in self._hints.items():
+            check_type("Shape", f"hints[{name!r}]", hint, str)
+        check_count("Shape", "max_characters", max_characters, 200, optional=True)
+        check_count("Shape", "max_tokens", max_tokens, 50, optional=True)
+        check_type("Shape", "empty", empty, str, optional=True)
+        check_type("Shape", "neutralise", neutralise, bool)
+        self._max_characters, self._max_tokens = max_characters, max_tokens
         self._empty = empty
         self._neutralise = neutralise
 
@@ -118,27 +122,10 @@ class Shape:
     def _way(self, tool: Tool[..., Any]) -> str:
         """How the model gets what is left out."""
         if tool.name in self._hints:
-            return str(self._hints[tool.name])
+            return self._hints[tool.name]
         names: Any = tool.parameters.schema.get("properties") or ()
         position = next((name for name in _POSITIONS if name in names), None)
         size = next((name for name in _SIZES if name in names), None)
         if position is None:
             return f"Ask for less with `{size}`." if size else ""
         return f"To read on, use `{position}`{f' and `{size}`' if size else ''}."
-
-
-def _named(mapping: object, option: str) -> dict[str, Any]:
-    if mapping is None:
-        return {}
-    named: Any = mapping
-    if not isinstance(mapping, Mapping) or not all(isinstance(name, str) for name in named):
-        raise SetupError(f"Shape: `{option}` must be a mapping of names of tools, not {mapping!r}")
-    return dict(named)
-
-
-def _at_least(least: int, name: str, number: Any) -> int | None:
-    if number is None:
-        return None
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise SetupError(f"Shape: `{name}` must be None or an integer ≥ {least}, not {number!r}")
-    return number

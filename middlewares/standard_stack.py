@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from pipeline import Errors, Limits, Pipeline, Redact, Stack, ToolRegistry
 from pipeline.executors import Executor
+from pipeline.options import check_number, check_type
 
 from .available import Available
 from .classify import Classify
@@ -47,18 +48,21 @@ def standard(
             the built-in table alone.
 
     Raises:
-        SetupError: A number is out of its range; an entry of ``errors`` is not valid; or a tool of the registry names
-            an executor that is not known, or one that cannot run it.
+        SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
+            the registry names an executor that is not known, or one that cannot run it.
     """
+    check_type("standard", "tools", tools, ToolRegistry)
+    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
         .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
         .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
-        .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params
+        .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors=executors or {}))
+        .end(Execute(executor, executors={} if executors is None else executors))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     limited = timeout is not None or any(tool.timeout is not None for tool in tools)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
-from pipeline import Placement, Redact, SetupError, Tool
+from pipeline import Placement, Redact, Tool
+from pipeline.options import check_function, check_type, read_items, refuse
 from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Trace:
             a second.
 
     Raises:
-        SetupError: ``redact`` is not callable.
+        SetupError: An option is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -66,8 +67,17 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
-        if redact is not None and not callable(cast("object", redact)):
-            raise SetupError(f"Trace: `redact` must be a function of a path and a value, not {redact!r}")
+        flags = {"defer": defer, "stages": stages, "stage_durations": stage_durations, "openinference": openinference}
+        for option, flag in flags.items():
+            check_type("Trace", option, flag, bool)
+        check_type("Trace", "content", content, bool, optional=True)
+        check_type("Trace", "tracer_provider", tracer_provider, TracerProvider, optional=True)
+        if meter_provider is not None and not hasattr(meter_provider, "get_meter"):  # its class is not imported here
+            refuse("Trace", "meter_provider", "a MeterProvider or None", meter_provider)
+        sinks = read_items("Trace", "sinks", sinks, "functions")
+        for place, sink in enumerate(sinks):
+            check_function("Trace", f"sinks[{place}]", sink)
+        check_function("Trace", "redact", redact, optional=True)
         self.redact = redact
         self.deferred = DeferredSpans() if defer else None
         self._spans = CallSpans(

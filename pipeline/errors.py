@@ -2,8 +2,8 @@
 
 The type checkers prove that a ``match`` over the union is complete. A stage of your own refuses a call with `Denied` or
 `Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in
-``pipeline/messages`` has them in one table. A ``cause`` is private: it is in no ``repr``, no span and no text for the
-model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
+``pipeline/messages`` has them in one table. A ``cause`` is private: its text is in no ``repr``, no span and no text for
+the model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import attrs
 
 from .error_kind import ErrorKind
-from .privacy import Public, private
+from .privacy import Public, RemoteCause, private
 
 # Whether the side effect happened. "no": the body never began, or the tool says that nothing happened. "maybe": the
 # body began, and nothing is known. "yes": the tool succeeded, or says that it happened.
@@ -275,10 +275,15 @@ class OutcomeUnknown(
 class Crashed(
     ErrorKind, fixable_by="nobody", category="internal", error_type="execution", log_level="error", breaker="failure"
 ):
-    """A bug, in the tool or in a stage."""
+    """A bug, in the tool or in a stage. Its ``repr`` names the class of the cause, which may be known."""
 
     kind: ClassVar[Literal["internal"]] = "internal"
     cause: BaseException | None = private(positional=True)
+
+    def __repr__(self) -> str:
+        cause: object = self.cause
+        named = cause.type_name if isinstance(cause, RemoteCause) else type(cause).__name__
+        return "Crashed()" if cause is None else f"Crashed({named})"
 
 
 ToolError: TypeAlias = (

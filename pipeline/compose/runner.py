@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
 from weakref import ref
@@ -32,6 +33,7 @@ from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .chain import compile_plain, compile_recorded
 from .deadline import run_within
+from .mistakes import explain_answer, explain_call, explain_verdict
 from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -51,6 +53,8 @@ class Runner:
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
+        self._leading = inner[:leading]
+        self._answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
         self._observe: _Observe | None = observers[0].run if observers else None
         self._finder = first
         self._find: _Check = _unchanged if first is None else first.run
@@ -75,10 +79,10 @@ class Runner:
         recorder: Recorder | None = None
         effect: OneEffect | None = None
         outcome: Any  # Crashed: a stage raised
+        verdict: Any = call
         try:
             if call.report is not None:  # that of another pipeline, whose stage made this call
                 call = current = call.under(None, call.guards)
-            verdict: Any
             try:
                 verdict = self._find(call)
             except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
@@ -115,7 +119,7 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, current, self._plain)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
-            outcome = Crashed(exc)
+            outcome = Crashed(explain_verdict(self._leading, verdict) or exc)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
@@ -159,7 +163,9 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
-            outcome = Crashed(exc)
+            outcome = Crashed(
+                explain_verdict(self._leading[:1], cast("object", verdict)) or exc
+            )  # here the others are in the chain
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
@@ -212,9 +218,12 @@ class Runner:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         error: Any = outcome if type(outcome) is Crashed else error_of(outcome)
-        if type(error) not in ERROR_TYPES:
-            error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
-            outcome = error
+        if not isinstance(cast("object", call), Call):
+            error = outcome = Crashed(explain_call(call))
+            call = _NO_CALL
+        elif type(error) not in ERROR_TYPES:
+            of_checks = self._leading if type(outcome) is _FAILURE else []  # of other values a check is told earlier
+            error = outcome = Crashed(explain_answer([*of_checks, *self._answering], outcome))
         mask = self._make_mask(call, current, tool, params) if _may_quote(error) else None
         lost = None if effect is None else effect.lost
         if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
@@ -254,10 +263,11 @@ def _may_quote(error: Any) -> bool:
 
 
 def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None) -> None:
-    try:  # noqa: SIM105  # suppress() costs a failed call 200 ns
+    try:
         log_failure(call, tool, error, mask)
-    except Exception:  # noqa: BLE001, S110  # a user's log filter failed; the outcome is what counts
-        pass
+    except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
+        with suppress(Exception):
+            log_failure(_NO_CALL, tool, error, mask)
 
 
 def _unchanged(call: Any) -> Any:
@@ -269,4 +279,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _VALID_CALL: Any = ValidCall
+_NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -12,7 +12,7 @@ from ..errors import SetupError
 from ..introspection import get_docstring, get_open_parameters
 from ..parameters.docstrings import read_description
 from .context import ToolContext
-from .definition import Tool, ToolOptions, make_tool
+from .definition import Tool, ToolOptions, check_resource, make_tool
 from .function_checks import check_parameters
 
 P = ParamSpec("P")
@@ -126,8 +126,9 @@ class ToolDecorator:
         detect: A function that finds a failure in what the tool returned, see `pipeline.tools.detectors`; default:
             none.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
-        resource: What it works on: a name, or a function of the arguments as sent that returns one. Calls of one
-            `gather` that change the same resource run in their order. None, the default: it works on nothing shared.
+        resource: What it works on: a name, or a function of the arguments as sent that returns one, such as
+            ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
+            order. None, the default: it works on nothing shared. The name of a parameter is refused as a name.
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
         meta: A mapping of the author's own, such as a category; the pipeline does not read it. Default: empty.
         output_schema: The JSON Schema of what it returns, for whoever asks for it; results are not checked. Default:
@@ -199,6 +200,7 @@ def _make_tool(
         raise SetupError(f"@tool needs `name` for {function!r}, which has no name of its own")
     left = get_open_parameters(function)
     check_parameters(name, function, left, context=context)
+    check_resource(name, options.get("resource"), [parameter.name for parameter in left[context:]])
     undeclared, takes_any = options.get("undeclared"), any(each.kind is each.VAR_KEYWORD for each in left)
     if undeclared is not None and (undeclared == "pass") != takes_any:
         has = "has" if takes_any else "has no"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, get_args
 
@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
+from ..options import check_function
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from .error_tables import Errors, ErrorTable
 
@@ -144,6 +145,9 @@ class Tool(Generic[P, T]):
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
+        properties: Any = (parameters or {}).get("properties")
+        names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
+        check_resource(name, options.get("resource"), names)
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
         made = make_tool(
             Tool,
@@ -237,6 +241,11 @@ def make_tool(
     Raises:
         SetupError: The options contradict each other, or one of them is not what it must be.
     """
+    for option in options.keys() - ToolOptions.__optional_keys__ - {"description", "parameters"}:
+        allowed = ", ".join(sorted(ToolOptions.__optional_keys__))
+        raise SetupError(f"{name}: @tool has no option `{option}`; it has name, description, context, {allowed}")
+    if not isinstance(options.get("resource"), str):
+        check_function(name, "resource", options.get("resource"), "a name or", optional=True)
     run_in, reveal, errors = options.pop("run_in", None), options.pop("reveal", ()), options.pop("errors", None)
     return kind(
         name=name,
@@ -264,6 +273,15 @@ def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attemp
         raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")
     if attempts is not None and not (type(attempts) is int and attempts > 0):
         raise SetupError(f"{name}: `attempts` must be an integer ≥ 1 or None, not {attempts!r}")
+
+
+def check_resource(name: str, resource: object, parameters: Collection[str]) -> None:
+    """Raise SetupError for a resource that is called like a parameter: its value must have been meant."""
+    if isinstance(resource, str) and resource in parameters:
+        raise SetupError(
+            f"{name}: `resource` {resource!r} is also a parameter, and as a name it is one resource for all calls; for "
+            f"the value of the parameter write resource=lambda arguments: arguments[{resource!r}]"
+        )
 
 
 def _is_name(name: object) -> bool:

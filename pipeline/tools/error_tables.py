@@ -135,7 +135,7 @@ def _check_key(owner: str, key: object) -> None:
         if not all(part.isidentifier() for part in key.split(".")) or "." not in key:
             raise SetupError(f"{owner}: `errors` names a class as 'package.Class', not {key!r}")
     elif not (isinstance(key, type) and issubclass(key, Exception)):
-        raise SetupError(f"{owner}: `errors` maps exception types or their names, not {key!r}")
+        raise SetupError(f"{owner}: `errors` must map exception types or their names, not {key!r}")
     elif issubclass(key, ToolFailed):
         raise SetupError(f"{owner}: `errors` must not have {key.__name__}: a ToolFailed says its kind itself")
 

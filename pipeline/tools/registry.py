@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from logging import getLogger
 from threading import Lock
@@ -12,6 +12,7 @@ import attrs
 
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
+from ..options import read_names
 from ..semconv import SCOPE
 from .availability import ToolLock, ToolLocks
 from .decorator import ToolDecorator
@@ -270,36 +271,42 @@ class ToolRegistry:
         """
         self.reopen(name, "paused")
 
-    def close(self, why: Unavailable, left: Callable[[], float] | None = None) -> None:
+    def close(
+        self, why: Unavailable, left: Callable[[], float] | None = None, *, owner: Hashable | None = None
+    ) -> None:
         """Close ``why.tool`` for one reason, beside any other. Made for circuit breakers, quotas and the like.
 
         Args:
-            why: What a caller is told. The same tool and reason again replace what was set before.
+            why: What a caller is told. The same tool, reason and owner again replace what was set before.
             left: Seconds until the tool opens by itself, asked at every call; it opens at 0, and a caller is told this
                 number instead of ``why.retry_after``. Default None: the tool stays closed until `reopen`.
+            owner: Who keeps the tool closed, such as one breaker of several on this registry. The tool is open when
+                no owner keeps it closed. Default None: whoever gives no owner, all together.
 
         Raises:
             SetupError: The registry has no tool of that name.
         """
         self._require(why.tool)
+        expired = self._locks.find_expired(why.tool)  # asks functions of others, so not under the mutex
         with self._writing:
-            self._locks.add(ToolLock(why, left))
+            self._locks.add(ToolLock(why, left), owner, expired)
             self._publish()
         self._tell()
 
-    def reopen(self, name: str, reason: str) -> None:
+    def reopen(self, name: str, reason: str, *, owner: Hashable | None = None) -> None:
         """Take one reason away. The tool opens when no reason is left; a reason that it does not have is ignored.
 
         Args:
             name: The tool's name, not an alias.
             reason: The ``reason`` of the `Unavailable` that closed it.
+            owner: The owner for whom it was closed. Default None: nobody in particular.
 
         Raises:
             SetupError: The registry has no tool of that name.
         """
         self._require(name)
         with self._writing:
-            self._locks.remove(name, reason)
+            self._locks.remove(name, reason, owner)
             self._publish()
         self._tell()
 
@@ -369,9 +376,9 @@ class ToolRegistry:
             names: Names of tools, not aliases. Tools that are registered later are left closed in the view.
 
         Raises:
-            SetupError: The registry has no tool of one of these names.
+            SetupError: ``names`` is no collection of names, or the registry has no tool of one of them.
         """
-        shown = tuple(names)
+        shown = read_names("view", "names", names)
         for name in shown:
             self._require(name)
         from .registry_view import RegistryView  # which is a registry itself
