@@ -133,7 +133,7 @@ def declared(failed: ToolFailed, tool: str) -> ToolError:
 def _check_key(owner: str, key: object) -> None:
     if isinstance(key, str):
         if not all(part.isidentifier() for part in key.split(".")) or "." not in key:
-            raise SetupError(f"{owner}: `errors` names a class as 'package.Class', not {key!r}")
+            raise SetupError(f"{owner}: `errors` must name a class as 'package.Class', not {key!r}")
     elif not (isinstance(key, type) and issubclass(key, Exception)):
         raise SetupError(f"{owner}: `errors` must map exception types or their names, not {key!r}")
     elif issubclass(key, ToolFailed):
