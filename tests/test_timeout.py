@@ -155,6 +155,15 @@ def script_of_failures() -> Any:
     return fail
 
 
+async def test_an_odd_limit_of_a_call() -> None:
+    """A huge number is no limit in effect; what is no number is told to the developer, and the tool does not run."""
+    pipeline = standard(registry(anyio.lowlevel.checkpoint))
+    assert await pipeline.call("probe", timeout=10**400) == Success(None)
+    wrong: Any = "5"
+    error = (await pipeline.call("probe", timeout=wrong)).failure()
+    assert "`timeout` of a call must be a number of seconds, not '5'" in str(getattr(error, "cause", None))
+
+
 async def test_limits_nest() -> None:
     """Inside of two limits each knows whether the body began."""
     pipeline = standard(registry(anyio.sleep_forever), timeout=60, attempts=1)

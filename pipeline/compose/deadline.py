@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TypeVar
 
 from returns.result import Failure
 
 from .. import timing
 from ..call import Call, Outcome
-from ..errors import TimedOut
+from ..errors import SetupError, TimedOut
 from ..guards import Guards, TimeLimit
 
 C = TypeVar("C", bound=Call)
@@ -29,7 +30,12 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
     Returns:
         The inside's outcome, or TimedOut. ``landed`` is "no" if no body had begun whose effect may have happened, and
         then none will begin. ``still_running`` says that a thread could not be stopped.
+
+    Raises:
+        SetupError: The limit is no number; the runner makes a `Crashed` of it.
     """
+    if type(seconds) is not float:
+        seconds = _read_seconds(seconds)
     if not seconds > 0:  # callers compute what is left of their own time
         return Failure(TimedOut(0.0, landed="no"))
     limit = TimeLimit()
@@ -37,3 +43,12 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
     with timing.move_on_after(seconds):
         return await call_next(call.under(call.report, guards))
     return Failure(limit.expire(guards.lock, seconds))
+
+
+def _read_seconds(seconds: object) -> float:
+    if not isinstance(seconds, (int, float)):
+        raise SetupError(f"the `timeout` of a call must be a number of seconds, not {seconds!r}")
+    try:
+        return float(seconds)
+    except OverflowError:  # an int of more than 308 digits
+        return inf
