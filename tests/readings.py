@@ -245,7 +245,8 @@ def _letters(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     """The parts of a text that carry meaning: words without what joins them, numbers, and every other character."""
-    parts = re.findall(r"[^\W\d_]+|\d+|.", text.strip().lower(), re.DOTALL)
+    plain = re.sub(r"[ \t]+", " ", text.strip().lower())  # how many blanks there are means nothing
+    parts = re.findall(r"[^\W\d_]+|\d+|.", plain, re.DOTALL)
     kept: list[str] = []
     for index, part in enumerate(parts):
         before = parts[index - 1] if index else ""
