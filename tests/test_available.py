@@ -42,13 +42,12 @@ def test_a_valid_call_stays_one() -> None:
     [
         (Unavailable("a", "disabled"), None),
         (Unavailable("a", "paused", 3.0), 3.0),
-        (Unavailable("a", "breaker_open", 30.0), 30.0),
         (Unavailable("a", "a reason of somebody's own"), None),
     ],
     ids=lambda each: getattr(each, "reason", ""),
 )
 def test_a_closed_tool_is_refused_with_the_reason(why: Unavailable, told: float | None) -> None:
-    """Whoever closed it says why and for how long; the model reads one constant text, and no names."""
+    """Whoever closed it says why and for how long; of a tool that is off the model reads one constant text."""
     tools = holding("a")
     tools.close(why)
     found = Available(tools)(calling(tools, "a"))

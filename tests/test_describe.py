@@ -20,6 +20,7 @@ from middlewares import (
     RateLimit,
     Resolve,
     Retry,
+    Shape,
     Timeout,
     Trace,
     Validate,
@@ -114,6 +115,10 @@ ORDERS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: limited().wrap(Retry()).wrap(Classify()).end(Execute()), ""),
         (lambda: standard(tools).after("resolve", RateLimit(1)), ""),
         (lambda: standard(tools).after("resolve", Concurrency(1)), ""),
+    ],
+    "`Shape` inside of `Cache` or `Retry`": [
+        (lambda: around(Cache(1), Shape()), ""),
+        (lambda: around(Retry(), Shape(), Classify()), ""),
     ],
     "`Concurrency` inside of `Timeout`": [
         (lambda: around(Timeout(1), Concurrency(1)), ""),

@@ -178,7 +178,7 @@ def test_a_text_may_list_fewer_than_its_error(profile: str) -> None:
 
 def test_a_list_of_less_than_nothing() -> None:
     """A negative length is a mistake at set-up."""
-    with pytest.raises(SetupError, match="`listed` must be ≥ 0, not -1"):
+    with pytest.raises(SetupError, match="Resolve: `listed` must be an integer ≥ 0, not -1"):
         Resolve(ToolRegistry(), listed=-1)
     with pytest.raises(SetupError, match="`listed` must be ≥ 0, not -1"):
         render(UnknownTool("x"), listed=-1)

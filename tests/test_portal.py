@@ -142,7 +142,7 @@ def test_many_calls_come_back_in_order() -> None:
     """`gather_sync` runs the calls side by side and keeps their order; a limit that makes no sense is refused."""
     calls = [Call("add", {"a": n, "b": 0}) for n in range(20)]
     assert gather_sync(PIPELINE, calls, limit=3) == [Success(n) for n in range(20)]
-    with pytest.raises(SetupError, match="`limit` must be ≥ 1"):
+    with pytest.raises(SetupError, match="`limit` must be an integer ≥ 1"):
         gather_sync(PIPELINE, calls, limit=0)
 
 
