@@ -1,0 +1,109 @@
+"""Puts a mutant into the modules that are imported already, so that no file is written and nothing imported again."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, TypeAlias
+
+import attrs
+
+from .operators import Mutant
+
+Key: TypeAlias = tuple[str, str, int]  # the file, the qualified name, the first line
+
+
+@attrs.frozen
+class Living:
+    """The functions and modules of the files that are mutated, as they are now.
+
+    A function is found wherever it is held (a decorator's, a closure's, a class's), because every holder shares the
+    function object; so it is enough to give that one another code.
+    """
+
+    root: Path
+    functions: dict[Key, list[FunctionType]]
+    modules: dict[str, ModuleType]  # by file
+
+    @classmethod
+    def among(cls, root: Path, files: Iterable[str]) -> Living:
+        """Find what is alive."""
+        paths = {str(root / file) for file in files}
+        functions: dict[Key, list[FunctionType]] = {}
+        for each in gc.get_objects():
+            if type(each) is FunctionType and each.__code__.co_filename in paths:
+                functions.setdefault(key_of(each.__code__), []).append(each)
+        modules = {
+            module.__file__: module for module in list(sys.modules.values()) if getattr(module, "__file__", None) in paths
+        }
+        return cls(root, functions, {str(Path(path or "").relative_to(root)): each for path, each in modules.items()})
+
+    def changes(self, mutant: Mutant) -> dict[Key, CodeType] | None:
+        """The codes that differ in the mutant; None if it cannot be put in, or is no change."""
+        path = self.root / mutant.file
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        before, after = ({key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree)))
+        changed = {key: code for key, code in after.items() if code != before.get(key)}
+        if not changed or mutant.place != "body":
+            return changed or None
+        living = [(function, code) for key, code in changed.items() for function in self.functions.get(key, ())]
+        if not living or any(len(code.co_freevars) != len(f.__code__.co_freevars) for f, code in living):
+            return None
+        return changed
+
+    def put_in(self, mutant: Mutant) -> None:
+        """Make the change, for good: the process that does this is used for one mutant."""
+        if mutant.place == "body":
+            for key, code in (self.changes(mutant) or {}).items():
+                for function in self.functions.get(key, ()):
+                    function.__code__ = code
+        elif mutant.place == "default":
+            self._change_default(mutant)
+        else:
+            self._change_constant(mutant)
+
+    def _change_default(self, mutant: Mutant) -> None:
+        (field, place) = mutant.path[-1]
+        value: Any = ast.literal_eval(mutant.node)
+        for (path, name, _line), functions in self.functions.items():
+            if path == str(self.root / mutant.file) and name == mutant.function:
+                for function in functions:
+                    if field == "defaults":
+                        held = list(function.__defaults__ or ())
+                        held[place or 0] = value
+                        function.__defaults__ = tuple(held)
+                    elif function.__kwdefaults__:
+                        code = function.__code__
+                        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+                        function.__kwdefaults__[names[place or 0]] = value
+
+    def _change_constant(self, mutant: Mutant) -> None:
+        path = self.root / mutant.file
+        home = self.modules[mutant.file]
+        tree = mutant.mutated(ast.parse(path.read_text(encoding="utf-8")))
+        statement: Any = tree.body[mutant.path[0][1] or 0]
+        value = eval(compile(ast.Expression(statement.value), str(path), "eval"), vars(home))  # noqa: S307  # our source
+        old = vars(home)[mutant.function]
+        for module in list(sys.modules.values()):
+            if vars(module).get(mutant.function, home) is old:
+                setattr(module, mutant.function, value)
+
+
+def key_of(code: CodeType) -> Key:
+    """What is the same for one function before and after a change."""
+    return (code.co_filename, code.co_qualname, code.co_firstlineno)
+
+
+def _compile(tree: ast.Module, path: Path) -> CodeType:
+    return compile(tree, str(path), "exec", dont_inherit=True)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _codes(each)
