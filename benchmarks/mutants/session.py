@@ -223,10 +223,11 @@ def _decide(living: Living, mutant: Mutant, tests: Sequence[pytest.Item], second
     return 0
 
 
-def _run(tests: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool]]:
+def _run(tests: Sequence[pytest.Item], before: Callable[[], object] = lambda: None) -> Iterator[tuple[pytest.Item, bool]]:
     following = [*tests[1:], None]
     for item, then in zip(tests, following, strict=True):
         failed = item.session.testsfailed
+        before()
         item.ihook.pytest_runtest_protocol(item=item, nextitem=then)
         yield item, item.session.testsfailed == failed
 
@@ -244,9 +245,8 @@ def _measure_share(tests: Sequence[pytest.Item], root: Path, output: Path) -> in
 
     found: dict[str, Any] = {}
     threading.setprofile(follow)
-    sys.setprofile(follow)
     began = time.process_time()
-    for item, passed in _run(tests):
+    for item, passed in _run(tests, lambda: sys.setprofile(follow)):  # each time: some tests take it away
         keys = sorted({key_of(each) for each in calls.values()})
         found[item.nodeid] = (time.process_time() - began, passed, keys)
         calls.clear()
