@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from inspect import signature
 from threading import Event
 from typing import Any, Self
 
@@ -33,7 +34,9 @@ from pipeline import (
     UnknownTool,
     ValidCall,
     gather,
+    gather_sync,
 )
+from pipeline.batch import run_batch
 from support import a_tool
 
 SOON = 0.5  # seconds, for a body of the loop that never ends by itself; a busy machine must have begun it by then
@@ -83,6 +86,13 @@ async def test_at_most_limit_calls_run_at_a_time(limit: int) -> None:
 
     await gather(standard(tools), [Call("count")] * 12, limit)
     assert most == limit
+
+
+def test_all_that_run_a_batch_have_the_same_defaults() -> None:
+    """50 calls at a time, and no time limit."""
+    for run in (gather, gather_sync, run_batch):
+        defaults = {name: each.default for name, each in signature(run).parameters.items()}
+        assert (defaults["limit"], defaults["timeout"], defaults["each"]) == (50, None, None)
 
 
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
