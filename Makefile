@@ -5,9 +5,10 @@ BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
+CLIENTS := .venv-clients/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure corpus million test-agentdojo test-ray phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure clients corpus million test-agentdojo test-ray test-clients phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -38,6 +39,9 @@ structure: .venv/dev  ## figures about the source tree
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
 
+clients: .venv/dev  ## what real HTTP clients come to against a server that fails: kind, attempts, effects
+	PYTHONPATH=.:tests $(BIN)/python tests/http_clients.py
+
 torture: .venv/dev  ## kills, faults, misbehaving stages and hostile inputs; ARGS=--short takes three minutes
 	$(BIN)/python -m benchmarks.scale.torture $(ARGS)
 
@@ -57,6 +61,9 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 	$(RAY)/pytest tests/ray_cluster.py
 	$(RAY)/python -m benchmarks.scale.ray_calls --check $(ARGS)
 
+test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
+	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
+
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
@@ -67,7 +74,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -96,6 +103,17 @@ clean:
 # 200 MB, so in an environment of its own.
 .venv-ray/done: .venv-ray/bin/python $(WHEN_STALE)
 	$(RAY)/pip install --quiet --disable-pip-version-check --editable '.[ray,cli,otel]' 'pytest>=9.0' 'trio>=0.30'
+	touch $@
+
+.venv-clients/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-clients
+
+# None of them is a dependency: their exceptions are known by name, and this is where the names are checked.
+.venv-clients/done: .venv-clients/bin/python $(WHEN_STALE)
+	$(CLIENTS)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel]' 'pytest>=9.0' 'trio>=0.30' \
+		'asyncpg>=0.30' 'psycopg[binary]>=3.2' 'psycopg-pool>=3.2' 'psycopg2-binary>=2.9' 'pymysql>=1.1' \
+		'redis>=6' 'pymongo>=4.10' 'sqlalchemy[asyncio]>=2.0' 'botocore>=1.40' 'grpcio>=1.70'
 	touch $@
 
 .venv-phoenix/bin/python:

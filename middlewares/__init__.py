@@ -47,6 +47,7 @@ if typing.TYPE_CHECKING:
     from .concurrency import Concurrency
     from .loop_guard import LoopGuard
     from .rate_limit import RateLimit
+    from .shape import Shape
 
 __all__ = [
     "Available",
@@ -59,6 +60,7 @@ __all__ = [
     "RateLimit",
     "Resolve",
     "Retry",
+    "Shape",
     "Timeout",
     "Trace",
     "Validate",
@@ -70,6 +72,7 @@ _LATER = {
     "Concurrency": "concurrency",
     "LoopGuard": "loop_guard",
     "RateLimit": "rate_limit",
+    "Shape": "shape",
 }
 
 

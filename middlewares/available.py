@@ -8,6 +8,7 @@ import attrs
 from returns.result import Failure
 
 from pipeline import Placement, ResolvedCall, ToolRegistry, Unavailable
+from pipeline.options import check_type
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -20,6 +21,9 @@ class Available:
 
     Args:
         registry: Its ``closed`` says which tools are closed, and why.
+
+    Raises:
+        SetupError: ``registry`` is no ToolRegistry.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -29,6 +33,9 @@ class Available:
     )
 
     registry: ToolRegistry
+
+    def __attrs_post_init__(self) -> None:
+        check_type("Available", "registry", self.registry, ToolRegistry)
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call; or Unavailable, with the reason why its tool is closed."""

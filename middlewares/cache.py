@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import anyio
 import attrs
-from anyio.lowlevel import RunVar
 from returns.result import Success
 
 from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork, timing
-from pipeline.tools import estimate_bytes, freeze, is_async
+from pipeline.loop_state import get_loop_state
+from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
+from pipeline.tools import estimate_bytes, freeze
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
 _Key: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, and what stands for the params
@@ -58,7 +59,8 @@ class Cache:
     It stands outside of Retry. Threads may share an instance; calls wait for each other in one event loop only.
 
     Args:
-        ttl: Seconds for which an answer is kept, > 0; or a mapping of tool names to seconds, see ``tools``.
+        ttl: Seconds for which an answer is kept, > 0; infinity: for ever. Or a mapping of tool names to seconds, see
+            ``tools``.
         size: Answers that are kept, those that were used last. Must be ≥ 1. Default 1024.
         max_bytes: Estimated bytes of the answers and their params that are kept, those that were used last. An answer
             that is larger alone, or has more than 100,000 parts, is not kept. Must be ≥ 1; None: no limit. Default 64
@@ -82,6 +84,7 @@ class Cache:
         kind="cache",
         reason="outside of retry: a call that is answered from the cache needs no attempt",
         inside_of={"loop_guard": "LoopGuard counts answers from the cache as well"},
+        tool_options=("tools",),
     )
 
     def __init__(
@@ -96,18 +99,15 @@ class Cache:
         copy: Callable[[Any], Any] = deepcopy,
         clock: Callable[[], float] = timing.monotonic,
     ) -> None:
-        self._ttl_by_tool = _ttl_by_tool(ttl, tools)
+        check_count("Cache", "size", size)
+        check_count("Cache", "max_bytes", max_bytes, optional=True)
+        if not any(on_write == each for each in get_args(OnWrite)):  # `in` would hash it
+            refuse("Cache", "on_write", " or ".join(map(repr, get_args(OnWrite))), on_write)
+        check_function("Cache", "key", key, optional=True)
+        check_function("Cache", "copy", copy)
+        check_function("Cache", "clock", clock)
+        self.tools = _ttl_by_tool(ttl, tools)
         self._ttl: Any = ttl  # seconds, if no tool is named
-        if type(cast("object", size)) is not int or size < 1:
-            raise SetupError(f"Cache: `size` must be an integer ≥ 1, not {size!r}")
-        if max_bytes is not None and (type(cast("object", max_bytes)) is not int or max_bytes < 1):
-            raise SetupError(f"Cache: `max_bytes` must be an integer ≥ 1 or None, not {max_bytes!r}")
-        if on_write not in get_args(OnWrite):
-            raise SetupError(f"Cache: `on_write` must be {' or '.join(get_args(OnWrite))}, not {on_write!r}")
-        functions: dict[str, Any] = {"copy": copy, "clock": clock} | ({} if key is None else {"key": key})
-        for name, function in functions.items():
-            if not callable(function) or is_async(function):
-                raise SetupError(f"Cache: `{name}` must be a plain function, not {function!r}")
         self._size = size
         self._max_bytes = inf if max_bytes is None else max_bytes
         self._on_write = on_write
@@ -120,14 +120,13 @@ class Cache:
         self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._bytes = 0  # of the entries
         self._lock = Lock()
-        self._flights: RunVar[dict[_Key, _Flight]] = RunVar("flights")
         register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The kept answer, the outcome of an equal call under way, or the inside's outcome."""
         tool = call.tool
-        if self._ttl_by_tool is not None:
-            cached = tool.name in self._ttl_by_tool and tool.effect in ("read", "idempotent")
+        if self.tools is not None:
+            cached = tool.name in self.tools and tool.effect in ("read", "idempotent")
         else:
             cached = tool.effect == "read" and not tool.context and not tool.polling
         key = self._key_of(call) if cached else None
@@ -136,7 +135,7 @@ class Cache:
     def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """Run a call that is not cached."""
         # With "keep", only idempotent tools are invalidated, and these have to be named.
-        if call.tool.effect == "read" or (self._on_write == "keep" and self._ttl_by_tool is None):
+        if call.tool.effect == "read" or (self._on_write == "keep" and self.tools is None):
             return call_next(call)  # no coroutine of its own
         return self._write(call, call_next)
 
@@ -152,8 +151,7 @@ class Cache:
             epoch = self._epoch_of(call)
             if (kept := self._find(key, epoch, call)) is not None:
                 return self._replay(kept, call, "answered by an earlier call")
-            if (flights := self._flights.get(None)) is None:
-                self._flights.set(flights := {})
+            flights = get_loop_state(self, _make_flights)
             flight = flights.get(key)
             if flight is None or flight.epoch is not epoch:
                 flight = flights[key] = _Flight(epoch)
@@ -209,7 +207,7 @@ class Cache:
                 self._put(key, flight.entry)
 
     def _find(self, key: _Key, epoch: object, call: ValidCall) -> _Entry | None:
-        ttl = self._ttl if self._ttl_by_tool is None else self._ttl_by_tool[call.tool.name]
+        ttl = self._ttl if self.tools is None else self.tools[call.tool.name]
         now = self._clock()
         with self._lock:
             entry = self._entries.get(key)
@@ -265,15 +263,23 @@ class Cache:
             return None
 
 
+def _make_flights() -> dict[_Key, _Flight]:
+    return {}
+
+
 def _ttl_by_tool(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:
     """The tools to cache with their seconds; None if no tool is named."""
-    by_name = isinstance(cast("object", ttl), Mapping)
-    if tools is not None and (by_name or isinstance(tools, str)):
-        raise SetupError("Cache: `tools` must be a collection of names, and absent if `ttl` is a mapping by name")
-    named: dict[Any, Any] | None = dict(ttl) if by_name else None if tools is None else dict.fromkeys(tools, ttl)
-    seconds: list[Any] = [ttl] if named is None else list(named.values())
-    if not seconds or not all(type(each) in (int, float) and each > 0 for each in seconds):
-        raise SetupError(f"Cache: `ttl` must be > 0 seconds, for all tools or for each by name, not {ttl!r}")
-    if not all(isinstance(name, str) for name in named or ()):
-        raise SetupError(f"Cache: `tools` must be names of tools, not {list(named or ())!r}")
+    if not isinstance(ttl, Mapping):
+        check_number("Cache", "ttl", ttl, above=0, infinite=True, unit="seconds")
+        if tools is None:
+            return None
+        named: dict[str, Any] = dict.fromkeys(read_names("Cache", "tools", tools), ttl)
+    elif tools is None:
+        named = dict(read_by_name("Cache", "ttl", cast("object", ttl)))
+        for name, seconds in named.items():
+            check_number("Cache", f"ttl[{name!r}]", seconds, above=0, infinite=True, unit="seconds")
+    else:
+        raise SetupError("Cache: `tools` must be absent if `ttl` is a mapping by name")
+    if not named:
+        raise SetupError("Cache: `tools` must be at least one name: nothing would be cached")
     return named

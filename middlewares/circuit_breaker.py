@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import ClassVar, TypeVar, get_args
@@ -23,6 +22,8 @@ from pipeline import (
     register_after_fork,
     timing,
 )
+from pipeline.call_window import CallWindow
+from pipeline.options import check_count, check_function, check_number
 from pipeline.report import CANCELLED, kind_of
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -31,48 +32,15 @@ _FAILURE_KINDS = frozenset(each.kind for each in get_args(ToolError) if each.bre
 # These say nothing about the tool.
 _IGNORED_KINDS = frozenset((CANCELLED, *(each.kind for each in get_args(ToolError) if each.breaker == "ignored")))
 _REASON = "breaker_open"
-_BUCKETS = 10  # of a window
 _AN_HOUR = 3600.0  # seconds of silence after which the failures of a tool may be forgotten
 _ROUNDING = 1e-6  # seconds; adding two floats loses less, for any clock that shows less than a century
-
-
-class _Window:
-    """Counts calls and failures of the last seconds, in buckets; the oldest is dropped when a new one begins."""
-
-    def __init__(self, seconds: float, now: float) -> None:
-        self._bucket_seconds = seconds / _BUCKETS
-        self.clear(now)
-
-    def clear(self, now: float) -> None:
-        self._bucket_ends = now + self._bucket_seconds
-        self._buckets = deque([[0, 0]], maxlen=_BUCKETS)  # calls and failures of each
-
-    def add(self, now: float, *, failed: bool) -> None:
-        new = int((now - self._bucket_ends) // self._bucket_seconds) + 1
-        if new > 0:
-            self._bucket_ends += new * self._bucket_seconds
-            self._buckets.extend([0, 0] for _ in range(min(new, _BUCKETS)))
-        self._buckets[-1][0] += 1
-        self._buckets[-1][1] += failed
-
-    def add_success(self, now: float) -> bool:
-        """Count a success without a lock, unless a new bucket begins. Two threads at once may lose one of theirs."""
-        if now >= self._bucket_ends:
-            return False
-        self._buckets[-1][0] += 1
-        return True
-
-    def failure_ratio(self, min_calls: int) -> float:
-        """Zero for fewer calls than that."""
-        calls, failures = (sum(column) for column in zip(*self._buckets, strict=True))
-        return failures / calls if calls >= min_calls else 0.0
 
 
 @attrs.define(eq=False)
 class _Circuit:
     """The state of one partition: closed, open until a time, or after that time half-open."""
 
-    window: _Window
+    window: CallWindow
     counted_at: float
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
@@ -107,9 +75,10 @@ class CircuitBreaker:
 
     Args:
         registry: Where the tool is closed while its breaker is open: ``definitions()`` leaves it out and Available
-            refuses it. Calls with a principal do not close a registry, which serves all principals; a function of the
-            call may return the registry or view to close, or None. With ``key`` none is closed: one breaker of several
-            says nothing about the tool as a whole. Default None: no registry.
+            refuses it. It is open again when no breaker keeps it closed. Calls with a principal do not close a
+            registry, which serves all principals; a function of the call may return the registry or view to close, or
+            None. With ``key`` none is closed: one breaker of several says nothing about the tool as a whole. Default
+            None: no registry.
         failures: Failures in a row that open it, ≥ 1. None: only the ratio opens it. Default 5.
         failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. None (default): only
             failures in a row open it.
@@ -124,7 +93,7 @@ class CircuitBreaker:
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
-        SetupError: A number is out of its range, nothing says when to open, or ``registry`` is of another type.
+        SetupError: An option is out of its range, or of another type; or nothing says when it opens.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -151,20 +120,19 @@ class CircuitBreaker:
     def __attrs_post_init__(self) -> None:
         if self.failures is None and self.failure_ratio is None:
             raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
-        for name, count in (("failures", self.failures), ("min_calls", self.min_calls), ("probes", self.probes)):
-            if count is not None and not count >= 1:
-                raise SetupError(f"CircuitBreaker: `{name}` must be ≥ 1, not {count!r}")
-        if self.failure_ratio is not None and not 0 < self.failure_ratio <= 1:
-            raise SetupError(f"CircuitBreaker: `failure_ratio` must be > 0 and ≤ 1, not {self.failure_ratio!r}")
-        for name, seconds in (("window", self.window), ("open_for", self.open_for)):
-            if not 0 < seconds < math.inf:
-                raise SetupError(f"CircuitBreaker: `{name}` must be > 0 and finite, not {seconds!r}")
-        if self.max_open_for is not None and not self.open_for <= self.max_open_for < math.inf:
-            raise SetupError(
-                f"CircuitBreaker: `max_open_for` must be ≥ `open_for` and finite, not {self.max_open_for!r}"
-            )
-        if not (self.registry is None or isinstance(self.registry, ToolRegistry) or callable(self.registry)):
-            raise SetupError(f"CircuitBreaker: `registry` must be a ToolRegistry or a function, not {self.registry!r}")
+        check_count("CircuitBreaker", "failures", self.failures, optional=True)
+        check_count("CircuitBreaker", "min_calls", self.min_calls)
+        check_count("CircuitBreaker", "probes", self.probes)
+        check_number("CircuitBreaker", "failure_ratio", self.failure_ratio, above=0, most=1, optional=True)
+        check_number("CircuitBreaker", "window", self.window, above=0, unit="seconds")
+        check_number("CircuitBreaker", "open_for", self.open_for, above=0, unit="seconds")
+        check_number(
+            "CircuitBreaker", "max_open_for", self.max_open_for, least=self.open_for, optional=True, unit="seconds"
+        )
+        if not isinstance(self.registry, ToolRegistry):
+            check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
+        check_function("CircuitBreaker", "key", self.key, optional=True)
+        check_function("CircuitBreaker", "clock", self.clock)
         register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
@@ -218,7 +186,7 @@ class CircuitBreaker:
             self._swept = now
             for old in [old for old, circuit in self._circuits.items() if circuit.is_forgettable(now, self.window)]:
                 del self._circuits[old]
-        circuit = self._circuits[key] = _Circuit(_Window(self.window, now), now)
+        circuit = self._circuits[key] = _Circuit(CallWindow(self.window, now), now)
         return circuit
 
     async def _probe(self, circuit: _Circuit, call: R, call_next: Handler[R]) -> Outcome:
@@ -251,9 +219,10 @@ class CircuitBreaker:
         circuit.open_until = now + open_for if open_for else None
         circuit.window.clear(now)
         if registry is not None and open_for:
-            registry.close(Unavailable(name, _REASON, open_for), lambda: circuit.seconds_left(self.clock()))
+            why = Unavailable(name, _REASON, open_for)
+            registry.close(why, lambda: circuit.seconds_left(self.clock()), owner=circuit)
         elif registry is not None:
-            registry.reopen(name, _REASON)
+            registry.reopen(name, _REASON, owner=circuit)
 
     def _restart_in_child(self) -> None:
         """After a fork: the calls of other threads, which may hold the lock or be probes, are in the parent only."""

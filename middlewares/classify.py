@@ -7,10 +7,15 @@ from typing import ClassVar, TypeVar
 
 import attrs
 
-from pipeline import Crashed, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
+from pipeline import Crashed, Errors, ErrorTable, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
+from pipeline.options import check_function
 from pipeline.tools import classify
 
 R = TypeVar("R", bound=ResolvedCall)
+
+
+def _check_errors(errors: Errors | None) -> ErrorTable | None:
+    return ErrorTable.of("Classify", errors)
 
 
 @attrs.frozen
@@ -18,7 +23,13 @@ class Classify:
     """A middleware that replaces a crash of the tool by the error that `pipeline.tools.classify` finds for it.
 
     Args:
-        clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default ``time.time``.
+        errors: What exceptions of all tools mean: exception types, or names such as ``"httpx.ConnectError"``, to kinds
+            of error or to functions of the exception, see `pipeline.ErrorEntry`. The ``errors=`` of a tool go first.
+            Default None: the built-in table alone.
+        clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default: the machine's clock.
+
+    Raises:
+        SetupError: An entry of ``errors`` is not valid.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -31,13 +42,17 @@ class Classify:
         },
     )
 
-    clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False)
+    errors: ErrorTable | None = attrs.field(default=None, converter=_check_errors, repr=False)
+    clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        check_function("Classify", "clock", self.clock)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""
         outcome = await call_next(call)
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
-            if type(error) is Crashed and (found := classify(error, call.tool, self.clock())) is not error:
+            if type(error) is Crashed and (found := classify(error, call.tool, self.clock(), self.errors)) is not error:
                 return Failure(found)
         return outcome

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
 from threading import get_ident
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -16,6 +15,7 @@ from anyio.lowlevel import RunVar
 from returns.result import Failure
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork, timing
+from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -36,6 +36,20 @@ class _Partition:
 
 
 @attrs.define(eq=False)
+class _Holder:
+    """A call that took the last units of a partition, for the calls that its tool makes.
+
+    They would wait for units that come back only when this call ends, so it lends its own, to one of them at a time.
+    Whoever took its units before was not the last: it may wait, since this call goes on.
+    """
+
+    partition: _Partition
+    outer: _Holder | None  # around this one
+    ended: bool = False  # a task that the tool left running may have copied the context
+    loan: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
+
+
+@attrs.define(eq=False)
 class _Loop:
     """An event loop. No loop may wake a task of another one, so each has units of its own."""
 
@@ -44,6 +58,7 @@ class _Loop:
 
 _Partitions: TypeAlias = dict[Hashable, _Partition]
 _LOOPS: RunVar[_Loop] = RunVar("toolcall_concurrency")
+_HOLDER: ContextVar[_Holder | None] = ContextVar("_HOLDER", default=None)  # of the call that the tool is in
 _LOOP: ContextVar[_Loop | None] = ContextVar("_LOOP", default=None)  # a run variable takes a hundred times as long
 
 
@@ -65,8 +80,11 @@ class Concurrency:
 
     Outside of Retry, a call keeps its units over all its attempts and the waits between them; inside, each attempt
     queues anew, and a refused attempt ends the retrying. Outside of Timeout, the wait is not part of the tool's time,
-    and a thread that Timeout abandoned holds no unit. A tool that calls tools of its own partition holds its unit
-    meanwhile and can wait for itself: set ``max_wait``.
+    and a thread that Timeout abandoned holds no unit.
+
+    A tool may call tools of its own partition. Where they find no units, they run on those of the call that made them,
+    one at a time, since these come back only when it ends. Tools of several partitions that call each other can still
+    wait for each other: set ``max_wait``.
 
     The limit holds for one event loop; loops that share an instance, in one thread or several, have the limit each.
 
@@ -82,13 +100,14 @@ class Concurrency:
             for which it returns None is not limited. None (default): each tool and principal has units of its own.
 
     Raises:
-        SetupError: A number is out of its range, or both ``groups`` and ``key`` are given.
+        SetupError: An option is out of its range, or of another type; or both ``groups`` and ``key`` are given.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
+        tool_options=("weight", "groups"),
     )
 
     limit: int
@@ -97,37 +116,43 @@ class Concurrency:
     weight: Mapping[str, int] | Callable[[ResolvedCall], int] | None = attrs.field(default=None, kw_only=True)
     groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    _by_tool: bool = attrs.field(init=False, repr=False)
+    _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
+    _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
     _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
-        if not 1 <= self.limit < math.inf:
-            raise SetupError(f"Concurrency: `limit` must be ≥ 1, not {self.limit!r}")
-        if self.max_queue is not None and not self.max_queue >= 0:
-            raise SetupError(f"Concurrency: `max_queue` must be ≥ 0 or None, not {self.max_queue!r}")
-        if self.max_wait is not None and not self.max_wait > 0:
-            raise SetupError(
-                f"Concurrency: `max_wait` must be > 0 or None, not {self.max_wait!r}; to refuse at once use max_queue=0"
-            )
-        if self.weight is not None and not callable(self.weight):
-            for name, weight in self.weight.items():
-                if not 1 <= weight <= self.limit:
-                    raise SetupError(
-                        f"Concurrency: `weight` of {name!r} must be from 1 to the limit, {self.limit}, not {weight!r}"
-                    )
+        check_count("Concurrency", "limit", self.limit)
+        check_count("Concurrency", "max_queue", self.max_queue, 0, optional=True)
+        if cast("object", self.max_wait) == 0:
+            raise SetupError("Concurrency: `max_wait` must be > 0 or None, not 0; to refuse at once use max_queue=0")
+        check_number("Concurrency", "max_wait", self.max_wait, above=0, optional=True, unit="seconds")
+        check_function("Concurrency", "key", self.key, optional=True)
+        if callable(self.weight):
+            check_function("Concurrency", "weight", self.weight)
+        elif self.weight is not None:
+            for name, weight in read_by_name("Concurrency", "weight", self.weight).items():
+                check_count("Concurrency", f"weight[{name!r}]", weight, most=self.limit)
+        if self.groups is not None:
+            for name, group in read_by_name("Concurrency", "groups", self.groups).items():
+                check_type("Concurrency", f"groups[{name!r}]", group, str)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
-        self._by_tool = self.groups is None and self.key is None
+        self._plain = self.groups is None and self.key is None and self.weight is None
+        weights = [] if self.weight is None or callable(self.weight) else list(self.weight.values())
+        self._heaviest = self.limit if callable(self.weight) else max([1, *weights])
         self._forget_loops()
         register_after_fork(self._forget_loops)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
-        key = call.tool.name if self._by_tool and not call.principal else self._key_of(call)
-        if key is None:
-            return await call_next(call)
-        weight = 1 if self.weight is None else self._weigh(call, self.weight)
+        key: Hashable
+        if self._plain and not call.principal:  # as below, for most limits
+            key, weight, heaviest = call.tool.name, 1, 1
+        else:
+            key, weight, heaviest = self._key_of(call), self._weigh(call), self._heaviest
+            if key is None:
+                return await call_next(call)
         loop, thread, partitions = self._last
         if _LOOP.get() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
@@ -135,16 +160,52 @@ class Concurrency:
             partition = partitions[key]
         except KeyError:
             partition = self._add_partition(partitions, key)
-        if partition.free >= weight and not partition.queue:
-            partition.free -= weight
-        elif not await self._wait(partition, weight):
-            return Failure(Unavailable(call.tool.name, "busy"))
+        free = partition.free - weight
+        if free < heaviest or partition.queue:
+            return await self._run_last(call, call_next, partition, weight)
+        partition.free = free
         try:
             return await call_next(call)
         finally:
             partition.free += weight
             if partition.queue:
                 _grant(partition)
+
+    async def _run_last(self, call: R, call_next: Handler[R], partition: _Partition, weight: int) -> Outcome:
+        """Run a call after which the heaviest finds too few units, or which has to wait itself."""
+        holder = _find_holder(_HOLDER.get())
+        if partition.free >= weight and not partition.queue:
+            partition.free -= weight
+        elif (lender := _find_holder(holder, partition)) is not None:
+            return await self._borrow(lender, call, call_next)
+        elif not await self._wait(partition, weight):
+            return Failure(Unavailable(call.tool.name, "busy"))
+        try:
+            return await _run_as_holder(_Holder(partition, holder), call, call_next)
+        finally:
+            partition.free += weight
+            if partition.queue:
+                _grant(partition)
+
+    async def _borrow(self, lender: _Holder, call: R, call_next: Handler[R]) -> Outcome:
+        """Run a call on the units of the call that made it."""
+        loan = lender.loan
+        if not loan.locked():
+            loan.acquire_nowait()
+        elif not await self._wait_for_loan(loan):
+            return Failure(Unavailable(call.tool.name, "busy"))
+        try:
+            return await _run_as_holder(_Holder(lender.partition, lender), call, call_next)
+        finally:
+            loan.release()
+
+    async def _wait_for_loan(self, loan: anyio.Lock) -> bool:
+        if self.max_queue is not None and loan.statistics().tasks_waiting >= self.max_queue:
+            return False
+        with anyio.move_on_after(self.max_wait):
+            await loan.acquire()
+            return True
+        return False
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:
@@ -154,7 +215,10 @@ class Concurrency:
             return "group", group, call.principal  # longer than the key of a tool, which may be named like the group
         return (call.tool.name, call.principal) if call.principal else call.tool.name  # the hash of a str is cached
 
-    def _weigh(self, call: ResolvedCall, weight: Mapping[str, int] | Callable[[ResolvedCall], int]) -> int:
+    def _weigh(self, call: ResolvedCall) -> int:
+        weight = self.weight
+        if weight is None:
+            return 1
         if callable(weight):
             return max(1, min(weight(call), self.limit))
         return weight.get(call.tool.name, 1)
@@ -199,6 +263,22 @@ class Concurrency:
                     partition.queue.remove(waiter)
                 _grant(partition)
         return taken
+
+
+def _find_holder(holder: _Holder | None, partition: _Partition | None = None) -> _Holder | None:
+    """The nearest call around this one that still runs and, if a partition is given, holds units of it."""
+    while holder is not None and (holder.ended or (partition is not None and holder.partition is not partition)):
+        holder = holder.outer
+    return holder
+
+
+async def _run_as_holder(holder: _Holder, call: R, call_next: Handler[R]) -> Outcome:
+    _HOLDER.set(holder)
+    try:
+        return await call_next(call)
+    finally:
+        holder.ended = True
+        _HOLDER.set(holder.outer)
 
 
 def _grant(partition: _Partition) -> None:

@@ -18,6 +18,7 @@ from pipeline import (
     ToolError,
     ValidCall,
     approved,
+    classify_own,
 )
 from pipeline.executors import (
     Executor,
@@ -29,14 +30,23 @@ from pipeline.executors import (
     is_stray_cancellation,
     run_inside,
 )
+from pipeline.options import read_by_name, refuse
 
 _ERRORS = frozenset(get_args(ToolError))
 
 
 def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
+    for name, executor in read_by_name("Execute", "executors", executors, "executors").items():
+        _check_executor(f"executors[{name!r}]", executor)
     if "loop" in executors:
         raise SetupError("Execute: `executors` must not contain 'loop', which is always the caller's event loop")
     return {"loop": Loop(), "thread": Thread(), **executors}
+
+
+def _check_executor(option: str, executor: object) -> None:
+    members = ("name", "marks", "run", "check_tool")
+    if isinstance(executor, type) or not all(hasattr(executor, member) for member in members):
+        refuse("Execute", option, "an instance of a class that inherits from Executor", executor)
 
 
 @attrs.frozen
@@ -53,8 +63,9 @@ class Execute:
             ``"process"``, as in ``{"thread": Thread(8, max_abandoned=4)}``. Default: none.
 
     Raises:
-        SetupError: ``executors`` contains ``"loop"``. When the pipeline is built: a tool names an executor that is not
-            known, or one that cannot run it. A tool that is registered later crashes instead, and does not run.
+        SetupError: An option holds something else than executors, or ``executors`` contains ``"loop"``. When the
+            pipeline is built: a tool names an executor that is not known, or one that cannot run it. A tool that is
+            registered later crashes instead, and does not run.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -67,6 +78,10 @@ class Execute:
     executors: dict[str, Executor] = attrs.field(
         factory=dict[str, Executor], converter=_add_built_in, kw_only=True, hash=False
     )
+
+    def __attrs_post_init__(self) -> None:
+        if self.executor is not None:
+            _check_executor("executor", self.executor)
 
     @property
     def resources(self) -> tuple[Executor, ...]:
@@ -88,12 +103,15 @@ class Execute:
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
             return await run_inside(self._run, call, marks=True)
+        params = call.params
         if not tool.direct or self.executor is not None:
-            return await self._run(call)
+            if not tool.copies_direct or self.executor is not None:
+                return await self._run(call)
+            params = tool.copy_params(params)  # as below
         try:
             if guards is not None and guards.gate.closed:
                 guards.begin(call)
-            value: object = await tool.fn(**call.params)  # what Loop does if nobody has to learn of the body
+            value: object = await tool.fn(**params)  # what Loop does if nobody has to learn of the body
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
@@ -110,6 +128,8 @@ class Execute:
         tool = call.tool
         try:
             executor = self._get_executor(tool)
+            if tool.copies:  # what the body does to them must reach neither the caller nor the next attempt
+                call = call.with_params(tool.copy_params(call.params))
             if call.report is not None:
                 call.report.executor = executor.name
             value = await (executor.run(call) if executor.marks else _run_unmarked(executor, call))
@@ -118,12 +138,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-            return Failure(Crashed(exc))
+            return _apply_errors(Failure(Crashed(exc)), tool)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))
-        return _read_result(value)
+        outcome = _read_result(value)
+        return outcome if tool.errors is None else _apply_errors(outcome, tool)  # a thread gives a raise as a value
 
     def _get_executor(self, tool: Tool[..., Any]) -> Executor:
         if self.executor is not None and tool.anywhere:
@@ -169,14 +190,25 @@ def _read_result(value: Any) -> Outcome:
     return Failure(Crashed(TypeError(f"the tool returned a Failure of {type(error).__name__}, which is no ToolError")))
 
 
+def _apply_errors(outcome: Outcome, tool: Tool[..., Any]) -> Outcome:
+    """Ask the tool's own ``errors=``, here and not in Classify: the guards of the call read whether the body landed."""
+    if tool.errors is None or type(outcome) is not Failure:
+        return outcome
+    error: ToolError = outcome.failure()
+    found = classify_own(error, tool) if type(error) is Crashed else None
+    return outcome if found is None else Failure(found)
+
+
 def _apply_detector(detect: Callable[[object], ToolError | None], value: object) -> object:
     """Look for a failure in what the tool returned, or in what its Success holds."""
     kind: type[Any] = type(value)
     if kind is Failure:
         return value
-    error: Any = detect(cast("Any", value).unwrap() if kind is Success else value)
+    inner: Any = cast("Any", value).unwrap() if kind is Success else value
+    error: Any = detect(inner)
     if error is None:
-        return value
+        unwrap = getattr(detect, "unwrap", None)  # that of `ReturnedError`
+        return value if unwrap is None else Success(unwrap(inner))
     if type(error) in _ERRORS:
         return Failure(error)
     raise TypeError(f"`detect` must return a ToolError or None, not {type(error).__name__}")

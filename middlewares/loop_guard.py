@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
 from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple
@@ -18,7 +16,6 @@ from pipeline import (
     Outcome,
     Placement,
     ResourceNotFound,
-    SetupError,
     Tool,
     ToolError,
     ValidCall,
@@ -27,14 +24,15 @@ from pipeline import (
     render,
     timing,
 )
-from pipeline.semconv import SCOPE
+from pipeline.options import check_count, check_function, check_number, read_names
+from pipeline.safe_logging import get_logger
 from pipeline.tools import estimate_bytes
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
 _SMALL = frozenset((type(None), bool, int, float))
 _TEXTS = frozenset((str, bytes))
-_logger = logging.getLogger(SCOPE)
+_logger = get_logger()
 
 
 class _Row(NamedTuple):
@@ -84,7 +82,8 @@ class LoopGuard:
     Args:
         warn_after: Equal calls, the first one included, from which on it warns. Must be ≥ 2. Default 3.
         refuse_after: Equal calls that may run. Must be ≥ ``warn_after``. None: it never refuses. Default 5.
-        forget_after: Seconds after which an earlier call does not count. Must be > 0. Default 300.
+        forget_after: Seconds after which an earlier call does not count. Must be > 0; infinity: it counts for ever.
+            Default 300.
         exempt: Names of tools that are not counted.
         on_warning: Called with the call and the count, for each warning. An exception of it is logged. None (default):
             nothing is called.
@@ -95,13 +94,14 @@ class LoopGuard:
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:
-        SetupError: A number is out of its range, ``exempt`` holds no names, or ``on_warning`` is no plain function.
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
         marks=True,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
+        tool_options=("exempt",),
     )
 
     def __init__(
@@ -116,21 +116,21 @@ class LoopGuard:
         max_bytes: int = 16 * 2**20,
         clock: Callable[[], float] = timing.monotonic,
     ) -> None:
-        self._warn_after = _at_least(2, "warn_after", warn_after)
-        self._refuse_after = None if refuse_after is None else _at_least(warn_after, "refuse_after", refuse_after)
-        if not forget_after > 0:
-            raise SetupError(f"LoopGuard: `forget_after` must be > 0, not {forget_after!r}")
-        names: list[object] = list(exempt)
-        if isinstance(exempt, str) or not all(isinstance(name, str) for name in names):
-            raise SetupError(f"LoopGuard: `exempt` must be a collection of names, not {exempt!r}")
-        if on_warning is not None and not _is_plain_function(on_warning):
-            raise SetupError(f"LoopGuard: `on_warning` must be a plain function, not {on_warning!r}")
+        check_count("LoopGuard", "warn_after", warn_after, 2)
+        check_count("LoopGuard", "refuse_after", refuse_after, warn_after, optional=True)
+        check_number("LoopGuard", "forget_after", forget_after, above=0, infinite=True, unit="seconds")
+        check_function("LoopGuard", "on_warning", on_warning, optional=True)
+        check_count("LoopGuard", "size", size)
+        check_count("LoopGuard", "max_bytes", max_bytes)
+        check_function("LoopGuard", "clock", clock)
+        self._warn_after = warn_after
+        self._refuse_after = refuse_after
         self._forget_after = forget_after
-        self._exempt = frozenset(names)
+        self.exempt = read_names("LoopGuard", "exempt", exempt)
         self._on_warning = on_warning
         self._clock = clock
-        self._size = _at_least(1, "size", size)
-        self._max_bytes = _at_least(1, "max_bytes", max_bytes)
+        self._size = size
+        self._max_bytes = max_bytes
         # By principal, in two generations: an order by last use would take longer than all else here.
         self._recent: dict[str, _Conversation] = {}
         self._older: dict[str, _Conversation] = {}
@@ -208,7 +208,7 @@ class LoopGuard:
         if len(conversation.calls) >= _MOST_TOOLS:
             self._forget_sizes(conversation)
             conversation.calls.clear()
-        exempt = tool.polling or tool.name in self._exempt
+        exempt = tool.polling or tool.name in self.exempt
         return conversation.calls.setdefault(tool, None if exempt else _LastCall(conversation))
 
     def _weigh(self, newest: _LastCall) -> None:
@@ -262,7 +262,9 @@ class LoopGuard:
     def _refuse(self, call: ValidCall, times: int) -> Outcome:
         if call.report is not None:
             call.report.note(self, f"not run: the same arguments came to the same result {times} times")
-        sent = render(Success(call.arguments)).strip() if call.arguments else "{}"  # as the model wrote it
+        secrets = call.tool.parameters.secrets
+        arguments = call.arguments if secrets is None else secrets.redact(call.arguments)
+        sent = render(Success(arguments)).strip() if arguments else "{}"  # as the model wrote it
         shown = "".join(each if each.isprintable() else " " for each in sent[:_SHOWN]) + "…" * (len(sent) > _SHOWN)
         text = (
             f"The same call came to the same result {times} times, so it was not run again: {call.tool.name}({shown})."
@@ -286,13 +288,3 @@ def _digest(outcome: Outcome[Any]) -> object:
         if type(value) in _TEXTS:
             return hash(value)
     return hash(render(outcome, limit=None))
-
-
-def _is_plain_function(hook: Any) -> bool:
-    return callable(hook) and not any(map(inspect.iscoroutinefunction, (hook, type(hook).__call__)))
-
-
-def _at_least(least: int, name: str, number: object) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or number < least:
-        raise SetupError(f"LoopGuard: `{name}` must be an integer ≥ {least}, not {number!r}")
-    return number

@@ -10,7 +10,8 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork, timing
+from pipeline import Handler, Outcome, Placement, ResolvedCall, Unavailable, register_after_fork, timing
+from pipeline.options import check_count, check_function, check_number
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -42,7 +43,7 @@ class RateLimit:
         sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
 
     Raises:
-        SetupError: ``rate``, ``per`` or ``burst`` is out of its range.
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -65,12 +66,13 @@ class RateLimit:
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        for name, number in (("rate", self.rate), ("per", self.per)):
-            if not 0 < number < math.inf:
-                raise SetupError(f"RateLimit: `{name}` must be > 0 and finite, not {number!r}")
+        check_number("RateLimit", "rate", self.rate, above=0)
+        check_number("RateLimit", "per", self.per, above=0, unit="seconds")
+        check_count("RateLimit", "burst", self.burst, optional=True)
+        check_function("RateLimit", "key", self.key, optional=True)
+        check_function("RateLimit", "clock", self.clock)
+        check_function("RateLimit", "sleep", self.sleep, may_be_async=True)
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
-        if not 1 <= burst < math.inf:
-            raise SetupError(f"RateLimit: `burst` must be ≥ 1, or None for the rate, not {burst!r}")
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)
         self._roundings = burst + 1
@@ -171,8 +173,7 @@ class QueueingRateLimit:
     max_wait: float
 
     def __attrs_post_init__(self) -> None:
-        if not 0 < self.max_wait < math.inf:
-            raise SetupError(f"RateLimit: `max_wait` must be > 0 and finite, not {self.max_wait!r}")
+        check_number("RateLimit", "max_wait", self.max_wait, above=0, unit="seconds")
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; or Unavailable, ``rate_limited``, with the seconds until a call fits."""

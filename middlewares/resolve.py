@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
 
 from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from pipeline.options import check_count, check_type
+from pipeline.sent_names import OfferedName
+from pipeline.tools import (
+    Spelling,
+    SuggestionIndex,
+    find_bare_name,
+    find_canonical,
+    find_command,
+    list_readings,
+    split_at_tokens,
+    suggest_names,
+)
 
-_MAX_LISTED = 20  # an error lists all tools if there are no more than this
+_MAX_SUGGESTIONS = 3
 _MAX_REMEMBERED = 512  # names whose answer is kept: models repeat their mistakes
 _MAX_NAME = 200  # characters of a name that is kept, so that strange names cannot fill the memory
 _STRENGTH = {"read": 0, "idempotent": 1, "keyed": 2, "mutating": 3}
 
 Found: TypeAlias = tuple[Tool[..., Any], str] | Failure[UnknownTool]  # the tool and the rule that found it, or why not
-Search: TypeAlias = Callable[[str], Found]
+Search: TypeAlias = Callable[[str, int | None], Found]
 
 
 class Resolve:
     """A check that finds the tool of a call.
 
-    It accepts, in this order, a tool's exact name, a declared alias, either of them under transport noise, and the
-    name that an adapter sends to a provider instead. Any other name is refused, with suggestions; a name that is
-    merely similar never runs a tool.
+    It accepts, in this order, a tool's exact name, a declared alias, the name that an adapter sends to a provider
+    instead, and each of these under transport noise (`pipeline.tools.transport_noise` says what that is). Any other
+    name is refused, with suggestions. So is a name that may be that of two tools: a name that is merely similar never
+    runs a tool, and none is guessed.
 
     Args:
         registry: The tools to search.
-        canonical_names: Also accept a name that differs only in case, separators and server prefix. It must fit one
-            tool alone, and that tool must not be stronger in effect than every other near name: ``DeleteUser`` does
-            not run a mutating ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
+        canonical_names: Also accept a name that differs only in case, in separators (``-``, ``_``, a blank or ``.``
+            between two letters or digits) and in a server prefix (``server__tool``). It must fit one tool alone, and
+            that tool must not be stronger in effect than every other near name: ``DeleteUser`` does not run a mutating
+            ``delete_user`` if a read-only ``delete_users`` may have been meant. Default False.
+        listed: How many tools the error for an unknown name lists, ≥ 0. Of a registry with more callable tools it
+            names the nearest ones, and says how many there are. Default 20; 0: none is listed.
+
+    Raises:
+        SetupError: An option is of another type, or ``listed`` is negative.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -40,16 +58,22 @@ class Resolve:
         owns_registry=True,
     )
 
-    def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False) -> None:
+    def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False, listed: int = 20) -> None:
+        check_type("Resolve", "registry", registry, ToolRegistry)
+        check_type("Resolve", "canonical_names", canonical_names, bool)
+        check_count("Resolve", "listed", listed, least=0)
         self.registry = registry
         self.canonical_names = canonical_names
+        self.listed = listed
         self._tools = registry.tools
         self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
         """The call with its tool, and a repair if the name was not exact; or UnknownTool, with suggestions."""
         name: Any = call.name  # whatever a model put there
+        longest: int | None = None
         if type(name) is not str:
+            longest = name.longest if type(name) is OfferedName else None
             name = str.__str__(name) if isinstance(name, str) else ""  # a subclass of str may override anything
         tool = self._tools.get(name)
         if tool is not None:
@@ -57,7 +81,7 @@ class Resolve:
         version, find, recall = self._search
         if version != self.registry.version:
             _, find, recall = self._search = self._begin_search()
-        found = recall(name) if len(name) <= _MAX_NAME else find(name)
+        found = recall(name, longest) if len(name) <= _MAX_NAME else find(name, longest)
         if type(found) is Failure:
             return found
         tool, rule = found
@@ -66,42 +90,91 @@ class Resolve:
     def _begin_search(self) -> tuple[int, Search, Search]:
         """The version of the registry, a search in it, and the same search with a memory."""
         version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
-        find = _NameSearch(self.registry, canonical_names=self.canonical_names).find
+        find = _NameSearch(self.registry, canonical_names=self.canonical_names, listed=self.listed).find
         return version, find, lru_cache(_MAX_REMEMBERED)(find)
 
 
 class _NameSearch:
     """The rules for names that are not exact, in one version of a registry."""
 
-    def __init__(self, registry: ToolRegistry, *, canonical_names: bool) -> None:
+    def __init__(self, registry: ToolRegistry, *, canonical_names: bool, listed: int) -> None:
         self._registry = registry
         self._canonical_names = canonical_names
+        self._listed = listed
 
-    def find(self, name: str) -> Found:
-        """The tool that a name means by one of the rules, or why there is none."""
-        tools, aliases = self._registry.tools, self._registry.aliases
-        if (tool := aliases.get(name)) is not None:
+    def find(self, name: str, longest: int | None) -> Found:
+        """The tool that a name means by one of the rules, or why there is none.
+
+        Args:
+            name: The name as it came.
+            longest: Characters of a name at the provider that it came from, for the names in the answer; None: the
+                tools' own names.
+        """
+        if (tool := self._registry.aliases.get(name)) is not None:
             return tool, "alias"
-        clean = strip_noise(name)
-        if (tool := tools.get(clean) or aliases.get(clean)) is not None:
-            return tool, "transport_noise"
-        if (tool := self._registry.find_by_provider_name(clean)) is not None:
+        if (tool := self._registry.find_by_provider_name(name)) is not None:
             return tool, "provider_name"
-        suggestions = suggest_names(clean, self._index)
-        if self._canonical_names and (tool := self._find_canonical(clean, suggestions)) is not None:
-            return tool, "canonical_name"
-        names = self._registry.callable_names()
-        return Failure(UnknownTool(name, suggestions, tuple(names) if len(names) <= _MAX_LISTED else ()))
+        readings = list_readings(name)
+        meant = self._find_exact(readings)
+        if len(meant) == 1:
+            return meant[0], "transport_noise"
+        texts = split_at_tokens(readings[-1])
+        command = self._find_canonical(find_command(text) for text in (readings[-1], *texts))
+        if not meant and self._canonical_names:
+            meant = self._find_canonical(readings)
+            if len(meant) == 1 and not command and not self._is_stronger(meant[0], readings[-1]):
+                return meant[0], "canonical_name"
+        return Failure(self._refuse(name, longest, [*command, *meant], texts))
+
+    def _find_exact(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
+        """The tools that have one of these names."""
+        tools, aliases, find = self._registry.tools, self._registry.aliases, self._registry.find_by_provider_name
+        return _unique(tools.get(text) or aliases.get(text) or find(text) for text in readings)
+
+    def _find_canonical(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
+        """The tools of which one name has the canonical form of one of these."""
+        tools, aliases = self._registry.tools, self._registry.aliases
+        names = find_canonical(filter(None, readings), self._spellings)
+        return _unique(tools.get(known) or aliases.get(known) for known in names)
+
+    def _is_stronger(self, tool: Tool[..., Any], name: str) -> bool:
+        """Whether the tool is stronger in effect than all others that are near the name, and there are any."""
+        near = _unique(self._registry.tools.get(other) for other in suggest_names(name, self._whole_index))
+        strengths = [_STRENGTH[other.effect] for other in near if other is not tool]
+        return bool(strengths) and _STRENGTH[tool.effect] > max(strengths)
+
+    def _refuse(
+        self, name: str, longest: int | None, meant: Iterable[Tool[..., Any]], texts: Sequence[str]
+    ) -> UnknownTool:
+        first = [tool.name for tool in meant if tool.name in self._shown]
+        if not first and (bare := find_bare_name(texts[0], self._shown)) is not None:
+            first, texts = [bare], ()
+        near = (known for text in texts for known in suggest_names(text, self._index))
+        suggestions = list(dict.fromkeys((*first, *near)))[:_MAX_SUGGESTIONS]
+        available = list(self._shown) if len(self._shown) <= self._listed else []
+        if longest is not None:
+            sent = self._registry.provider_names(longest)
+            suggestions, available = [sent[each] for each in suggestions], [sent[each] for each in available]
+        return UnknownTool(name, tuple(suggestions), tuple(available), None if available else len(self._shown))
+
+    @cached_property
+    def _shown(self) -> dict[str, None]:
+        return dict.fromkeys(self._registry.callable_names())
 
     @cached_property
     def _index(self) -> SuggestionIndex:
-        return SuggestionIndex(self._registry.spellings, self._registry.callable_names())
+        return SuggestionIndex(self._registry.spellings, self._shown)
 
-    def _find_canonical(self, name: str, suggestions: tuple[str, ...]) -> Tool[..., Any] | None:
-        names = find_canonical(name, self._registry.spellings)
-        if len(names) != 1:
-            return None
-        tool = self._registry.tools[names[0]]
-        near = [self._registry.tools[other] for other in suggestions if other != tool.name]
-        is_strongest = all(_STRENGTH[tool.effect] > _STRENGTH[other.effect] for other in near)
-        return None if near and is_strongest else tool
+    @cached_property
+    def _whole_index(self) -> SuggestionIndex:
+        """Closed and hidden tools as well: a model may have meant one of them."""
+        return SuggestionIndex(self._registry.spellings, list(self._registry.tools))
+
+    @cached_property
+    def _spellings(self) -> Mapping[str, Spelling]:
+        """Of the tools' names and of their aliases."""
+        return {**self._registry.spellings, **{alias: Spelling.of(alias) for alias in list(self._registry.aliases)}}
+
+
+def _unique(tools: Iterable[Tool[..., Any] | None]) -> list[Tool[..., Any]]:
+    return list({tool.name: tool for tool in tools if tool is not None}.values())

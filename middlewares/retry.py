@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import attrs
 from returns.result import Failure
@@ -18,11 +18,13 @@ from pipeline import (
     RetryBudget,
     RetryPolicy,
     TimedOut,
+    Tool,
     ToolError,
     Transient,
     ValidCall,
     timing,
 )
+from pipeline.options import check_function, check_type, read_by_name
 from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
 
 
@@ -40,21 +42,22 @@ class Retry:
     """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `pipeline.retries`.
 
     A mutating call that may have taken effect is never repeated. While a repeated attempt runs, the pipelines that it
-    calls repeat nothing: three attempts in each of three layers would be 27. All attempts get the same arguments, so a
-    tool that changes a list or an object in them has changed it for its next attempt.
+    calls repeat nothing: three attempts in each of three layers would be 27. Each attempt gets lists and dicts of its
+    own; objects of other classes in its arguments are the same in all attempts.
 
     Args:
         attempts: Attempts in all, the first one included. 1: nothing is repeated.
         first_delay: Seconds before the second attempt, at most; the limit doubles after each failure. 0: no wait.
         max_delay: Seconds that a wait may take. Where a backend asks for a longer wait, there is no retry.
         kinds: The kinds of error that are repeated. Default: both, ``timeout`` and ``transient``.
-        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``.
+        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``. It comes before the tool's
+            own ``attempts=``.
         budget: Limits the retries of all calls together. None: no limit.
         jitter: Gives a random number, 0 <= jitter() < 1, by which each wait is multiplied.
         sleep: Waits for so many seconds.
 
     Raises:
-        SetupError: A number or a policy makes no sense.
+        SetupError: An option is out of its range, or of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -65,7 +68,9 @@ class Retry:
             "cache": "an answer from the cache is no attempt, and a failure is not stored",
             "loop_guard": "LoopGuard counts what the model repeats, not what the runtime does",
         },
+        needs={"classify": "without Classify each exception of a tool is a crash, and a crash is not repeated"},
         repeats=True,
+        tool_options=("tools",),
     )
 
     attempts: int = 3
@@ -80,8 +85,12 @@ class Retry:
     _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        check_type("Retry", "budget", self.budget, RetryBudget, optional=True)
+        check_function("Retry", "jitter", self.jitter)
+        check_function("Retry", "sleep", self.sleep, may_be_async=True)
         rules = RetryRules(self.attempts, self.first_delay, self.max_delay, self.kinds)
-        by_tool = {name: rules.with_policy(name, policy) for name, policy in self.tools.items()}
+        policies = read_by_name("Retry", "tools", self.tools)
+        by_tool = {name: rules.with_policy(name, policy) for name, policy in policies.items()}
         object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_rules_by_tool", by_tool)
 
@@ -123,12 +132,15 @@ class Retry:
             error,
             call.tool.effect,
             call.attempt,
-            self._rules_by_tool.get(call.tool.name, self._rules),
+            self._rules_by_tool.get(call.tool.name) or self._rules_of(call.tool),
             jitter=self.jitter(),
-            remaining=timing.time_left(),
+            seconds_left=timing.time_left(),
             tokens=inf if self.budget is None else self.budget.left,
-            owned=owner is not None and not owner.over,
+            outer_retries=owner is not None and not owner.over,
         )
+
+    def _rules_of(self, tool: Tool[..., Any]) -> RetryRules:
+        return self._rules if tool.attempts is None else attrs.evolve(self._rules, attempts=tool.attempts)
 
     async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """A repeated attempt. Only these carry the mark of the owner: most calls need none."""

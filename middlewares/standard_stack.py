@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline import Limits, Pipeline, Stack, ToolRegistry
+from pipeline import Errors, Limits, Pipeline, Redact, Stack, ToolRegistry
 from pipeline.executors import Executor
+from pipeline.options import check_number, check_type
 
 from .available import Available
 from .classify import Classify
@@ -23,35 +24,46 @@ def standard(
     timeout: float | None = None,
     attempts: int = 3,
     canonical_names: bool = False,
+    listed: int = 20,
     limits: Limits | None = None,
     executor: Executor | None = None,
     executors: Mapping[str, Executor] | None = None,
+    redact: Redact | None = None,
+    errors: Errors | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
     Args:
         tools: The registry in which the pipeline finds its tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
-            limit, and no such stage.
+            limit, and no such stage, unless a tool of the registry has a ``timeout=`` of its own by now.
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
         canonical_names: See `Resolve`. Default False.
+        listed: Tools that the error for an unknown name lists, ≥ 0, see `Resolve`. Default 20.
         limits: How large the arguments of a call may be, see `Limits`. Default None: `Limits()`.
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
+        redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
+        errors: What exceptions of the tools mean, such as ``{PaymentDown: "transient"}``, see `Classify`. Default None:
+            the built-in table alone.
 
     Raises:
-        SetupError: A number is out of its range; or a tool of the registry names an executor that is not known, or one
-            that cannot run it.
+        SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
+            the registry names an executor that is not known, or one that cannot run it.
     """
+    check_type("standard", "tools", tools, ToolRegistry)
+    check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
+    limits = Limits() if limits is None else limits
     pipeline = (
         Stack()
-        .observe(Trace())  # outermost: refused calls are recorded too
-        .check(Resolve(tools, canonical_names=canonical_names))
+        .observe(Trace(redact=redact))  # outermost: refused calls are recorded too
+        .check(Resolve(tools, canonical_names=canonical_names, listed=listed))
         .check(Available(tools))  # before validate: no correction of arguments for a closed tool
-        .check(Validate(limits=limits or Limits()))  # last of the checks: the stages after it need the params
+        .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
-        .wrap(Classify())  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors=executors or {}))
+        .wrap(Classify(errors))  # inside of retry, which reads the kind of error
+        .end(Execute(executor, executors={} if executors is None else executors))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
+    limited = timeout is not None or any(tool.timeout is not None for tool in tools)
+    return pipeline.after("retry", Timeout(timeout)) if limited else pipeline

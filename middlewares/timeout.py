@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import attrs
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError
+from pipeline import Handler, Outcome, Placement, ResolvedCall
 from pipeline.compose import run_within
+from pipeline.options import check_number, read_by_name
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -21,30 +22,32 @@ class Timeout:
     async tool that suppresses cancellation is waited for, since it runs in the caller's own task.
 
     Args:
-        seconds: The limit, > 0. None: no limit, and no cancel scope is opened.
-        tools: Seconds by the name of a tool, which replace ``seconds`` for that tool. Default: no tool has its own.
+        seconds: The limit, > 0 and finite. None: no limit, and no cancel scope is opened.
+        tools: Seconds by the name of a tool. They come before the tool's own ``timeout=``, which comes before
+            ``seconds``. Default: none.
 
     Raises:
-        SetupError: A limit is not a number > 0.
+        SetupError: A limit is not a number > 0, or ``tools`` is no mapping by name.
     """
 
     placement: ClassVar[Placement] = Placement(
         kind="timeout",
         reason="inside of retry it limits each attempt, outside of retry the whole call",
         marks=True,
+        inside_of={"circuit_breaker": "CircuitBreaker counts time-outs, and would see only cancelled calls"},
+        tool_options=("tools",),
     )
 
     seconds: float | None
     tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)
 
     def __attrs_post_init__(self) -> None:
-        given: dict[str, Any] = {"`seconds`": self.seconds}
-        given |= {f"`tools` for {name!r}": seconds for name, seconds in self.tools.items()}
-        for name, seconds in given.items():
-            if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-                raise SetupError(f"Timeout: {name} must be a number of seconds > 0 or None, not {seconds!r}")
+        check_number("Timeout", "seconds", self.seconds, above=0, optional=True, unit="seconds")
+        for name, seconds in read_by_name("Timeout", "tools", self.tools).items():
+            check_number("Timeout", f"tools[{name!r}]", seconds, above=0, optional=True, unit="seconds")
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `pipeline.compose.run_within`."""
-        seconds = self.tools.get(call.tool.name, self.seconds)
+        tool = call.tool
+        seconds = self.tools.get(tool.name, self.seconds if tool.timeout is None else tool.timeout)
         return call_next(call) if seconds is None else run_within(seconds, call, call_next)

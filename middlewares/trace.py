@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
-from pipeline import Placement, Tool
+from pipeline import Placement, Redact, Tool
+from pipeline.options import check_function, check_type, read_items, refuse
 from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
 
 if TYPE_CHECKING:
@@ -32,12 +33,20 @@ class Trace:
         content: Record arguments and result on the call span. They may hold secrets, and whoever reads the traces
             reads them. Default None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
             ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
+        redact: Called with the path and the value of each value that is to be recorded, in spans, reports, events and
+            rows: ``filter.tags[1]`` in arguments, ``result.items[0]`` in a result. An object or an array comes before
+            what is in it, and so does text that holds one. It returns what is recorded in its place. If it raises, the
+            value is withheld. It sees neither what a tool declares to be secret nor keys. Default None: values are
+            recorded as they are.
         sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
             block. If one raises, that is logged and changes nothing else. Default: none.
         tracer_provider: Where spans go. Default None: the global provider, also if it is set later: at once, or within
             0.1 ms in a process that has made 100 calls in a row without one.
         meter_provider: Where metrics go. Default None: the global provider; if that is set later, metrics begin within
             a second.
+
+    Raises:
+        SetupError: An option is of another type.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -53,10 +62,23 @@ class Trace:
         stage_durations: bool = False,
         openinference: bool = False,
         content: bool | None = None,
+        redact: Redact | None = None,
         sinks: Iterable[Sink] = (),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
+        flags = {"defer": defer, "stages": stages, "stage_durations": stage_durations, "openinference": openinference}
+        for option, flag in flags.items():
+            check_type("Trace", option, flag, bool)
+        check_type("Trace", "content", content, bool, optional=True)
+        check_type("Trace", "tracer_provider", tracer_provider, TracerProvider, optional=True)
+        if meter_provider is not None and not hasattr(meter_provider, "get_meter"):  # its class is not imported here
+            refuse("Trace", "meter_provider", "a MeterProvider or None", meter_provider)
+        sinks = read_items("Trace", "sinks", sinks, "functions")
+        for place, sink in enumerate(sinks):
+            check_function("Trace", f"sinks[{place}]", sink)
+        check_function("Trace", "redact", redact, optional=True)
+        self.redact = redact
         self.deferred = DeferredSpans() if defer else None
         self._spans = CallSpans(
             tracer_provider, self.deferred, stages=stages, content=content, openinference=openinference

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, SetupError, ValidCall
+from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, ValidCall
+from pipeline.options import check_type, read_names
 from pipeline.parameters import RULES, Rule
 
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
@@ -43,12 +44,8 @@ class Validate:
     _rules: frozenset[Rule] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        given: Any = self.repair
-        if isinstance(given, str) or not set(given) <= set(RULES):
-            raise SetupError(f"Validate: `repair` must be a tuple of rules, of {', '.join(RULES)}, not {given!r}")
-        if not isinstance(cast("object", self.limits), Limits):
-            raise SetupError(f"Validate: `limits` must be a Limits, not {self.limits!r}")
-        object.__setattr__(self, "_rules", frozenset(given))
+        check_type("Validate", "limits", self.limits, Limits)
+        object.__setattr__(self, "_rules", read_names("Validate", "repair", self.repair, RULES))
 
     def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         """Return the call with its params, or a Failure that holds all problems at once.
@@ -85,7 +82,8 @@ class Validate:
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
-        repaired = parameters.repair(call.arguments, error, self._rules, self.limits)
+        names = (call.tool.name, call.name) if isinstance(cast("object", call.name), str) else (call.tool.name,)
+        repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
         if repaired is not None:
             return call.validated(*repaired)
         if type(error) is InvalidParams:

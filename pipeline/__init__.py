@@ -28,11 +28,27 @@ from .errors import (
 )
 from .forking import register_after_fork
 from .messages import ToolCallError, raise_for_error, render
+from .outside_text import neutralise
 from .parameters import Limits
-from .privacy import PublicText, RemoteCause, approved
+from .privacy import PublicText, Redact, RemoteCause, Secret, approved
 from .report import Attempt, CallReport, Progress, RetryDecision, StageRecord
 from .retries import RetryBudget, RetryPolicy
-from .tools import Effect, Tool, ToolContext, ToolFailed, ToolRegistry, exit_status, returned_error, tool
+from .tools import (
+    Effect,
+    ErrorEntry,
+    Errors,
+    ErrorTable,
+    ReturnedError,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    classify_own,
+    exit_status,
+    not_begun,
+    returned_error,
+    tool,
+)
 
 __version__ = "0.1.0"  # as in pyproject.toml; tests/test_packaging.py compares them
 
@@ -44,6 +60,9 @@ __all__ = [
     "Crashed",
     "Denied",
     "Effect",
+    "ErrorEntry",
+    "ErrorTable",
+    "Errors",
     "ExecutionFailed",
     "Failure",
     "FailureDetails",
@@ -62,6 +81,7 @@ __all__ = [
     "Problem",
     "Progress",
     "PublicText",
+    "Redact",
     "RemoteCause",
     "Repair",
     "ResolvedCall",
@@ -69,6 +89,8 @@ __all__ = [
     "RetryBudget",
     "RetryDecision",
     "RetryPolicy",
+    "ReturnedError",
+    "Secret",
     "SetupError",
     "Stack",
     "StageRecord",
@@ -85,11 +107,14 @@ __all__ = [
     "UnknownTool",
     "ValidCall",
     "approved",
+    "classify_own",
     "exit_status",
     "gather",
     "gather_sync",
     "is_failure",
     "is_success",
+    "neutralise",
+    "not_begun",
     "raise_for_error",
     "register_after_fork",
     "render",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, Protocol, cast
 
 import anyio
 import anyio.lowlevel
@@ -13,13 +13,15 @@ import attrs
 from returns.result import Failure
 
 from . import timing
-from .call import Call, Outcome, ResolvedCall
-from .errors import Crashed, NotExecuted, OutcomeUnknown, SetupError, TimedOut
-from .guards import Guard, Guards
-from .parameters import read_arguments
+from .call import Call, Outcome, ResolvedCall, set_caller
+from .errors import Crashed, NotExecuted
+from .options import check_count, check_number
 from .portal import PORTAL
-from .report import error_of
+from .resource_order import order_by_resource
+from .sent_names import OfferedName
 from .tools.definition import Tool
+
+_TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
 
 class Runnable(Protocol):
@@ -45,6 +47,8 @@ async def gather(
     *,
     timeout: float | None = None,  # noqa: ASYNC109  # each call is given what is left of it, and answers for itself
     each: float | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> list[Outcome]:
     """Run many calls at once. A failed call stops none of the others.
 
@@ -62,18 +66,20 @@ async def gather(
             no limit.
         each: Seconds for one call, its attempts and waits included; a shorter ``Call.timeout`` counts instead.
             Default None: no limit.
+        principal: Who asks, for each call that does not say it. Default "": nobody in particular.
+        deps: The caller's own object, for each call that has none. Default None: none.
 
     Returns:
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
 
     Raises:
-        SetupError: ``limit`` is below 1.
+        SetupError: ``limit`` is no integer ≥ 1, or a time is no number.
     """
 
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    return await run_batch(pipeline, calls, run, limit, timeout=timeout, each=each)
+    return await run_batch(pipeline, set_caller(list(calls), principal, deps), run, limit, timeout=timeout, each=each)
 
 
 def gather_sync(
@@ -83,12 +89,15 @@ def gather_sync(
     *,
     timeout: float | None = None,
     each: float | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> list[Outcome]:
     """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
-    return PORTAL.run(partial(gather, timeout=timeout, each=each), pipeline, calls, limit)
+    run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
+    return PORTAL.run(run, pipeline, calls, limit)
 
 
-async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
+async def run_batch(  # one loop, and a task for each worker of it
     pipeline: Runnable,
     calls: Iterable[Call],
     run: Callable[[int, Call], Awaitable[Outcome]],
@@ -107,11 +116,12 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
         timeout: As with `gather`.
         each: As with `gather`.
     """
-    if limit < 1:
-        raise SetupError(f"gather: `limit` must be ≥ 1, not {limit}")
+    check_count("gather", "limit", limit)
+    check_number("gather", "timeout", timeout, infinite=True, optional=True, unit="seconds")
+    check_number("gather", "each", each, infinite=True, optional=True, unit="seconds")
     todo = list(calls)
     outcomes: list[Outcome | None] = [None] * len(todo)
-    order = _order_by_resource(todo, _find_tools(pipeline, todo))
+    order = order_by_resource(todo, _find_tools(pipeline, todo))
     ready = deque(range(len(todo)) if order is None else order.list_ready(len(todo)))
     is_timed = timeout is not None or each is not None
     ends = None if timeout is None else timing.monotonic() + timeout
@@ -147,15 +157,15 @@ async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it
     return cast("list[Outcome]", outcomes)
 
 
-def _set_time_limit(call: Call, each: float | None, left: float | None) -> Call | Failure[NotExecuted]:
-    if left is not None and not left > 0:
+def _set_time_limit(call: Call, each: float | None, seconds_left: float | None) -> Call | Failure[NotExecuted]:
+    if seconds_left is not None and not seconds_left > 0:
         return Failure(NotExecuted("the batch's time was up"))
-    return attrs.evolve(call, timeout=min(limit for limit in (call.timeout, each, left) if limit is not None))
+    return attrs.evolve(call, timeout=min(limit for limit in (call.timeout, each, seconds_left) if limit is not None))
 
 
 def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[..., Any]]:
     """The tools that declare a resource, by the name that a call has for them."""
-    by_name = {call.name: call for call in calls if type(call.name) is str}
+    by_name = {call.name: call for call in calls if type(call.name) in _TEXTS}
     exact = {name: pipeline.find(name) for name in by_name}
     tools = {name: tool for name, tool in exact.items() if tool is not None}
     for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it
@@ -166,115 +176,3 @@ def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[...
         if isinstance(resolved, ResolvedCall):
             tools[name] = resolved.tool
     return {name: tool for name, tool in tools.items() if tool.resource is not None}
-
-
-def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
-    """What the call works on; None if that cannot be told."""
-    if isinstance(tool.resource, str) or tool.resource is None:
-        return tool.resource
-    try:
-        found: Any = tool.resource(read_arguments(arguments) or {})
-    except Exception:  # noqa: BLE001  # a user's function, and arguments as sent: a key may be missing or elsewhere
-        return None
-    return found if isinstance(found, str) else None
-
-
-@attrs.define
-class _Resource:
-    """One resource, as indices of calls: the last one that changes it, and those that read it since."""
-
-    change: int | None = None
-    reads: list[int] = attrs.field(factory=list[int])
-
-    def enter(self, index: int, *, changes: bool) -> list[int]:
-        """Add a call; returns the earlier calls that it has to wait for."""
-        earlier = [] if self.change is None else [self.change]
-        if not changes:
-            self.reads.append(index)
-            return earlier
-        earlier += self.reads
-        self.change, self.reads = index, []
-        return earlier
-
-
-@attrs.define(eq=False)
-class _RunningBodies(Guard):
-    """A guard that refuses nothing: it counts the bodies of one call that still run."""
-
-    counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
-    running: int = 0
-
-    def begin(self, call: Call) -> None:  # noqa: ARG002
-        """A body begins."""
-        self.running += 1
-
-    def end(self, call: Call) -> None:  # noqa: ARG002
-        """It returned or raised, perhaps in a thread that nobody waits for any more."""
-        self.running -= 1
-
-
-class _ResourceOrder:
-    """Which call waits for which, as indices of calls."""
-
-    def __init__(self) -> None:
-        self.blocked: set[int] = set()  # they must not run any more
-        self._waits: dict[int, int] = {}  # by call: for how many others
-        self._waiting: dict[int, list[int]] = {}  # by call: those that wait for it
-        self._changes: dict[int, _RunningBodies] = {}
-
-    def add(self, index: int, earlier: set[int], *, changes: bool) -> None:
-        """Add a call that waits for these earlier ones."""
-        self._waits[index] = len(earlier)
-        for each in earlier:
-            self._waiting.setdefault(each, []).append(index)
-        if changes:
-            self._changes[index] = _RunningBodies()
-
-    def list_ready(self, count: int) -> list[int]:
-        """Of so many calls those that wait for no other."""
-        return [index for index in range(count) if not self._waits.get(index)]
-
-    def watch(self, index: int, call: Call) -> Call:
-        """The call as it is to run: if it changes something, its bodies are counted."""
-        bodies = self._changes.get(index)
-        return call if bodies is None else call.under(call.report, Guards.of(bodies, outer=call.guards))
-
-    def release(self, index: int, outcome: object) -> list[int]:
-        """Those that waited for this call alone. If it changes something and a body of it runs, they are blocked."""
-        waiting = self._waiting.pop(index, [])
-        bodies = self._changes.get(index)
-        if bodies is not None and (index in self.blocked or bodies.running or _is_still_running(outcome)):
-            self.blocked.update(waiting)
-        for each in waiting:
-            self._waits[each] -= 1
-        return [each for each in waiting if not self._waits[each]]
-
-
-def _order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]) -> _ResourceOrder | None:
-    """The order of the calls; None if none of their tools declares a resource."""
-    if not tools:
-        return None
-    order, resources, unknown = _ResourceOrder(), dict[str, _Resource](), _Resource()
-    for index, call in enumerate(calls):
-        tool = tools.get(call.name) if type(call.name) is str else None
-        if tool is None:
-            continue
-        name, changes = _find_resource(tool, call.arguments), tool.effect != "read"
-        if name is not None:
-            touched = [resources.setdefault(name, _Resource(unknown.change, [*unknown.reads]))]
-        else:
-            touched = [*resources.values(), unknown]
-            if changes:
-                resources = {}  # every later call waits for this one at least
-        earlier = {each for resource in touched for each in resource.enter(index, changes=changes)}
-        order.add(index, earlier, changes=changes)
-    return order
-
-
-def _is_still_running(outcome: object) -> bool:
-    """Whether an outcome says so, as that of an executor which knows more than when its bodies begin and end."""
-    error = error_of(outcome)
-    cause = error.cause if type(error) is OutcomeUnknown else error
-    return type(cause) is TimedOut and cause.still_running

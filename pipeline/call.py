@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 from uuid import uuid4
 
 import attrs
@@ -22,6 +22,7 @@ else:
     phase = attrs.define
 
 T = TypeVar("T", default=object)
+Listed = TypeVar("Listed", bound="list[Call]")
 # A union of two and not Result[...]: both checkers type the payloads of a match, and prove it complete.
 Outcome: TypeAlias = Success[T] | Failure[ToolError]
 
@@ -36,9 +37,22 @@ def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
     return type(outcome) is Success
 
 
+def _describe(value: Any) -> str:
+    """What a ``repr`` shows of arguments: how many there are. Nobody knows here which of them are secret."""
+    if value is None:
+        return "None"
+    try:
+        unit = " characters" if isinstance(value, (str, bytes, bytearray)) else ""
+        return f"<{type(value).__name__} of {len(value)}{unit}>"
+    except Exception:  # noqa: BLE001  # a foreign value may have no length, or raise anything
+        return f"<{type(value).__name__}>"
+
+
 @phase
 class Call:
     """What the model asked for, not checked yet.
+
+    The ``repr`` of a call, in any phase, says how many arguments there are, and shows none of them.
 
     Args:
         name: The tool's name as the model wrote it. Anything but the name of a tool ends in UnknownTool.
@@ -54,7 +68,7 @@ class Call:
     """
 
     name: str
-    arguments: object = None
+    arguments: object = attrs.field(default=None, repr=_describe)
     id: str = ""
     principal: str = ""
     deps: object = attrs.field(default=None, repr=False)
@@ -62,6 +76,13 @@ class Call:
     timeout: float | None = None
     report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
+
+    def asked_by(self, principal: str = "", deps: object = None) -> Self:
+        """The same call for whoever asks; what the call itself says of its principal or deps stays."""
+        if (self.principal or not principal) and (self.deps is not None or deps is None):
+            return self
+        deps = self.deps if self.deps is not None else deps
+        return attrs.evolve(self, principal=self.principal or principal, deps=deps)
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
@@ -134,13 +155,25 @@ class ValidCall(ResolvedCall):
         idempotency_key: Made once for a call, equal across its attempts. "" for a tool that takes no ToolContext.
     """
 
-    params: dict[str, Any] = _SET_BY_THE_PHASE_BEFORE
+    params: dict[str, Any] = attrs.field(default=_SET_BY_THE_PHASE_BEFORE, repr=_describe)
     attempt: int = 1
     idempotency_key: str = ""
+
+    def with_params(self, params: dict[str, Any]) -> Self:
+        """The same attempt with other params."""
+        copy: Any = self.under(self.report, self.guards)
+        copy.params = params
+        return cast("Self", copy)
 
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)
+
+
+def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
+    """Say who asks for calls that do not say it; the list is changed and returned. See `Call.asked_by`."""
+    calls[:] = [call.asked_by(principal, deps) for call in calls]
+    return calls
 
 
 _REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout")

@@ -12,6 +12,7 @@ Category: TypeAlias = Literal["availability", "parameter", "execution", "interna
 ErrorType: TypeAlias = Literal["validation", "not_found", "permission", "execution", "timeout"]
 LogLevel: TypeAlias = Literal["info", "warning", "error"]
 BreakerCount: TypeAlias = Literal["failure", "success", "ignored"]
+BodyFact: TypeAlias = Literal["refused", "ran", "unsaid"]
 
 
 class _Facts(TypedDict):
@@ -20,6 +21,7 @@ class _Facts(TypedDict):
     error_type: ErrorType
     log_level: LogLevel
     breaker: NotRequired[BreakerCount]
+    body: NotRequired[BodyFact]
 
 
 class ErrorKind:
@@ -35,6 +37,8 @@ class ErrorKind:
         log_level: The level of the record that a failed call leaves in the log.
         breaker: What a `CircuitBreaker` counts: a ``failure`` of the tool; a ``success``, which is any answer of the
             tool, even a refusal (the default); or nothing (``ignored``), because the tool did not run.
+        body: What a reader takes from the kind alone: the body of the tool was ``refused``, so nothing happened; it
+            ``ran``; or neither is said (``unsaid``, the default).
     """
 
     __slots__ = ()
@@ -43,6 +47,7 @@ class ErrorKind:
     error_type: ClassVar[ErrorType]
     log_level: ClassVar[LogLevel]
     breaker: ClassVar[BreakerCount] = "success"
+    body: ClassVar[BodyFact] = "unsaid"
     # The fields that a text template may use, and the attribute that each is made of, such as ``details.suggestion``.
     template_fields: ClassVar[Mapping[str, str]] = {}
 

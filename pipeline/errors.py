@@ -2,8 +2,8 @@
 
 The type checkers prove that a ``match`` over the union is complete. A stage of your own refuses a call with `Denied` or
 `Unavailable`. The facts about a kind of error are the arguments of its class, see `ErrorKind`; the guide in
-``pipeline/messages`` has them in one table. A ``cause`` is private: it is in no ``repr``, no span and no text for the
-model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
+``pipeline/messages`` has them in one table. A ``cause`` is private: its text is in no ``repr``, no span and no text for
+the model, and a pickle keeps only the name of its type (`RemoteCause`). A text for the model has the type `Public`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import attrs
 
 from .error_kind import ErrorKind
-from .privacy import Public, private
+from .privacy import Public, RemoteCause, private
 
 # Whether the side effect happened. "no": the body never began, or the tool says that nothing happened. "maybe": the
 # body began, and nothing is known. "yes": the tool succeeded, or says that it happened.
@@ -58,17 +58,37 @@ class FailureDetails:
 
     parameter: str | None = None  # the argument that caused the failure; None: no single one
     suggestion: Public | None = None  # the next step for the model; None: none
+    constraint: Public | None = attrs.field(
+        default=None, repr=False
+    )  # what the argument must be, such as "at most 100"; None: not said
+    value: object = attrs.field(default=None, repr=False, hash=False)  # what the argument was; None: not said
+    retry_after: float | None = attrs.field(
+        default=None, repr=False
+    )  # seconds until another call makes sense; None: not known
+    more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)  # further facts by name
+
+
+_NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
-class UnknownTool(ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning"):
+class UnknownTool(
+    ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning", body="refused"
+):
     """No tool has the name that the model asked for."""
 
     kind: ClassVar[Literal["unknown_tool"]] = "unknown_tool"
-    template_fields: ClassVar = {"tool": "requested", "suggestions": "suggestions", "available": "available"}
+    template_fields: ClassVar = {
+        "tool": "requested",
+        "suggestions": "suggestions",
+        "available": "available",
+        "count": "count",
+    }
     requested: str  # as the model spelt it; "": the name was not a text
     suggestions: tuple[str, ...] = ()  # at most 3 similar names that may be called now, closest first
-    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are many
+    available: tuple[str, ...] = ()  # all names that may be called now; empty if they are more than are listed
+    # How many tools may be called now, if ``available`` does not list them. None: not known.
+    count: int | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen
@@ -79,14 +99,17 @@ class Unavailable(
     error_type="permission",
     log_level="warning",
     breaker="ignored",
+    body="refused",
 ):
     """The tool exists, but may not be called now."""
 
     kind: ClassVar[Literal["unavailable"]] = "unavailable"
     template_fields: ClassVar = {"tool": "tool", "reason": "reason", "seconds": "retry_after"}
     tool: str
-    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; not in the default text
+    reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
     retry_after: float | None = None  # seconds; None: not known
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -97,6 +120,7 @@ class NotExecuted(
     error_type="execution",
     log_level="info",
     breaker="ignored",
+    body="refused",
 ):
     """The body did not run: its batch ended first, an earlier run of it goes on, or only a plan was asked for."""
 
@@ -106,7 +130,9 @@ class NotExecuted(
 
 
 @attrs.frozen
-class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class MalformedCall(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments are not a JSON object."""
 
     kind: ClassVar[Literal["malformed_call"]] = "malformed_call"
@@ -117,24 +143,32 @@ class MalformedCall(ErrorKind, fixable_by="model", category="parameter", error_t
 
 
 @attrs.frozen
-class InvalidParams(ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning"):
+class InvalidParams(
+    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+):
     """The arguments violate the tool's schema."""
 
     kind: ClassVar[Literal["validation"]] = "validation"
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
-    schema: Mapping[str, Any] | None = private()  # for a valid example
+    details: FailureDetails = attrs.field(
+        default=_NO_DETAILS, repr=False
+    )  # what a tool that refuses its arguments adds
+    schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
 @attrs.frozen
-class NeedsUserInput(ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info"):
+class NeedsUserInput(
+    ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info", body="refused"
+):
     """Only the user knows what is missing: the model has to ask, not to guess."""
 
     kind: ClassVar[Literal["needs_input"]] = "needs_input"
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -149,13 +183,16 @@ class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", erro
 
 
 @attrs.frozen
-class Denied(ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning"):
+class Denied(
+    ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning", body="refused"
+):
     """A backend, a policy or a person refused the call."""
 
     kind: ClassVar[Literal["permission"]] = "permission"
     template_fields: ClassVar = {"message": "message"}
     by: str  # who refused; the model does not see it
     message: Public = ""  # "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -167,6 +204,7 @@ class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_t
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
     message: Public = ""  # "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -181,6 +219,9 @@ class TimedOut(
     after: float | None = None  # seconds; None: a time limit inside the tool, of unknown length
     still_running: bool = False  # in a thread, which cannot be ended
     landed: Landed = "maybe"
+    retry_after: float | None = attrs.field(default=None, repr=False)  # seconds; None: not known
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -195,10 +236,14 @@ class Transient(
     cause: BaseException | None = private(positional=True)
     retry_after: float | None = None  # seconds; None: not known
     landed: Landed = "maybe"
+    message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
+    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
 
 
 @attrs.frozen
-class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error"):
+class ExecutionFailed(
+    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", body="ran"
+):
     """The tool ran and reports that it failed."""
 
     kind: ClassVar[Literal["execution"]] = "execution"
@@ -210,7 +255,13 @@ class ExecutionFailed(ErrorKind, fixable_by="model", category="execution", error
 
 @attrs.frozen
 class OutcomeUnknown(
-    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="model",
+    category="execution",
+    error_type="execution",
+    log_level="error",
+    breaker="failure",
+    body="ran",
 ):
     """The call of a mutating tool was lost and may have taken effect. It is never repeated."""
 
@@ -224,10 +275,15 @@ class OutcomeUnknown(
 class Crashed(
     ErrorKind, fixable_by="nobody", category="internal", error_type="execution", log_level="error", breaker="failure"
 ):
-    """A bug, in the tool or in a stage."""
+    """A bug, in the tool or in a stage. Its ``repr`` names the class of the cause, which may be known."""
 
     kind: ClassVar[Literal["internal"]] = "internal"
     cause: BaseException | None = private(positional=True)
+
+    def __repr__(self) -> str:
+        cause: object = self.cause
+        named = cause.type_name if isinstance(cause, RemoteCause) else type(cause).__name__
+        return "Crashed()" if cause is None else f"Crashed({named})"
 
 
 ToolError: TypeAlias = (

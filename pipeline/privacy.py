@@ -1,8 +1,9 @@
-"""What a model may see, and what stays with the developer: `PublicText`, and fields that hold a private cause."""
+"""What a model may see, what stays with the developer, and what nobody records."""
 
 from __future__ import annotations
 
-from typing import Any, LiteralString, NewType, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, LiteralString, NewType, TypeAlias, cast
 
 import attrs
 
@@ -12,6 +13,11 @@ PublicText = NewType("PublicText", str)
 Public: TypeAlias = LiteralString | PublicText
 
 _PRIVATE = "private"
+# Called with the path of each value that is to be recorded, such as ``filter.tags[1]``, and with the value: text, a
+# number, a boolean, None, an object or an array before what is in it, or anything else that a caller passed. Returns
+# what is recorded in its place.
+Redact: TypeAlias = Callable[[str, object], object]
+REDACTED: Final = "[redacted]"  # stands for a value that is not recorded
 
 
 def approved(text: str) -> PublicText:
@@ -23,6 +29,18 @@ def approved(text: str) -> PublicText:
     if not isinstance(cast("object", text), str):
         raise TypeError(f"approved() takes a str, not {type(text).__name__}")
     return PublicText(text)
+
+
+class Secret:
+    """Declares that values of a parameter are secret: ``Annotated[str, Secret]``, also inside of a model or a list.
+
+    Such a value is given to the tool, and is recorded nowhere. It means the same as pydantic's ``SecretStr``, and as
+    ``"writeOnly": true`` or ``"format": "password"`` in a JSON Schema, where the model sees it as ``"writeOnly"``.
+    """
+
+    @staticmethod
+    def __get_pydantic_json_schema__(core_schema: Any, handler: Callable[[Any], Mapping[str, Any]]) -> dict[str, Any]:
+        return {**handler(core_schema), "writeOnly": True}
 
 
 class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any name
@@ -82,6 +100,6 @@ def _withhold_text(cause: BaseException) -> RemoteCause:
         return cause
     try:
         withheld = len(str(cause))
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+    except BaseException:  # noqa: BLE001  # a foreign __str__ may raise anything, and pickle must not
         withheld = 0
     return RemoteCause(type(cause).__name__, withheld)

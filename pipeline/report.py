@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 import attrs
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from .errors import Landed, Repair, ToolError
 
 if TYPE_CHECKING:
     from .call import Call, Outcome
+    from .recordable import Recorded, Recording
     from .tools.definition import Tool
 
 CANCELLED = "cancelled"  # the verdict of a cancelled stage; it is no kind of error, for there is no Outcome
@@ -106,11 +107,16 @@ class Observer(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CallReport:
-    """What happened to one call. ``outcome`` is None only if the call was cancelled."""
+    """What happened to one call. ``outcome`` is None only if the call was cancelled.
 
-    call: Call  # as it was sent
+    It holds of the arguments what may be recorded: no secret of a tool that declares any, and each value as the
+    ``redact`` of `Trace` returned it. So does everything that is made from a report. The value of a success is the one
+    that the tool returned.
+    """
+
+    call: Call  # as it was sent, but for what may not be recorded
     tool: Tool[..., Any] | None = None  # the tool it was resolved to; None: no tool
     started: int = 0  # ns, perf_counter_ns
     ended: int = 0  # the same clock
@@ -122,6 +128,7 @@ class CallReport:
     progress: list[Progress] = attrs.field(factory=lambda: cast("list[Progress]", []))
     _stage_rows: list[StageRow] = attrs.field(factory=lambda: cast("list[StageRow]", []), repr=False)
     _attempt_rows: list[AttemptRow] = attrs.field(factory=lambda: cast("list[AttemptRow]", []), repr=False)
+    _recorded: Recorded | None = attrs.field(default=None, repr=False)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
@@ -152,21 +159,42 @@ class CallReport:
         """What the call failed with; None for a success and for a cancelled call."""
         return self.outcome.failure() if type(self.outcome) is Failure else None
 
+    @property
+    def recorded(self) -> Recorded | None:
+        """What may be recorded of the call, and what takes its secrets out of a text. None: all of it may."""
+        return self._recorded
+
+    def __repr__(self) -> str:
+        recorded = self.recorded
+        shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
+        if recorded is not None and recorded.redact is not None and type(self.outcome) is Success:
+            shown["outcome"] = "<Success>"  # its value is made safe where it is made a text
+        text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        return text if recorded is None else recorded.hide(text)
+
     def __getstate__(self) -> dict[str, Any]:
         # The caller's own objects stay with the caller: a report is a record, and most such objects do not pickle.
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
-        return state | {"call": attrs.evolve(self.call, deps=None, report=None, guards=None)}
+        recorded = self.recorded  # of which nothing is kept: the texts of secrets are in it
+        call, repairs = (self.call, self.repairs) if recorded is None else (recorded.call, recorded.repairs)
+        return state | {
+            "call": attrs.evolve(call, deps=None, report=None, guards=None),
+            "repairs": repairs,
+            "_recorded": None,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class LiveReport(CallReport):
     """The report while the call runs. It travels on the call as ``call.report``, and stages write to it."""
 
+    recording: Recording | None = attrs.field(default=None, repr=False)  # None: all of the call may be recorded
     recorder: Recorder | None = attrs.field(default=None, repr=False)
+    params: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of the call, once they are known
     attempt: int = attrs.field(default=0, repr=False)  # the one that runs now; 0: none
     executor: str = attrs.field(default="", repr=False)  # of that attempt, once the end has chosen it; "": by the tool
     landed: Landed = attrs.field(default="no", repr=False)  # of that attempt, as far as its end knows
@@ -176,6 +204,13 @@ class LiveReport(CallReport):
     _numbers: Iterator[int] = attrs.field(factory=lambda: count(1), repr=False)  # of attempts
     notes: dict[int, str] = attrs.field(factory=lambda: cast("dict[int, str]", {}), repr=False)  # by id of the stage
     _whole: LiveReport | None = attrs.field(default=None, repr=False)  # None: this one
+
+    @property
+    def recorded(self) -> Recorded | None:
+        """As that of `CallReport`, found at the first look: so look when the call has ended."""
+        if self._recorded is None and self.recording is not None:
+            self._recorded = self.recording.record(self.call, self.tool, self.repairs, self.params)
+        return self._recorded
 
     @property
     def rows(self) -> list[StageRow]:
@@ -192,7 +227,14 @@ class LiveReport(CallReport):
 
         It has an attempt, a wait and notes of its own. It begins in the attempt of that number; 0: in none.
         """
-        branch = LiveReport(self.call, self.tool, self.started, started_at=self.started_at, recorder=self.recorder)
+        branch = LiveReport(
+            self.call,
+            self.tool,
+            self.started,
+            started_at=self.started_at,
+            recording=self.recording,
+            recorder=self.recorder,
+        )
         branch.decisions, branch.progress = self.decisions, self.progress
         branch._stage_rows, branch._attempt_rows = self._stage_rows, self._attempt_rows
         branch._numbers, branch._whole = self._numbers, self._whole or self
@@ -211,9 +253,10 @@ class LiveReport(CallReport):
             self.raised = 0
 
     def find(self, call: Any) -> None:
-        """A check answered with this call: its tool and its repairs are those of the report."""
+        """A check answered with this call: its tool, repairs and params are those of the report."""
         self.tool = getattr(call, "tool", self.tool)
         self.repairs = getattr(call, "repairs", self.repairs)
+        self.params = getattr(call, "params", self.params)
         if self._whole is not None:
             self._whole.find(call)
 
@@ -250,18 +293,20 @@ class LiveReport(CallReport):
 
     def copy(self) -> CallReport:
         """The report as it is now. What a tool that was left running still writes does not reach the copy."""
+        recorded = self.recorded
         return CallReport(
-            self.call,
+            self.call if recorded is None else recorded.call,
             self.tool,
             self.started,
             self.ended,
             self.started_at,
             self.outcome,
-            self.repairs,
+            self.repairs if recorded is None else recorded.repairs,
             self.decisions.copy(),
             self.progress.copy(),
             self._stage_rows.copy(),
             self._attempt_rows.copy(),
+            recorded,
         )
 
 

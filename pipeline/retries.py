@@ -18,15 +18,16 @@ none of these                                               (repeated:) transien
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from math import inf, isfinite
+from math import inf
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, cast
 
 import attrs
 
 from . import timing
-from .errors import OutcomeUnknown, SetupError, TimedOut, ToolError, Transient
+from .errors import OutcomeUnknown, TimedOut, ToolError, Transient
 from .forking import register_after_fork
+from .options import check_count, check_function, check_number, read_names, refuse
 from .tools.definition import Effect, Tool
 
 RetryableKind: TypeAlias = Literal["timeout", "transient"]
@@ -52,17 +53,16 @@ class RetryRules:
     first_delay: float = 0.1
     max_delay: float = 30.0
     kinds: Collection[RetryableKind] = RETRYABLE_KINDS
+    tool: str | None = attrs.field(default=None, eq=False)  # whose rules these are, for a text; None: all tools
 
     def __attrs_post_init__(self) -> None:
-        attempts: Any = self.attempts
-        kinds: Any = self.kinds
-        if type(attempts) is not int or attempts < 1:
-            raise SetupError(f"Retry: attempts must be an integer ≥ 1, not {attempts!r}")
-        for name, delay in (("first_delay", self.first_delay), ("max_delay", self.max_delay)):
-            if not _is_delay(delay):
-                raise SetupError(f"Retry: {name} must be a number of seconds ≥ 0, not {delay!r}")
-        if isinstance(kinds, str) or not set(kinds) <= set(RETRYABLE_KINDS):
-            raise SetupError(f"Retry: kinds must be of {', '.join(RETRYABLE_KINDS)}, not {kinds!r}")
+        check_count("Retry", self._option("attempts"), self.attempts)
+        check_number("Retry", self._option("first_delay"), self.first_delay, least=0, unit="seconds")
+        check_number("Retry", self._option("max_delay"), self.max_delay, least=0, unit="seconds")
+        read_names("Retry", self._option("kinds"), self.kinds, RETRYABLE_KINDS)
+
+    def _option(self, name: str) -> str:
+        return name if self.tool is None else f"tools[{self.tool!r}][{name!r}]"
 
     def with_policy(self, tool: str, policy: RetryPolicy) -> RetryRules:
         """The rules with what differs for one tool.
@@ -70,15 +70,11 @@ class RetryRules:
         Raises:
             SetupError: The policy has a field that no policy has, or a value that makes no sense.
         """
-        given: Any = policy
+        given = cast("dict[Any, Any]", policy)
         allowed = RetryPolicy.__optional_keys__
-        if not isinstance(given, dict) or not set(cast("dict[Any, Any]", given)) <= allowed:
-            raise SetupError(f"Retry: the policy of {tool!r} may have {', '.join(sorted(allowed))}, and is {given!r}")
-        return attrs.evolve(self, **policy)
-
-
-def _is_delay(value: Any) -> bool:
-    return isinstance(value, (int, float)) and isfinite(value) and value >= 0
+        if not isinstance(cast("object", policy), dict) or not all(name in allowed for name in given):
+            refuse("Retry", f"tools[{tool!r}]", f"a RetryPolicy, which may have {', '.join(sorted(allowed))}", given)
+        return attrs.evolve(self, **policy, tool=tool)
 
 
 class Plan(NamedTuple):
@@ -95,9 +91,9 @@ def plan(
     rules: RetryRules,
     *,
     jitter: float,
-    remaining: float = inf,
+    seconds_left: float = inf,
     tokens: float = inf,
-    owned: bool = False,
+    outer_retries: bool = False,
 ) -> Plan:
     """Decide whether a failed attempt is repeated; the same facts give the same plan.
 
@@ -111,9 +107,9 @@ def plan(
         attempt: The number of the attempt that failed, from 1.
         rules: The rules for this tool.
         jitter: A random number, 0 <= jitter < 1.
-        remaining: Seconds until the deadline. Default: no deadline.
+        seconds_left: Seconds until the deadline. Default: no deadline.
         tokens: What the retry budget holds. Default: no budget.
-        owned: Whether an outer pipeline repeats already.
+        outer_retries: Whether an outer pipeline repeats already.
     """
     kind: RetryableKind = error.kind
     if effect == "mutating" and error.landed != "no":
@@ -122,16 +118,17 @@ def plan(
         return Plan(None, "not repeated: the first one is still running")
     if kind not in rules.kinds:
         return Plan(None, f"not repeated: the policy repeats no {kind}")
-    if owned:
+    if outer_retries:
         return Plan(None, "not repeated: an outer pipeline retries")
     if attempt >= rules.attempts:
         return Plan(None, f"not repeated: that was attempt {attempt} of {rules.attempts}")
     wait = min(rules.max_delay, rules.first_delay * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS)) * jitter
-    if type(error) is Transient and error.retry_after is not None and error.retry_after > wait:
-        wait = error.retry_after
+    asked: object = error.retry_after  # from a header or an author, who may have put a text there
+    if isinstance(asked, (int, float)) and asked > wait:
+        wait = asked
     if wait > rules.max_delay:
         return Plan(None, "not repeated: the wait asked for is too long")
-    if wait >= remaining:
+    if wait >= seconds_left:
         return Plan(None, "not repeated: the deadline comes first")
     if tokens < 1:
         return Plan(None, "not repeated: the retry budget is spent")
@@ -164,7 +161,7 @@ class RetryBudget:
         clock: Seconds, monotonic.
 
     Raises:
-        SetupError: A number is negative or not finite.
+        SetupError: A number is negative, not finite or no number, or ``clock`` is no plain function.
     """
 
     burst: float = 100.0
@@ -175,9 +172,9 @@ class RetryBudget:
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
-        given: tuple[Any, ...] = (self.burst, self.per_second)
-        if not all(_is_delay(each) for each in given):
-            raise SetupError(f"{self}: burst and per_second must be numbers ≥ 0")
+        check_number("RetryBudget", "burst", self.burst, least=0)
+        check_number("RetryBudget", "per_second", self.per_second, least=0)
+        check_function("RetryBudget", "clock", self.clock)
         self._tokens, self._counted_at = self.burst, self.clock()
         register_after_fork(self._renew_lock)
 

@@ -80,8 +80,8 @@ REPAIRS: Any = st.lists(st.builds(Repair, TEXT, TEXT, st.integers(), TEXT), max_
 TIMED_OUT: Any = st.builds(TimedOut, SECONDS, st.booleans(), LANDED, cause=CAUSES)
 TRANSIENT: Any = st.builds(Transient, CAUSES, SECONDS, LANDED)
 ERRORS: Any = st.one_of(
-    st.builds(UnknownTool, TEXT, NAMES, NAMES),
-    st.builds(Unavailable, TEXT, TEXT, SECONDS),
+    st.builds(UnknownTool, TEXT, NAMES, NAMES, st.none() | st.integers(0, 10**6)),
+    st.builds(Unavailable, TEXT, TEXT | st.sampled_from(["busy", "rate_limited", "quota"]), SECONDS),
     st.builds(NotExecuted, TEXT),
     st.builds(MalformedCall, TEXT, st.none() | st.tuples(st.integers(), st.integers()), st.booleans()),
     st.builds(InvalidParams, PROBLEMS | MANY, REPAIRS, sent=SENT, schema=SCHEMAS),

@@ -188,7 +188,11 @@ TYPES: dict[str, tuple[Any, dict[str, Any], list[tuple[Any, Any]]]] = {
     ),
     "dict by number": (
         dict[int, str],
-        {"type": "object", "additionalProperties": {"type": "string"}},
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "propertyNames": {"pattern": "^[+-]?[0-9]+$"},
+        },
         [({"1": "a"}, {1: "a"})],
     ),
     "enum": (Color, {"enum": ["red", "blue"], "type": "string"}, [("red", Color.RED)]),
@@ -202,7 +206,16 @@ TYPES: dict[str, tuple[Any, dict[str, Any], list[tuple[Any, Any]]]] = {
     "duration": (timedelta, {"type": "string", "format": "duration"}, [("PT1M", timedelta(minutes=1))]),
     "UUID": (UUID, {"type": "string", "format": "uuid"}, [(str(UUID(int=7)), UUID(int=7))]),
     "path": (Path, {"type": "string", "format": "path"}, [("a/b.txt", Path("a/b.txt"))]),
-    "decimal": (Decimal, {"anyOf": [{"type": "number"}, {"type": "string"}]}, [("1.50", Decimal("1.50"))]),
+    "decimal": (
+        Decimal,
+        {
+            "anyOf": [
+                {"type": "number"},
+                {"type": "string", "pattern": r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"},
+            ]
+        },
+        [("1.50", Decimal("1.50"))],
+    ),
     "tuple": (
         tuple[int, str],
         {

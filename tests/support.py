@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, cast
 
+import anyio
+import pytest
 from anyio.lowlevel import RunVar
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -17,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pipeline import Call, Effect, Tool, ValidCall
+from pipeline import Call, Effect, Tool, ValidCall, timing
 
 
 async def nothing(**_: object) -> str:
@@ -42,6 +44,35 @@ def count_run_variables() -> int:
     """How many values the current event loop keeps for as long as it lives."""
     variable: Any = cast("Any", RunVar("counted"))
     return len(variable._current_vars)
+
+
+class StoppedTime:
+    """Stands in for the clock of the event loop: no time limit ends before a test moves it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self._ends: list[tuple[float, anyio.CancelScope]] = []
+        monkeypatch.setattr(anyio, "move_on_after", self._move_on_after)
+        monkeypatch.setattr(timing, "move_on_after", self._move_on_after)
+        monkeypatch.setattr(timing, "monotonic", lambda: self.now)
+        monkeypatch.setattr(anyio, "current_time", lambda: self.now)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; the limits that are over by then end."""
+        self.now += seconds
+        for end, scope in self._ends:
+            if end <= self.now:
+                scope.cancel()
+
+    async def hang(self, seconds: float = 60.0) -> None:
+        """A body that never ends by itself: it has begun, and so much time passes."""
+        self.advance(seconds)
+        await anyio.sleep_forever()
+
+    def _move_on_after(self, seconds: float) -> anyio.CancelScope:
+        scope = anyio.CancelScope()
+        self._ends.append((self.now + seconds, scope))
+        return scope
 
 
 class Exported:

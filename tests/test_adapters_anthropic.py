@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import anthropic as sdk
 import pytest
-from anthropic.types import Message, MessageParam, RawMessageStreamEvent
+from anthropic.types import Message, MessageParam, RawMessageStreamEvent, ToolResultBlockParam
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -32,6 +32,7 @@ from pipeline import (
     render,
 )
 from pipeline.adapters import anthropic
+from pipeline.messages import Audio, File, Image, Link
 
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 TWO: tuple[tuple[str, str, dict[str, Any]], ...] = (("toolu_1", "add", {"a": 1}), ("toolu_2", "now", {}))
@@ -245,6 +246,34 @@ def test_images(media_type: str, data: bytes) -> None:
     assert anthropic.result(Call("x"), Success(data))["content"] == [image]
     mixed = [{"type": "text", "text": "before"}, image, {"type": "text", "text": "(no output)"}]
     assert anthropic.result(Call("x"), Success(("before", data, None)))["content"] == mixed
+
+
+PARTS: list[Any] = [
+    "text",
+    "",
+    {"a": 1},
+    [b"GIF87a", b"%PDF-1.7", "between", b"\x00", b"RIFF\0\0\0\0WAVE"],
+    Image("image/svg+xml", b"<svg/>"),
+    [
+        Audio("audio/wav", b"a"),
+        File("text/csv", b"a"),
+        File("application/pdf", b"a", "a.pdf"),
+        Link("https://a.b", "c"),
+    ],
+    {"content": [{"type": "text", "text": "a"}], "structuredContent": {"n": 1}, "isError": True},
+    object(),
+]
+RESULT: TypeAdapter[Any] = TypeAdapter(ToolResultBlockParam)
+
+
+@pytest.mark.parametrize("value", PARTS, ids=range(len(PARTS)))
+def test_results_are_what_the_client_declares(value: Any) -> None:
+    """A result with any parts comes back unchanged out of the client's own type."""
+    for outcome in (Success(value), Failure(UnknownTool("x"))):
+        told = anthropic.result(Call("x", id="c"), outcome)
+        back = RESULT.validate_python(told)
+        content = back["content"] if isinstance(back["content"], str) else list(back["content"])
+        assert {**back, "content": content} == told
 
 
 def test_all_results_go_into_one_message() -> None:

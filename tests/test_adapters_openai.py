@@ -11,14 +11,16 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.chat import ChatCompletion, ChatCompletionChunk, ChatCompletionToolMessageParam
 from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import fake_providers as fake
 from middlewares import standard
 from pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool, render
 from pipeline.adapters import openai
+from pipeline.messages import Audio, File, Image, Link
 
 Api = Literal["chat", "responses"]
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -212,6 +214,77 @@ ONE, OTHER = ("a", "f", '{"n": 1}'), ("b", "f", '{"n": 2}')
             [ONE, OTHER],
             id="out-of-order",
         ),
+        pytest.param(
+            [piece('{"n": 1}', "f"), piece('{"n": 2}', "f")],
+            [("", *ONE[1:]), ("", *OTHER[1:])],
+            id="whole-without-index-and-id",
+        ),
+        pytest.param(
+            [piece('{"n": 1}', "f", index=0), piece('{"n": 2}', "f", index=0)],
+            [("", *ONE[1:]), ("", *OTHER[1:])],
+            id="whole-with-index-0-and-no-id",
+        ),
+        pytest.param(
+            [piece("{}", "f"), piece("{}", "f"), piece("{}", "g")],
+            [("", "f", "{}"), ("", "f", "{}"), ("", "g", "{}")],
+            id="whole-and-empty",
+        ),
+        pytest.param(
+            [piece({"n": 1}, "f"), piece({"n": 2}, "f")], [("", "f", {"n": 1}), ("", "f", {"n": 2})], id="two-mappings"
+        ),
+        pytest.param(
+            [piece("", "f", index=0, id="a"), piece("", "g", index=0, id="b")],
+            [("a", "f", ""), ("b", "g", "")],
+            id="index-0-twice-before-any-argument",
+        ),
+        pytest.param(
+            [piece("", "f", index=0), piece("", "g", index=0), piece('{"n": 1}', index=0)],
+            [("", "f", ""), ("", "g", '{"n": 1}')],
+            id="index-0-twice-and-no-id",
+        ),
+        pytest.param(
+            [
+                piece("", "f"),
+                piece('{"n"'),
+                piece(": 1}"),
+                piece("", "f"),
+                piece('{"n"'),
+                piece(": 2}"),
+            ],
+            [("", *ONE[1:]), ("", *OTHER[1:])],
+            id="in-pieces-without-index-and-id",
+        ),
+        pytest.param(
+            [
+                piece("", "f", index=0, id="a"),
+                piece('{"n": 1}', index=0),
+                piece("", "f", index=0, id="a"),
+                piece('{"n": 2}', index=0),
+            ],
+            [ONE, ("a", *OTHER[1:])],
+            id="one-id-for-all",
+        ),
+        pytest.param(
+            [piece('{"n": 1}', "f", index=0, id="a"), piece('{"n": 2}', "f", index=0, id="a")],
+            [ONE, ("a", *OTHER[1:])],
+            id="one-id-for-all-and-whole",
+        ),
+        pytest.param(
+            [
+                piece("", "f", index=0, id="a"),
+                piece('{"n": 1}', index=0),
+                piece('{"n": 1}', "f", index=0, id="a"),
+                piece("", "f", index=0, id="a"),
+            ],
+            [ONE],
+            id="the-whole-comes-again",
+        ),
+        pytest.param([piece('{"n": 1}', "f"), piece("", "f")], [("", *ONE[1:])], id="the-head-comes-again-at-the-end"),
+        pytest.param(
+            [piece('{"o": {}', "f"), piece("", "f"), piece("}")],
+            [("", "f", '{"o": {}}')],
+            id="the-name-comes-in-between",
+        ),
     ],
 )
 def test_streams_of_other_servers(deltas: list[dict[str, Any]], expected: list[Any]) -> None:
@@ -255,6 +328,18 @@ def test_a_response_stream_without_its_last_event(place: dict[str, Any]) -> None
     assert (call.arguments, call.finish_reason) == ("SELECT 2", "completed")
 
 
+def test_a_response_stream_with_one_index_for_all() -> None:
+    """Items of one index are told apart by their ids of the call."""
+    events: list[dict[str, Any]] = []
+    for id_, name, arguments in (ONE, OTHER):
+        item = {"type": "function_call", "call_id": id_, "name": name, "arguments": ""}
+        events += [
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": arguments},
+        ]
+    assert plain(openai.calls(events)) == [ONE, OTHER]
+
+
 def test_the_legacy_function_call() -> None:
     """The function call of the legacy API is a call without an id, streamed or not."""
     said = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": '{"n": 1}'}}
@@ -293,7 +378,10 @@ def test_the_first_choice_counts() -> None:
 
 
 def test_the_message_alone() -> None:
-    """The message of a choice is read like the whole completion, and so is a single chunk."""
+    """A choice, its message and its tool calls are read like the whole completion; so are a chunk and an output."""
+    choice = fake.completion(*TWO)["choices"][0]
+    assert plain(openai.calls(choice)) == plain(openai.calls(choice["message"]["tool_calls"])) == list(TWO)
+    assert plain(openai.calls(fake.response(*TWO)["output"])) == list(TWO)
     assert plain(openai.calls(fake.completion(*TWO)["choices"][0]["message"])) == list(TWO)
     assert plain(openai.calls(fake.delta(tool_calls=[piece("{}", "f", index=0, id="a")]))) == [("a", "f", "{}")]
 
@@ -440,6 +528,54 @@ def test_images(media_type: str, data: bytes) -> None:
     mention = f"(an image, {media_type}, {len(data)} bytes)"
     assert openai.message(Call("x"), Success(bytearray(data)))["content"] == mention
     assert openai.message(Call("x"), outcome)["content"] == f'before\n{mention}\n{{"a": 1}}'
+
+
+PARTS: list[Any] = [
+    "text",
+    "",
+    {"a": 1},
+    PNG,
+    [PNG, b"%PDF-1.7", "between", b"\x00", b"RIFF\0\0\0\0WAVE"],
+    Image("image/svg+xml", b"<svg/>"),
+    [
+        Audio("audio/wav", b"a"),
+        File("text/csv", b"a"),
+        File("application/pdf", b"a", "a.pdf"),
+        Link("https://a.b", "c"),
+    ],
+    {"content": [{"type": "text", "text": "a"}], "structuredContent": {"n": 1}, "isError": True},
+    object(),
+]
+CHAT: TypeAdapter[Any] = TypeAdapter(ChatCompletionToolMessageParam)
+OUTPUT: TypeAdapter[Any] = TypeAdapter(FunctionCallOutput)
+
+
+@pytest.mark.parametrize("value", PARTS, ids=range(len(PARTS)))
+@pytest.mark.parametrize("text", [None, "instead"])
+def test_messages_are_what_the_client_declares(value: Any, text: str | None) -> None:
+    """A message with any parts comes back unchanged out of the client's own types."""
+    for outcome in (Success(value), Failure(UnknownTool("x"))):
+        said = openai.message(Call("x", id="c"), outcome, text=text)
+        assert CHAT.validate_python(said, strict=True) == said
+        assert isinstance(said["content"], str)
+        said = openai.message(Call("x", id="c"), outcome, api="responses", text=text)
+        assert OUTPUT.validate_python(said, strict=True) == said
+
+
+def test_a_pdf_file_is_a_part_of_its_own() -> None:
+    """A PDF file is an input file of a Responses output; other files and other types of image are only mentioned."""
+    parts = [
+        File("application/pdf", b"%PDF-1", "a.pdf"),
+        File("text/csv", b"1"),
+        Image("image/svg+xml", b"1"),
+        b"%PDF-1",
+    ]
+    pdf, csv, svg, plain_pdf = openai.message(Call("x"), Success(parts), api="responses")["output"]
+    url = f"data:application/pdf;base64,{base64.b64encode(b'%PDF-1').decode()}"
+    assert pdf == {"type": "input_file", "filename": "a.pdf", "file_data": url}
+    assert plain_pdf == {"type": "input_file", "filename": "file.pdf", "file_data": url}
+    assert csv == {"type": "input_text", "text": "(a file, text/csv, 1 bytes)"}
+    assert svg == {"type": "input_text", "text": "(an image, image/svg+xml, 1 bytes)"}
 
 
 @pytest.mark.parametrize(("make", "form"), FORMS)

@@ -37,9 +37,8 @@ from pipeline import (
     gather_sync,
 )
 from pipeline.batch import run_batch
-from support import a_tool
+from support import StoppedTime, a_tool
 
-SOON = 0.5  # seconds, for a body of the loop that never ends by itself; a busy machine must have begun it by then
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
 BLOCKED = Failure(NotExecuted("an earlier call on the same resource is still running"))
 
@@ -50,7 +49,8 @@ def pipeline() -> Pipeline:
 
     @tools.tool(effect="read")
     async def echo(n: int) -> int:
-        await anyio.sleep(0.001 * (n % 3))
+        for _ in range(n % 3):
+            await anyio.lowlevel.checkpoint()
         if n == 7:
             raise ValueError
         return n
@@ -81,7 +81,8 @@ async def test_at_most_limit_calls_run_at_a_time(limit: int) -> None:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await anyio.sleep(0.001)
+        for _ in range(limit):  # by then all that may run at a time have begun
+            await anyio.lowlevel.checkpoint()
         running -= 1
 
     await gather(standard(tools), [Call("count")] * 12, limit)
@@ -97,7 +98,7 @@ def test_all_that_run_a_batch_have_the_same_defaults() -> None:
 
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
     """A limit below 1 is a SetupError: no call could run."""
-    with pytest.raises(SetupError, match="`limit` must be ≥ 1, not 0"):
+    with pytest.raises(SetupError, match="`limit` must be an integer ≥ 1, not 0"):
         await gather(pipeline, [], 0)
 
 
@@ -120,11 +121,21 @@ async def test_a_foreign_cancellation_fails_that_call_alone(anyio_backend: str) 
     assert outcomes == [Failure(Crashed()), Success(1), Failure(Crashed()), Success(1)]
 
 
-async def test_cancelling_many_calls_ends_them_all(pipeline: Pipeline) -> None:
+async def test_cancelling_many_calls_ends_them_all() -> None:
     """Cancellation from outside ends all calls and passes; it is not a failure of any of them."""
-    with anyio.move_on_after(0.005) as scope:
-        await gather(pipeline, (Call("echo", {"n": 2}) for _ in range(100_000)), 2)
+    tools, begun = ToolRegistry(), list[int]()
+
+    @tools.tool(effect="read")
+    async def count(n: int) -> None:
+        begun.append(n)
+        if n == 10:
+            scope.cancel()
+        await anyio.lowlevel.checkpoint()
+
+    with anyio.CancelScope() as scope:
+        await gather(standard(tools), (Call("count", {"n": n}) for n in range(1000)), 2)
     assert scope.cancelled_caught
+    assert 10 < len(begun) < 13
 
 
 def at(arguments: Mapping[str, Any]) -> str:
@@ -374,33 +385,37 @@ async def test_a_read_that_is_still_running_blocks_nothing() -> None:
 @pytest.mark.parametrize(
     ("effect", "lost"), [("read", TimedOut), ("mutating", OutcomeUnknown)], ids=["a read", "a change"]
 )
-async def test_every_call_has_an_outcome_when_the_time_is_up(effect: Effect, lost: type) -> None:
+async def test_every_call_has_an_outcome_when_the_time_is_up(
+    effect: Effect, lost: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Calls that had begun are timed out, or unknown if they may have had an effect; the others never begin."""
     begun: list[int] = []
 
     async def body(n: int) -> int:
         begun.append(n)
-        if n:
+        if n == 1:
             await anyio.sleep_forever()
+        if n == 2:
+            await time.hang()
         return n
 
-    tools = ToolRegistry()
+    tools, time = ToolRegistry(), StoppedTime(monkeypatch)
     tools.register(a_tool("probe", effect, body))
-    outcomes = await gather(standard(tools), [Call("probe", {"n": n}) for n in range(9)], 2, timeout=SOON)
+    outcomes = await gather(standard(tools), [Call("probe", {"n": n}) for n in range(9)], 2, timeout=60)
     assert outcomes[0] == Success(0)
     assert [type(outcome.failure()) for outcome in outcomes[1:3]] == [lost, lost]
     assert outcomes[3:] == [NO_TIME] * 6
     assert begun == [0, 1, 2]
 
 
-async def test_the_time_of_one_call() -> None:
+async def test_the_time_of_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call has ``each`` seconds of its own, or its own timeout if that is shorter."""
-    tools = ToolRegistry()
-    tools.register(a_tool("hang", "read", anyio.sleep_forever))
+    tools, time = ToolRegistry(), StoppedTime(monkeypatch)
+    tools.register(a_tool("hang", "read", time.hang))
     tools.register(a_tool("fine"))
-    calls = [Call("hang"), Call("fine"), Call("hang", timeout=SOON / 2), Call("hang", timeout=60)]
-    outcomes = await gather(standard(tools), calls, 1, each=SOON, timeout=60)
-    ends = [Failure(TimedOut(after)) for after in (SOON, SOON / 2, SOON)]
+    calls = [Call("hang", {"seconds": 5}), Call("fine"), Call("hang", {"seconds": 3}, timeout=3)]
+    outcomes = await gather(standard(tools), [*calls, Call("hang", timeout=60)], 1, each=5, timeout=60)
+    ends = [Failure(TimedOut(after)) for after in (5, 3, 5)]
     assert outcomes == [ends[0], Success("done"), *ends[1:]]
 
 
@@ -433,7 +448,7 @@ async def test_calls_that_waited_for_one_run_together() -> None:
         running.remove(n)
         return n
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         calls = [Call("quick"), Call("quick"), Call("put"), *(Call("get", {"n": n}) for n in range(6))]
         outcomes = await gather(standard(tools), calls, 3)
     assert outcomes == [Success(None)] * 3 + [*map(Success, range(6))]

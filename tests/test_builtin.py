@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -30,12 +31,10 @@ from pipeline import (
 )
 from pipeline.builtin import Batch, Invalid, install
 from pipeline.messages import render
-from support import Exported, a_tool
-
-SOON = 0.2  # seconds, for a body that never ends by itself; a busy machine must have begun it by then
+from support import Exported, StoppedTime, a_tool
 
 
-def registry() -> ToolRegistry:
+def registry(hang: Callable[..., Any] = anyio.sleep_forever) -> ToolRegistry:
     """The tools that the batches below call."""
     tools = ToolRegistry()
 
@@ -51,7 +50,7 @@ def registry() -> ToolRegistry:
     async def fail() -> None:
         raise ToolFailed("no such file here")
 
-    tools.register(a_tool("hang", "read", anyio.sleep_forever))
+    tools.register(a_tool("hang", "read", hang))
     return tools
 
 
@@ -259,12 +258,12 @@ NO_TIME = "Error: Not executed: the batch's time was up."
 
 @pytest.mark.parametrize(
     ("options", "last"),
-    [({"each": SOON}, "text of a"), ({"timeout": SOON}, NO_TIME)],
+    [({"each": 5}, "text of a"), ({"timeout": 5}, NO_TIME)],
     ids=["of one call", "of the whole"],
 )
-async def test_the_limits_on_time(options: dict[str, Any], last: str) -> None:
+async def test_the_limits_on_time(options: dict[str, Any], last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that hangs is timed out, and the results of the others are kept."""
-    tools = registry()
+    tools = registry(StoppedTime(monkeypatch).hang)
     pipeline = standard(tools, attempts=1)
     install(tools, pipeline, batch=Batch(limit=1, **options))
     first, second, third = await outputs(pipeline, FINE, HANGS, FINE)
@@ -554,8 +553,8 @@ async def test_invalid_in_an_empty_registry() -> None:
     pipeline = standard(tools)
     install(tools, pipeline, batch=False)
     outcome = await pipeline.call("invalid", {"requested_tool": "read"})
-    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and none has a similar name."
-    assert render(outcome) == "Error: Tool 'read' not found.\nPlease try again with one of the available tools."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("read") + ", and no tools are available."
+    assert render(outcome) == "Error: Tool 'read' not found.\nNo tools are available."
 
 
 async def test_an_unknown_tool_in_a_batch_in_the_words_of_document_004() -> None:
@@ -578,4 +577,4 @@ async def test_invalid_without_a_check_that_finds_tools() -> None:
     tools, mine = ToolRegistry(), Stack().end(answer)
     tools.register(Invalid(mine).tool())
     outcome = await standard(tools).call("invalid", {"requested_tool": "x"})
-    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and none has a similar name."
+    assert render(outcome, profile="invalid_tool") == UNKNOWN.format("x") + ", and no tools are available."

@@ -34,6 +34,7 @@ from pipeline import (
     render,
 )
 from pipeline.testing import FakeClock, script
+from pipeline.tools.availability import ExpiringGate
 from support import a_call, a_tool
 
 DONE: Outcome = Success("done")
@@ -703,6 +704,52 @@ def test_each_principal_may_have_a_view() -> None:
     assert views["a"].callable_names() == ["probe"]
 
 
+STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([DONE, FAILED]), st.integers(0, 40)), max_size=30)
+
+
+@given(STEPS)
+def test_a_tool_is_offered_when_no_breaker_keeps_it_closed(steps: list[tuple[str, Outcome, int]]) -> None:
+    """Several breakers on one registry, each with a lock of its own: closing one of them reopens nothing for others."""
+    tools, clock = holding("probe"), FakeClock()
+    breakers: dict[str, Any] = {
+        name: CircuitBreaker(tools, failures=1, open_for=seconds, clock=clock)
+        for name, seconds in {"a": 10, "b": 30, "c": 30}.items()
+    }
+    for name, outcome, seconds in steps:
+        run(breakers[name], outcome)
+        for _ in range(2):
+            open_for = [
+                circuit.seconds_left(clock.now) for each in breakers.values() for circuit in each._circuits.values()
+            ]
+            assert bool(tools.callable_names()) is not any(open_for)
+            clock.now += seconds
+
+
+@given(STEPS)
+def test_principals_may_share_a_view(steps: list[tuple[str, Outcome, int]]) -> None:
+    """The breakers of several principals, which close one view, do not overwrite each other's lock either."""
+    tools, clock = holding("probe"), FakeClock()
+    view = tools.view({"probe"})
+    breaker: Any = CircuitBreaker(lambda _: view, failures=1, open_for=30, clock=clock)
+    for principal, outcome, seconds in steps:
+        run(breaker, outcome, a_call(principal=principal))
+        clock.now += seconds
+        assert bool(view.callable_names()) is not any(
+            circuit.seconds_left(clock.now) for circuit in breaker._circuits.values()
+        )
+        assert tools.callable_names() == ["probe"]
+
+
+def test_locks_of_breakers_that_are_gone_do_not_pile_up() -> None:
+    """A pipeline for each request, with a breaker of its own: a lock that has expired goes when the next one comes."""
+    tools, clock = holding("probe"), FakeClock()
+    for _ in range(5):
+        run(CircuitBreaker(tools, failures=1, clock=clock), FAILED)
+        clock.now += 30
+    assert isinstance(tools.closed, ExpiringGate)
+    assert tools.closed.size == 1
+
+
 def test_a_tool_of_another_registry() -> None:
     """Pipelines may share a breaker; a tool that its registry does not hold is refused without closing anything."""
     tools, clock = holding("other"), FakeClock()
@@ -735,7 +782,8 @@ async def test_in_a_pipeline() -> None:
     report = await pipeline.report(Call("probe"))
     assert report.outcome == Failure(Unavailable("probe", "breaker_open", 20.0))
     assert [stage.name for stage in report.stages] == ["resolve", "available"]
-    assert render(Unavailable("probe", "breaker_open", 20.0)) == "This tool is not available"
+    text = "Error: This tool failed repeatedly and is switched off for a while. Try again in 20 seconds."
+    assert render(Unavailable("probe", "breaker_open", 20.0)) == text
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:

@@ -26,7 +26,8 @@ from pipeline import (
     Unavailable,
     render,
 )
-from pipeline.tools.classification import classify, parse_retry_after
+from pipeline.tools.classification import classify
+from pipeline.tools.http_status import parse_retry_after
 from support import a_tool
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
@@ -134,9 +135,9 @@ DECLARED: list[tuple[ToolFailed, ToolError]] = [
     (ToolFailed("no", kind="configuration"), NeedsSetup("probe", "no")),
     (ToolFailed("who?", kind="needs_input", parameter="to"), NeedsUserInput("who?", "to")),
     (ToolFailed("no", kind="validation", parameter="a"), InvalidParams((Problem("a", "validator", "no"),))),
-    (ToolFailed("no", kind="unavailable", retry_after=3), Unavailable("probe", "busy", 3)),
-    (ToolFailed("no", kind="timeout", landed=False), TimedOut(None, landed="no")),
-    (ToolFailed("no", kind="transient", retry_after=3, landed=True), Transient(None, 3, "yes")),
+    (ToolFailed("no", kind="unavailable", retry_after=3), Unavailable("probe", "busy", 3, "no")),
+    (ToolFailed("no", kind="timeout", landed=False), TimedOut(None, landed="no", message="no")),
+    (ToolFailed("no", kind="transient", retry_after=3, landed=True), Transient(None, 3, "yes", "no")),
 ]
 
 
@@ -151,7 +152,7 @@ REVEALED: list[tuple[Exception, ToolError]] = [
     (FileNotFoundError("approved"), ResourceNotFound("approved")),
     (PermissionError("approved"), Denied("probe", "approved")),
     (HTTPError(404), ResourceNotFound("https://internal.example/secret")),
-    (ConnectionError("approved"), Transient()),
+    (ConnectionError("approved"), Transient(message="approved")),
 ]
 
 

@@ -171,6 +171,8 @@ MALFORMED = [
     ('{"name": "echo", "principal": 5}', '"principal" is not a string'),
     ('{"name": "echo", "finish_reason": 5}', '"finish_reason" is not a string'),
     ('{"name": "echo", "timeout": "5"}', '"timeout" is not a number'),
+    ('{"name": "echo", "timeout": ' + "9" * 400 + "}", '"timeout" is too large'),
+    ('{"name": "echo", "timeout": -' + "9" * 400 + "}", '"timeout" is too large'),
 ]
 
 

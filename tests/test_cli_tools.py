@@ -104,7 +104,7 @@ delete  idempotent  closed: disabled
     path  string  required
 
 foreign  mutating
-  \N{REPLACEMENT CHARACTER}[31mred [bold]
+  \\x1b[31mred [bold]
 
 4 tools, 3 offered to a model now
 """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
@@ -18,8 +19,19 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, standard
-from middlewares.concurrency import Concurrency
-from pipeline import Call, Outcome, ResolvedCall, SetupError, TimedOut, ToolRegistry, Transient, Unavailable, render
+from middlewares.concurrency import _HOLDER, Concurrency  # pyright: ignore[reportPrivateUsage]  # as in a task
+from pipeline import (
+    Call,
+    Outcome,
+    ResolvedCall,
+    SetupError,
+    TimedOut,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    gather,
+    render,
+)
 from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
 
@@ -441,7 +453,7 @@ async def test_in_a_pipeline() -> None:
         assert refused.attempts == ()
         assert passed.outcome == Success("done")
         assert [stage.verdict for stage in passed.stages if stage.name == "concurrency"] == [None]
-    assert render(Unavailable("probe", "busy")) == "This tool is not available"
+    assert render(Unavailable("probe", "busy")) == "Error: This tool is busy. Try again later."
 
 
 @pytest.mark.parametrize(("place", "meanwhile"), [("before", BUSY), ("after", Success("done"))])
@@ -451,6 +463,7 @@ async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> 
     limit = Concurrency(1, max_queue=0)
 
     async def wait(_: float) -> None:
+        _HOLDER.set(None)  # a call of somebody else, who is not inside of this one
         seen.append(await limit(a_call(), script(Success("done"))))
 
     tools = ToolRegistry()
@@ -482,5 +495,127 @@ async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> 
 )
 def test_what_makes_no_sense_is_refused_at_set_up(make: Callable[[], object]) -> None:
     """A limit under which some call could never run is a set-up error that says what is allowed."""
-    with pytest.raises(SetupError, match=r"Concurrency: `\w+` .*(must be|give one)"):
+    with pytest.raises(SetupError, match=r"Concurrency: `\w+(\['a'\])?` .*(must be|give one)"):
         make()
+
+
+class Nest:
+    """Tools that call the pipeline for each other, or themselves, to a depth."""
+
+    def __init__(self, limit: Concurrency, *, threads: bool = False, **names: str) -> None:
+        self.tools = ToolRegistry()
+        self.most = self.running = 0
+        self.pipeline = standard(self.tools).after("validate", limit)
+        for name, inner in names.items():
+            self.tools.register(a_tool(name, fn=self._sync(inner) if threads else self._async(inner)))
+
+    def _async(self, inner: str) -> Callable[..., Any]:
+        async def call(depth: int, wide: int = 1) -> list[Any]:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            outcomes: list[Any] = []
+            if depth:
+                calls = [Call(inner, {"depth": depth - 1, "wide": wide})] * wide
+                outcomes = list(await gather(self.pipeline, calls))
+            await anyio.lowlevel.checkpoint()
+            self.running -= 1
+            return outcomes
+
+        return call
+
+    def _sync(self, inner: str) -> Callable[..., Any]:
+        def call(depth: int) -> list[Any]:
+            make: Any = self.pipeline.call
+            return [anyio.from_thread.run(make, inner, {"depth": depth - 1})] if depth else []
+
+        return call
+
+    async def run(self, name: str, depth: int, count: int, **more: int) -> list[Outcome]:
+        return await gather(self.pipeline, [Call(name, {"depth": depth, **more})] * count)
+
+
+def nested(depth: int, wide: int = 1) -> Outcome:
+    return Success([nested(depth - 1, wide)] * wide if depth else [])
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+@pytest.mark.parametrize("threads", [False, True], ids=["async", "threads"])
+async def test_a_tool_that_calls_itself_does_not_wait_for_itself(limit: int, threads: bool) -> None:
+    """Units come back only when a call ends, so the calls that its tool makes may run on its own."""
+    nest = Nest(Concurrency(limit), threads=threads, probe="probe")
+    assert await nest.run("probe", depth=3, count=8) == [nested(3)] * 8
+
+
+async def test_tools_of_one_group_call_each_other() -> None:
+    """The same for a group, and for calls with weights: a heavy one may run on the unit of a light one."""
+    limit = Concurrency(3, groups={"probe": "all", "other": "all"}, weight={"probe": 1, "other": 3})
+    nest = Nest(limit, probe="other", other="probe")
+    assert await nest.run("probe", depth=3, count=8) == [nested(3)] * 8
+    limit = Concurrency(3, groups={"probe": "all", "other": "all"}, weight=lambda call: 2)
+    nest = Nest(limit, probe="other", other="probe")
+    assert await nest.run("other", depth=3, count=8) == [nested(3)] * 8
+
+
+async def test_a_call_lends_its_units_to_one_call_at_a_time() -> None:
+    """However many calls a tool makes at once: beside a call of each level there is none that the limit forbids."""
+    nest = Nest(Concurrency(2), probe="probe")
+    assert await nest.run("probe", depth=2, count=6, wide=4) == [nested(2, 4)] * 6
+    assert nest.most <= 2 * 3
+    assert nest.running == 0
+
+
+@pytest.mark.parametrize("options", [{"max_queue": 0}, {"max_queue": 1, "max_wait": LEAST}], ids=["queue", "wait"])
+async def test_a_loan_is_waited_for_by_the_same_rules(options: dict[str, Any]) -> None:
+    """One call of those that a tool makes runs on its unit; the others wait no longer than any call."""
+    began, go = anyio.Event(), anyio.Event()
+    tools = ToolRegistry()
+    pipeline = standard(tools).after("validate", Concurrency(1, key=everyone, **options))
+
+    async def outer() -> list[Any]:
+        outcomes: list[Any] = []
+
+        async def ask() -> None:
+            outcomes.append(await pipeline.call("inner"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            await began.wait()
+            outcomes.append(await pipeline.call("inner"))
+            go.set()
+        return outcomes
+
+    async def inner() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    tools.register(a_tool("outer", fn=outer))
+    tools.register(a_tool("inner", fn=inner))
+    assert await pipeline.call("outer") == Success([Failure(Unavailable("inner", "busy")), Success("done")])
+    assert await pipeline.call("inner") == Success("done")
+
+
+async def test_a_task_that_a_call_left_behind_has_no_loan() -> None:
+    """Its context says that it is inside of a call, which has ended and holds no unit."""
+    limit, left, done = Concurrency(1, max_queue=0), anyio.Event(), anyio.Event()
+    outcomes: list[Outcome] = []
+
+    async with anyio.create_task_group() as tasks:
+
+        async def later() -> None:
+            await left.wait()
+            outcomes.append(await limit(a_call(), script(Success(1))))
+            done.set()
+
+        async def leave(call: ResolvedCall) -> Outcome:
+            tasks.start_soon(later)
+            return Success(0)
+
+        async def hold(call: ResolvedCall) -> Outcome:
+            left.set()
+            await done.wait()
+            return Success(2)
+
+        assert await limit(a_call(), leave) == Success(0)
+        assert await limit(a_call(), hold) == Success(2)
+    assert outcomes == [BUSY]

@@ -24,6 +24,7 @@ from pipeline import (
     InvalidParams,
     Problem,
     ResourceNotFound,
+    SetupError,
     Success,
     TimedOut,
     ToolError,
@@ -31,8 +32,10 @@ from pipeline import (
     render,
 )
 from pipeline.errors import ERROR_TYPES
+from pipeline.messages.values import elide_middle
 from pipeline.privacy import approved
-from pipeline.tools.detectors import exit_status, extract_error_text, is_error, returned_error
+from pipeline.tools.detectors import ReturnedError, exit_status, returned_error
+from pipeline.tools.foreign_values import extract_error_text, is_error
 
 
 def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:
@@ -47,8 +50,13 @@ def found(text: str, parameter: str | None = None, suggestion: str | None = None
     )
 
 
-def invalid(parameter: str, text: str) -> InvalidParams:
-    return InvalidParams((Problem(parameter, "validator", approved(text)),))
+def invalid(parameter: str, text: str, suggestion: str | None = None) -> InvalidParams:
+    details = FailureDetails(suggestion=None if suggestion is None else approved(suggestion))
+    return InvalidParams((Problem(parameter, "validator", approved(text)),), details=details)
+
+
+def stopped(exit_code: int, *parts: str) -> ExecutionFailed:
+    return failed(". ".join((f"Command failed with exit code {exit_code}", *parts)))
 
 
 @dataclass
@@ -144,7 +152,7 @@ FAILURES: dict[str, tuple[Any, ToolError]] = {
             "errorType": "validation",
             "details": {"parameter": "path", "value": None, "suggestion": "Provide a file path to read"},
         },
-        invalid("path", "Missing required parameter: path. Provide a file path to read"),
+        invalid("path", "Missing required parameter: path", "Provide a file path to read"),
     ),
     "validation of the whole": (
         {"ok": False, "error": "Too long!", "errorType": "validation"},
@@ -156,9 +164,12 @@ FAILURES: dict[str, tuple[Any, ToolError]] = {
     ),
     "permission": (
         {"ok": False, "error": "Not yours", "errorType": "permission", "details": {"suggestion": "Ask Ann."}},
-        Denied("the tool", approved("Not yours. Ask Ann.")),
+        Denied("the tool", approved("Not yours"), FailureDetails(suggestion=approved("Ask Ann."))),
     ),
-    "timeout": ({"ok": False, "error": "The printer slept", "errorType": "timeout"}, TimedOut()),
+    "timeout": (
+        {"ok": False, "error": "The printer slept", "errorType": "timeout"},
+        TimedOut(message=approved("The printer slept")),
+    ),
     "execution": (
         {"ok": False, "error": "Failed to read file", "errorType": "execution", "details": READ},
         failed("Failed to read file", "path", "Use ls or tree to find available files"),
@@ -236,11 +247,11 @@ def test_texts(value: Any, top_level: str | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "strict", "lenient"),
     [
-        ({"exitCode": 1, "stdout": "", "stderr": "no"}, failed("no"), None),
-        ({"exitCode": 1, "stdout": "1 match"}, failed("1 match"), None),
+        ({"exitCode": 1, "stdout": "", "stderr": "no"}, stopped(1, "stderr: no"), None),
+        ({"exitCode": 1, "stdout": "1 match"}, stopped(1, "stdout: 1 match"), None),
         ({"exitCode": 0, "error": "old option", "ok": False}, None, None),
         ({"ok": False, "error": "no such command"}, failed("no such command"), failed("no such command")),
-        (subprocess.CompletedProcess("diff", 1, "a", ""), failed("a"), None),
+        (subprocess.CompletedProcess("diff", 1, "a", ""), stopped(1, "The command was: diff\nstdout: a"), None),
     ],
     ids=["failed", "stdout only", "exit code alone decides", "it never ran", "process"],
 )
@@ -260,8 +271,8 @@ def test_an_exception_is_as_if_raised() -> None:
     assert (explained.cause, explained.message) == (boom, "No printer")
 
 
-def test_the_text_of_a_time_out_is_for_the_log() -> None:
-    """The text of a time-out is in its private cause, and whether the call took effect is not known."""
+def test_a_time_out_may_have_landed() -> None:
+    """The text of a time-out is in its cause, for the log, and whether the call took effect is not known."""
     error = returned_error({"ok": False, "errorType": "timeout", "error": "The printer slept"})
     assert isinstance(error, TimedOut)
     assert (str(error.cause), error.landed) == ("The printer slept", "maybe")
@@ -361,7 +372,7 @@ ODD: dict[str, tuple[Any, str | None]] = {
     "too deep": (deep(100_000), FALLBACK),
     "an exit code of no machine": ({"exitCode": 10**5_000}, None),
     "keys that are no text": ({1: 2, "ok": False, None: "x"}, FALLBACK),
-    "huge": ({"ok": False, "error": "x" * 10**6}, "x" * 10**6),
+    "huge": ({"ok": False, "error": "x" * 10**6}, elide_middle("x" * 10**6, 8_000)),
 }
 
 
@@ -398,14 +409,146 @@ async def test_detectors_in_a_pipeline() -> None:
     missing = await pipeline.call("read", {"path": "b.txt"})
     assert render(missing) == "Error: File not found: b.txt. Use ls or tree to find available files"
     assert "/home/ann" not in repr(missing)
-    assert await pipeline.call("read", {"path": "a.txt"}) == Success(
-        {"ok": True, "data": {"path": "a.txt", "error": "not the tool's"}}
-    )
-    assert render(await pipeline.call("bash", {"cmd": "print('out'); raise SystemExit(3)"})) == "Error: out"
-    assert (
-        render(await pipeline.call("bash", {"cmd": "raise SystemExit(3)"})) == "Error: Command failed with exit code 3"
+    assert await pipeline.call("read", {"path": "a.txt"}) == Success({"path": "a.txt", "error": "not the tool's"})
+    assert render(await pipeline.call("bash", {"cmd": "print(5); raise SystemExit(3)"})) == (
+        "Error: Command failed with exit code 3. The command was: … -c 'print(5); raise SystemExit(3)'\nstdout: 5"
     )
     assert (await pipeline.run(bash, cmd="print('out')")).unwrap().stdout == "out\n"
     assert render(await pipeline.call("returns_exceptions", {"error": "key"})) == "Error: 'who'"
     assert "secret" not in render(await pipeline.call("returns_exceptions", {"error": "value"}))
     assert await pipeline.call("undeclared") == Success({"ok": False})
+
+
+KINDS: dict[str, tuple[Any, str]] = {
+    "configuration": ({"ok": False, "error": "No key", "errorType": "configuration"}, "configuration"),
+    "needs_input": ({"ok": False, "error": "Which account?", "errorType": "needs_input"}, "needs_input"),
+    "unavailable": ({"ok": False, "error": "Closed", "errorType": "unavailable"}, "unavailable"),
+    "transient": ({"ok": False, "error": "Busy", "errorType": "transient"}, "transient"),
+    "as Anthropic has it": (
+        {"type": "error", "error": {"type": "authentication_error", "message": "x"}},
+        "configuration",
+    ),
+    "as OpenAI has it": (
+        {"error": {"message": "x", "type": "invalid_request_error", "code": "invalid_api_key"}},
+        "configuration",
+    ),
+    "a status": ({"error": "x", "status": 401}, "configuration"),
+    "a status within": ({"error": {"code": 404, "message": "x"}}, "not_found"),
+    "a later status": ({"error": {"code": 503, "message": "x"}}, "transient"),
+    "a status as text": ({"error": {"code": "503", "message": "x"}}, "execution"),
+    "a code of another kind": ({"error": {"code": -32602, "message": "x"}}, "execution"),
+    "the type goes first": ({"error": "x", "errorType": "not_found", "status": 401}, "not_found"),
+}
+
+
+@pytest.mark.parametrize(("value", "kind"), KINDS.values(), ids=KINDS)
+def test_the_kind_is_what_the_value_says(value: Any, kind: str) -> None:
+    """A failure has the kind that its type names, else the one of its HTTP status."""
+    error = returned_error(value)
+    assert error is not None
+    assert error.kind == kind
+
+
+def test_who_can_fix_it() -> None:
+    """A key that is missing is not asked of the model, and a question goes to the user."""
+    key = returned_error({"ok": False, "error": "GITHUB_TOKEN is missing", "errorType": "configuration"})
+    question = returned_error(
+        {"ok": False, "error": "Which account?", "errorType": "needs_input", "details": {"parameter": "account"}}
+    )
+    assert key is not None
+    assert question is not None
+    assert (key.fixable_by, render(key)) == ("operator", "Error: GITHUB_TOKEN is missing")
+    assert (question.fixable_by, render(question)) == ("human", "Question: Which account?")
+
+
+def test_details_are_read() -> None:
+    """Parameter, constraint, suggestion and the wait arrive; the value that was sent is not repeated."""
+    details = {"parameter": "n", "constraint": "at most 5", "value": "hunter2", "suggestion": "Take 5."}
+    error = returned_error({"ok": False, "error": "Too many", "retryAfter": 3, "details": details})
+    assert error is not None
+    assert (
+        render(error)
+        == "Error: Too many. Take 5. Try again in 3 seconds.\nDetails: parameter: n; constraint: at most 5"
+    )
+
+
+ENVELOPES: dict[str, tuple[Any, Any]] = {
+    "data": ({"ok": True, "data": [1]}, [1]),
+    "result": ({"success": True, "result": "done", "error": None}, "done"),
+    "nothing": ({"success": True, "data": None}, None),
+    "with a message": ({"success": True, "data": 1, "message": "done"}, 1),
+    "no payload": ({"ok": True}, {"ok": True}),
+    "two payloads": ({"ok": True, "data": 1, "result": 2}, {"ok": True, "data": 1, "result": 2}),
+    "more than an envelope": ({"ok": True, "data": 1, "next": 2}, {"ok": True, "data": 1, "next": 2}),
+    "no envelope": ({"data": 1}, {"data": 1}),
+    "an object": (AsDataclass(ok=True), AsDataclass(ok=True)),
+    "text": ("ok", "ok"),
+}
+
+
+@pytest.mark.parametrize(("value", "inner"), ENVELOPES.values(), ids=ENVELOPES)
+async def test_a_success_is_taken_out_of_its_envelope(value: Any, inner: Any) -> None:
+    """What an envelope of a success holds is the result; what is more than an envelope stays as it is."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", detect=returned_error)
+    async def ask() -> Any:
+        return value
+
+    assert await standard(tools).call("ask") == Success(inner)
+
+
+STACK = (
+    "cannot connect to postgres://admin:hunter2@db-7.internal/main\n"
+    "Traceback (most recent call last):\n"
+    '  File "/home/ann/app/main.py", line 3, in <module>\n'
+    "psycopg.OperationalError: password=hunter2\n"
+)
+SECRETS = ("hunter2", "/home/ann", "Traceback", "postgres:", "OperationalError", "db-7")
+FOREIGN: dict[str, Any] = {
+    "stderr": {"exitCode": 1, "stderr": STACK},
+    "stdout": {"exitCode": 1, "stdout": STACK},
+    "process": subprocess.CompletedProcess(["psql", "postgres://admin:hunter2@db-7.internal"], 1, STACK, STACK),
+    "error": {"ok": False, "error": STACK},
+    "nested": {"error": {"message": STACK}},
+    "content": {"isError": True, "content": [{"type": "text", "text": STACK}]},
+    "suggestion": {"ok": False, "error": "no", "details": {"suggestion": STACK, "constraint": STACK}},
+    **{
+        kind: {"ok": False, "error": STACK, "errorType": kind}
+        for kind in ("validation", "timeout", "configuration", "needs_input", "permission")
+    },
+}
+
+
+@pytest.mark.parametrize("value", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("make", [ReturnedError, exit_status])
+def test_a_foreign_text_is_scrubbed_unless_the_author_approves_it(value: Any, make: Any) -> None:
+    """No stack, path, address or password is told by default; "tell" tells the text, and "hide" nothing of it."""
+    for detect in (make(), make(text="scrub")):
+        for profile in ("default", "structured", "agentopia"):
+            text = render(detect(value), profile=profile, verbosity="full")
+            assert [secret for secret in SECRETS if secret in text] == []
+            assert [secret for secret in SECRETS if secret in repr(detect(value))] == []
+    assert "hunter2" in render(make(text="tell")(value))
+    hidden = render(make(text="hide")(value))
+    assert "connect" not in hidden
+    assert hidden
+
+
+def test_the_outputs_of_a_command_are_told_by_head_and_tail() -> None:
+    """Of a long output the first and the last lines are told, of stderr and of stdout, after the exit code."""
+    lines = [f"line {number} of many" for number in range(10_000)]
+    done = subprocess.CompletedProcess(["make", "all"], 2, "\n".join(lines), "\n".join(map(str.upper, lines)))
+    error = exit_status()(done)
+    assert isinstance(error, ExecutionFailed)
+    assert error.message.startswith("Command failed with exit code 2. The command was: make all\nstderr:\nLINE 0")
+    assert [each in error.message for each in ("line 0 of", "line 9999", "LINE 9999", "left out")] == [True] * 4
+    assert len(error.message) < 7_000
+
+
+@pytest.mark.parametrize("make", [ReturnedError, exit_status])
+@pytest.mark.parametrize("policy", ["TELL", "", None, []])
+def test_a_policy_is_checked(make: Any, policy: Any) -> None:
+    """A policy that there is not is a SetupError at once."""
+    with pytest.raises(SetupError, match="tell, scrub or hide"):
+        make(text=policy)

@@ -17,15 +17,18 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv timing
+    call_window forking loop_state outside_text privacy semconv sent_names timing
+    safe_exceptions
+    safe_logging
     error_kind
     errors
-    guards
+    guards options
     call cancellation introspection portal
     caller parameters
-    messages report
+    messages nested_calls report
+    recordable
     tools
-    adapters retries telemetry
+    adapters resource_order retries telemetry
     compose executors
     batch testing
     builtin dialogue

@@ -89,8 +89,8 @@ async def test_arguments_are_not_logged(caplog: pytest.LogCaptureFixture) -> Non
         return a
 
     await standard(tools).call("add", {"a": "canary", "canary": 1})
-    assert caplog.records[0].getMessage().startswith("Tool 'add': validation: 'a' (type)")
-    assert "canary" not in caplog.records[0].getMessage().replace("'canary' (additionalProperties)", "")
+    assert caplog.records[0].getMessage().startswith("Tool 'add': validation: 'a' (type), '*' (additionalProperties)")
+    assert "canary" not in caplog.text
 
 
 async def test_parameter_names_forge_no_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -33,10 +33,11 @@ from pipeline import (
 from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
 
+NONE = "If none of them does what you need, do not call a tool: say so."
 TEXTS: dict[str, tuple[ToolError, str]] = {
     "unknown tool": (
         UnknownTool("raed"),
-        "Error: Tool 'raed' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool 'raed' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
     "unknown tool, suggestions": (
         UnknownTool("raed", ("read", "read_all")),
@@ -51,7 +52,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         (
             "Error: Tool 'raed' not found.\n"
             "Available tools: read, write\n"
-            "Please try again with one of the available tools."
+            f"Please try again with one of the available tools.\n{NONE}"
         ),
     ),
     "unknown tool, both": (
@@ -65,13 +66,46 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, no name": (
         UnknownTool(""),
-        "Error: Tool '' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool '' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
     "unknown tool, long name": (
         UnknownTool("x" * 101),
-        f"Error: Tool '{'x' * 100}…' not found.\nPlease try again with one of the available tools.",
+        f"Error: Tool '{'x' * 100}…' not found.\nPlease try again with one of the available tools.\n{NONE}",
     ),
+    "unknown tool, more than are listed": (
+        UnknownTool("raed", ("read",), count=1_200),
+        (
+            "Error: Tool 'raed' not found.\n"
+            "Did you mean: read?\n"
+            "There are 1,200 tools in all.\n"
+            "Please try again with one of the available tools."
+        ),
+    ),
+    "unknown tool, more than are listed, and none is near": (
+        UnknownTool("raed", count=21),
+        (
+            "Error: Tool 'raed' not found.\n"
+            "There are 21 tools, and none has a similar name.\n"
+            f"Please try again with one of the available tools.\n{NONE}"
+        ),
+    ),
+    "unknown tool, no tools": (UnknownTool("raed", count=0), "Error: Tool 'raed' not found.\nNo tools are available."),
     "unavailable": (Unavailable("read", "disabled"), "This tool is not available"),
+    "unavailable, for a reason of one's own": (Unavailable("read", "on_strike", 3.0), "This tool is not available"),
+    "rate limited": (
+        Unavailable("read", "rate_limited", 59.99),
+        "Error: This tool is rate limited. Try again in 60 seconds.",
+    ),
+    "busy": (Unavailable("read", "busy"), "Error: This tool is busy. Try again later."),
+    "busy for a while": (Unavailable("read", "busy", 0.3), "Error: This tool is busy. Try again in 1 second."),
+    "circuit breaker": (
+        Unavailable("read", "breaker_open", 30),
+        "Error: This tool failed repeatedly and is switched off for a while. Try again in 30 seconds.",
+    ),
+    "quota": (
+        Unavailable("read", "quota", math.inf),
+        "Error: The quota of this tool is used up. Try again later.",
+    ),
     "unavailable for a while": (Unavailable("read", "paused", 3.0), "This tool is not available"),
     "not executed": (NotExecuted("the batch stopped"), "Error: Not executed: the batch stopped."),
     "not executed, a sentence": (NotExecuted("Plan mode."), "Error: Not executed: Plan mode."),
@@ -175,6 +209,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "question": (NeedsUserInput("To whom should I send it?", "to"), "Question: To whom should I send it?"),
     "question, marked": (NeedsUserInput("Question: To whom?"), "Question: To whom?"),
+    "question, marked otherwise": (NeedsUserInput("Error: QUESTION: To whom?"), "Question: To whom?"),
+    "an error that is a question": (ExecutionFailed("Question: Which branch?"), "Question: Which branch?"),
+    "an error that is marked": (ResourceNotFound("error: no such branch"), "error: no such branch"),
+    "a refusal that is a question": (Denied("policy", "Question: May I?"), "Question: May I?"),
+    "set-up that is a question": (NeedsSetup("mail", "Question: Which account?"), "Question: Which account?"),
     "not found": (ResourceNotFound(), "Error: Not found."),
     "not found, approved": (ResourceNotFound("No such file: a.txt"), "Error: No such file: a.txt"),
     "not found, suggestion": (
@@ -191,8 +230,14 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     "set-up, approved": (NeedsSetup("mail", "No account is connected."), "Error: No account is connected."),
     "time-out": (TimedOut(30.0), "Error: The tool did not finish within 30 seconds."),
     "time-out, short": (TimedOut(0.5), "Error: The tool did not finish within 0.5 seconds."),
+    "time-out, nearly a second": (TimedOut(0.94967), "Error: The tool did not finish within 0.95 seconds."),
+    "time-out, a second": (TimedOut(0.9999), "Error: The tool did not finish within 1 second."),
+    "time-out, seconds": (TimedOut(1.5), "Error: The tool did not finish within 1.5 seconds."),
+    "time-out, many seconds": (TimedOut(61.34), "Error: The tool did not finish within 61 seconds."),
+    "time-out, nearly nothing": (TimedOut(1e-9), "Error: The tool did not finish within 0.01 seconds."),
+    "time-out, nothing": (TimedOut(0), "Error: The tool did not finish within 0 seconds."),
     "time-out, of unknown length": (TimedOut(), "Error: The tool did not finish in time."),
-    "time-out, in fractions": (TimedOut(1 / 3), "Error: The tool did not finish within 0.333333 seconds."),
+    "time-out, in fractions": (TimedOut(1 / 3), "Error: The tool did not finish within 0.33 seconds."),
     "time-out, of days": (TimedOut(604_800), "Error: The tool did not finish within 604800 seconds."),
     "time-out, without end": (TimedOut(math.inf), "Error: The tool did not finish in time."),
     "transient": (Transient(), "Error: The service is temporarily unavailable."),

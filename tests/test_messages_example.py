@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 
 from pipeline import InvalidParams, Problem, tool
 from pipeline.messages import render
+from pipeline.messages.holes import punch_holes
 from pipeline.parameters.example import make_example
 
 
@@ -198,3 +199,28 @@ def test_no_schema_is_too_odd(schema: Any) -> None:
     if example:
         assert jsonschema_rs.validator_for(schema, offline=True).is_valid(json.loads(example))
     assert render(InvalidParams((Problem("a", "type", "a string"),), schema=schema), verbosity="full")
+
+
+@pytest.mark.parametrize(
+    ("example", "form"),
+    [
+        ("", ""),
+        ("{}", "{}"),
+        ('{"a b": "text", "\u00e9": 1, "c": 0.5}', '{"a b": <string>, "\u00e9": <number>, "c": <number>}'),
+        ('{"a": [true, {"b": null}], "c": []}', '{"a": [<boolean>, {"b": null}], "c": []}'),
+    ],
+)
+def test_a_form_has_holes_for_values(example: str, form: str) -> None:
+    """A form has the names and the nesting of an example, and a typed hole for each value."""
+    assert punch_holes(example) == form
+
+
+@given(st.dictionaries(st.sampled_from("xyz"), SCHEMAS, min_size=1, max_size=3))
+def test_no_text_holds_a_value_to_copy(properties: dict[str, Any]) -> None:
+    """A full text holds the form of an example, and not the example."""
+    schema = an_object(**properties)
+    error = InvalidParams((Problem("x", "type", "something else"),), schema=schema)
+    example = make_example(schema)
+    text = render(error, verbosity="full")
+    assert text.endswith(f"\nExample of the form: {punch_holes(example)}")
+    assert example not in text or punch_holes(example) == example

@@ -42,6 +42,8 @@ LLMPROC: dict[str, Row] = {
     "not registered": ("This tool is not available", "llmproc", UnknownTool("red", ("read",), NAMES), None),
     "not enabled": ("This tool is not available", "llmproc", Unavailable("read", "disabled"), "read"),
     "paused": ("This tool is not available", "llmproc", Unavailable("read", "paused", 3.0), "read"),
+    "rate limited": ("This tool is not available", "llmproc", Unavailable("read", "rate_limited", 3.0), "read"),
+    "no tools": ("This tool is not available", "llmproc", UnknownTool("red", count=0), None),
     "missing": ("Error: Missing required parameter: xyz", "llmproc", missing("xyz"), "calculator"),
     "value": (
         "Error: Invalid parameter value for xyz: must be a positive number",
@@ -71,6 +73,36 @@ RFC015: dict[str, Row] = {
         ),
         "rfc015",
         UnknownTool("sequential-thinking", (), NAMES),
+        None,
+    ),
+    "more than are listed": (
+        (
+            "Error: Tool 'raed' not found.\n\nAvailable tools: read, real and 1,198 more\n\n"
+            "Please try again with one of the available tools."
+        ),
+        "rfc015",
+        UnknownTool("raed", ("read", "real"), count=1_200),
+        None,
+    ),
+    "more than are listed, and none is near": (
+        (
+            "Error: Tool 'raed' not found.\n\nAvailable tools: 21, none with a similar name\n\n"
+            "Please try again with one of the available tools."
+        ),
+        "rfc015",
+        UnknownTool("raed", count=21),
+        None,
+    ),
+    "no tools": (
+        "Error: Tool 'raed' not found.\n\nNo tools are available.",
+        "rfc015",
+        UnknownTool("raed", count=0),
+        None,
+    ),
+    "rate limited": (
+        "Error executing tool 'read': This tool is rate limited. Try again in 60 seconds.",
+        "rfc015",
+        Unavailable("read", "rate_limited", 60.0),
         None,
     ),
     "executing": (
@@ -302,6 +334,42 @@ AGENTOPIA: dict[str, Row] = {
         ExecutionFailed("Question: Which branch? Please provide its name."),
         "push",
     ),
+    "unknown tool, more than are listed": (
+        (
+            "Question: Which tool would you like me to use? There is no tool named 'raed'. Did you mean: read (of 21 "
+            "tools)?"
+        ),
+        "agentopia",
+        UnknownTool("raed", ("read",), count=21),
+        None,
+    ),
+    "unknown tool, more than are listed, and none is near": (
+        (
+            "Question: Which tool would you like me to use? There is no tool named 'raed', and of 21 tools none has a "
+            "similar name."
+        ),
+        "agentopia",
+        UnknownTool("raed", count=21),
+        None,
+    ),
+    "unknown tool, no tools": (
+        "Question: How would you like me to go on? There is no tool named 'raed', and no tools are available.",
+        "agentopia",
+        UnknownTool("raed", count=0),
+        None,
+    ),
+    "rate limited": (
+        "Question: Should I try again in 60 seconds? This tool is rate limited.",
+        "agentopia",
+        Unavailable("search", "rate_limited", 60.0),
+        None,
+    ),
+    "busy": (
+        "Question: Should I try again later? This tool is busy.",
+        "agentopia",
+        Unavailable("search", "busy"),
+        None,
+    ),
 }
 INVALID: dict[str, Row] = {
     "suggestions": (
@@ -320,6 +388,24 @@ INVALID: dict[str, Row] = {
         "Unknown tool: red. Error: there is no such tool. Available tools: a, b",
         "invalid_tool",
         UnknownTool("red", (), ("a", "b")),
+        None,
+    ),
+    "more than are listed": (
+        "Unknown tool: red. Error: there is no such tool. Did you mean: read (of 21 tools)?",
+        "invalid_tool",
+        UnknownTool("red", ("read",), count=21),
+        None,
+    ),
+    "more than are listed, and none is near": (
+        "Unknown tool: red. Error: there is no such tool. Available tools: 21, none with a similar name",
+        "invalid_tool",
+        UnknownTool("red", count=21),
+        None,
+    ),
+    "no tools": (
+        "Unknown tool: red. Error: there is no such tool, and no tools are available.",
+        "invalid_tool",
+        UnknownTool("red", count=0),
         None,
     ),
     "empty list": (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.messages.scrub import find_flaws, scrub
+from pipeline.messages.scrub import find_flaws, mask, scrub
 
 STACK = 'Traceback (most recent call last):\n  File "/srv/a.py", line 2, in run\n    boom()\nKeyError: 1'
 FLAWS: dict[str, tuple[str, ...]] = {
@@ -92,6 +92,20 @@ SCRUBBED = {
 def test_the_rest_of_a_scrubbed_text_reads_well(text: str, left: str) -> None:
     """Flaws, keys and passwords are removed, with the brackets and punctuation around them."""
     assert scrub(text) == left
+
+
+MASKED = {
+    "psql postgres://ada:pw@db/main -c 'select 1'": "psql … -c 'select 1'",
+    "/usr/bin/python -c 'print(1)'": "… -c 'print(1)'",
+    "curl -H 'Authorization: Bearer abcdefgh' x": "curl -H '…' x",
+    "grep -n TODO src/a.py": "grep -n TODO src/a.py",
+}
+
+
+@pytest.mark.parametrize(("command", "left"), MASKED.items(), ids=MASKED)
+def test_a_masked_command_can_still_be_read(command: str, left: str) -> None:
+    """Addresses, absolute paths, keys and passwords are masked, and the rest of a command stays as it is."""
+    assert mask(command) == left
 
 
 WORDS = st.sampled_from(

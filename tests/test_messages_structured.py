@@ -21,6 +21,7 @@ from pipeline import (
     TimedOut,
     ToolError,
     Transient,
+    Unavailable,
     UnknownTool,
     render,
 )
@@ -109,6 +110,46 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
             "details": {"suggestion": "Did you mean: read?", "available": ["read", "write"]},
         },
     ),
+    "unknown tool, more than are listed": (
+        UnknownTool("red", ("read",), count=21),
+        {
+            "ok": False,
+            "error": "Tool 'red' not found. Please try again with one of the available tools.",
+            "errorType": "not_found",
+            "details": {"suggestion": "Did you mean: read?", "count": 21},
+        },
+    ),
+    "unknown tool, no tools": (
+        UnknownTool("red", count=0),
+        {
+            "ok": False,
+            "error": "Tool 'red' not found. No tools are available.",
+            "errorType": "not_found",
+            "details": {"count": 0},
+        },
+    ),
+    "rate limited": (
+        Unavailable("read", "rate_limited", 12.2),
+        {
+            "ok": False,
+            "error": "This tool is rate limited. Try again in 12 seconds.",
+            "errorType": "permission",
+            "details": {"reason": "rate_limited", "retryAfter": 12},
+        },
+    ),
+    "busy": (
+        Unavailable("read", "busy"),
+        {
+            "ok": False,
+            "error": "This tool is busy. Try again later.",
+            "errorType": "permission",
+            "details": {"reason": "busy"},
+        },
+    ),
+    "disabled": (
+        Unavailable("read", "disabled", 3),
+        {"ok": False, "error": "This tool is not available", "errorType": "permission"},
+    ),
     "malformed": (
         MalformedCall("trailing comma", (1, 8)),
         {
@@ -157,12 +198,12 @@ def test_an_error_is_a_tool_error_response(error: ToolError, response: dict[str,
 
 
 def test_the_change_and_an_example_are_details() -> None:
-    """What changed, and a valid example, are fields of ``details``."""
+    """What changed, and the form of valid arguments, are fields of ``details``."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     error = InvalidParams((Problem("a", "required", "an integer"),), sent={}, schema=schema)
     told = json.loads(render(error, profile="structured", previous=error, verbosity="full"))
     assert told["details"]["changed"] == "These are the same arguments as before."
-    assert told["details"]["example"] == {"a": 1}
+    assert told["details"]["example"] == '{"a": <number>}'
 
 
 def test_a_response_is_always_one_object_within_the_budget() -> None:
@@ -183,7 +224,7 @@ VALUES = {
     "object": ({"path": "a", "size": 1}, '{"ok": true, "data": {"path": "a", "size": 1}}'),
     "bytes of text": (b"abc", '{"ok": true, "data": "abc"}'),
     "bytes": (b"\xff", '{"ok": true, "data": "(1 bytes of binary data)"}'),
-    "odd": (object(), '{"ok": true, "data": "(the result cannot be shown as text)"}'),
+    "odd": (object(), '{"ok": true, "data": "(a value of type object, which cannot be shown as text)"}'),
     "surrogate": ("\ud800", '{"ok": true, "data": "?"}'),
 }
 

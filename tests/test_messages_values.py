@@ -65,6 +65,14 @@ class Hostile:
         raise RuntimeError("hunter2")
 
 
+class HostileClass:
+    """Raises when it is asked for its class."""
+
+    @property  # type: ignore[misc]  # mypy knows that a class is no property
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]  # as mypy
+        raise RuntimeError("hunter2")
+
+
 class HostileText(str):
     __slots__ = ()
 
@@ -93,7 +101,10 @@ def nested(levels: int = 100_000) -> list[Any]:
     return ring
 
 
-NOT_SHOWABLE = "(the result cannot be shown as text)"
+def not_showable(kind: str) -> str:
+    return f"(a value of type {kind}, which cannot be shown as text)"
+
+
 VALUES: dict[str, tuple[object, str]] = {
     "None": (None, "(no output)"),
     "empty text": ("", "(no output)"),
@@ -110,13 +121,16 @@ VALUES: dict[str, tuple[object, str]] = {
     "tuple": ((1, 2), "[1, 2]"),
     "object": ({"a": [1, None, True]}, '{"a": [1, null, true]}'),
     "keys that are numbers": ({1: 2}, '{"1": 2}'),
-    "keys that are tuples": ({(1, 2): 3}, '{"1,2":3}'),
+    "keys that are tuples": ({(1, 2): 3}, '{"1,2": 3}'),
     "bytes of text": (b"abc", '"abc"'),
     "other bytes": (b"\xff", "(1 bytes of binary data)"),
-    "dataclass": (Point(1), '{"x":1,"y":null}'),
-    "attrs": (Span(1, Point(2)), '{"start":1,"_end":{"x":2,"y":null}}'),
-    "model": (Model(title="a"), '{"title":"a"}'),
-    "many in one": ([Point(1), Span(2), Model(title="a")], '[{"x":1,"y":null},{"start":2,"_end":null},{"title":"a"}]'),
+    "dataclass": (Point(1), '{"x": 1, "y": null}'),
+    "attrs": (Span(1, Point(2)), '{"start": 1, "_end": {"x": 2, "y": null}}'),
+    "model": (Model(title="a"), '{"title": "a"}'),
+    "many in one": (
+        [Point(1), Span(2), Model(title="a")],
+        '[{"x": 1, "y": null}, {"start": 2, "_end": null}, {"title": "a"}]',
+    ),
     "datetime": (datetime(2026, 11, 21, tzinfo=timezone.utc), '"2026-11-21T00:00:00Z"'),  # noqa: UP017
     "UUID": (UUID(int=7), '"00000000-0000-0000-0000-000000000007"'),
     "path": (Path("a/b"), '"a/b"'),
@@ -124,19 +138,20 @@ VALUES: dict[str, tuple[object, str]] = {
     "enum": (Color.RED, '"red"'),
     "set": ({1}, "[1]"),
     "NaN": (math.nan, '"NaN"'),
-    "NaN inside": ({"a": [math.inf]}, '{"a":["Infinity"]}'),
+    "NaN inside": ({"a": [math.inf]}, '{"a": ["Infinity"]}'),
     "surrogate inside": (["\ud800"], '["?"]'),
     "large number": (10**5_000, "1" + "0" * 5_000),
-    "object of no kind": (object(), NOT_SHOWABLE),
-    "function": (nested, NOT_SHOWABLE),
-    "exception": (ValueError("hunter2"), NOT_SHOWABLE),
-    "ring": (cyclic(), NOT_SHOWABLE),
-    "nested without end": (nested(), NOT_SHOWABLE),
-    "hostile": (Hostile(), NOT_SHOWABLE),
-    "hostile inside": ([1, Hostile()], f'[1,"{NOT_SHOWABLE}"]'),
-    "hostile in a dataclass": (Point(1, Hostile()), f'{{"x":1,"y":"{NOT_SHOWABLE}"}}'),
-    "hostile dict": (HostileDict(a=1), '{"a":1}'),
-    "model with a serialiser that fails": (Unserialisable(title="a"), NOT_SHOWABLE),
+    "object of no kind": (object(), not_showable("object")),
+    "function": (nested, not_showable("function")),
+    "exception": (ValueError("hunter2"), not_showable("ValueError")),
+    "ring": (cyclic(), '["(nested too deeply)"]'),
+    "nested without end": (nested(), "[" * 100 + '"(nested too deeply)"' + "]" * 100),
+    "hostile": (Hostile(), not_showable("Hostile")),
+    "hostile in its class": (HostileClass(), not_showable("HostileClass")),
+    "hostile inside": ([1, Hostile()], f'[1, "{not_showable("Hostile")}"]'),
+    "hostile in a dataclass": (Point(1, Hostile()), f'{{"x": 1, "y": "{not_showable("Hostile")}"}}'),
+    "hostile dict": (HostileDict(a=1), '{"a": 1}'),
+    "model with a serialiser that fails": (Unserialisable(title="a"), not_showable("Unserialisable")),
 }
 
 
@@ -221,5 +236,5 @@ def test_binary_data_inside_a_value_hides_nothing_else(value: object, text: str)
 def test_an_iterator_is_not_consumed() -> None:
     """An iterator is not read: it may be endless, and its items would be lost."""
     endless = itertools.count()
-    assert render(Success(endless)) == "(the result cannot be shown as text)"
+    assert render(Success(endless)) == not_showable("count")
     assert next(endless) == 0

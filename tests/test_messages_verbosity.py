@@ -67,7 +67,7 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
             "Please send count: an integer (How many).\n"
             "Error: Invalid parameter value for mode: must be 'read' or 'write'\n"
             "Did you mean: read?\n"
-            'A valid example: {"path": "text", "mode": "read"}'
+            'Example of the form: {"path": <string>, "mode": <string>}'
         ),
     ),
     "unknown tool": (
@@ -114,7 +114,7 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
 
 @pytest.mark.parametrize(("error", "terse", "full"), [pytest.param(*row, id=name) for name, row in TEXTS.items()])
 def test_each_verbosity_has_its_text(error: ToolError, terse: str, full: str) -> None:
-    """A terse text has no lines of help, and a full one has all details and a valid example."""
+    """A terse text has no lines of help, and a full one has all details and the form of valid arguments."""
     assert render(error, verbosity="terse") == terse
     assert render(error, verbosity="full") == full
     assert len(terse) <= len(render(error)) <= len(full)

@@ -30,9 +30,9 @@ class Facts:
     attempt: int = 1
     rules: RetryRules = USUAL
     jitter: float = 0.5
-    remaining: float = inf
+    seconds_left: float = inf
     tokens: float = inf
-    owned: bool = False
+    outer_retries: bool = False
 
 
 DELAYS = st.floats(0, 100)
@@ -72,14 +72,14 @@ RULINGS: dict[str, tuple[Facts, float | None]] = {
     "timeout, and the tool is idempotent": (Facts(TimedOut(1.0), "idempotent", 2), 0.1),
     "timeout, and the tool is keyed": (Facts(TimedOut(1.0, still_running=True), "keyed"), 0.05),
     "transient, and it did not land": (Facts(Transient(landed="no"), "mutating"), 0.05),
-    "transient, and the tool is keyed": (Facts(Transient(None, 7.0), "keyed", remaining=7.1), 7.0),
+    "transient, and the tool is keyed": (Facts(Transient(None, 7.0), "keyed", seconds_left=7.1), 7.0),
     "not repeated: a mutating call that may have landed": (Facts(effect="mutating"), None),
     "not repeated: the first one is still running": (Facts(TimedOut(1.0, still_running=True), "idempotent"), None),
     "not repeated: the policy repeats no timeout": (Facts(TimedOut(), rules=RetryRules(kinds=["transient"])), None),
-    "not repeated: an outer pipeline retries": (Facts(owned=True), None),
+    "not repeated: an outer pipeline retries": (Facts(outer_retries=True), None),
     "not repeated: that was attempt 3 of 3": (Facts(attempt=3), None),
     "not repeated: the wait asked for is too long": (Facts(Transient(None, 30.1)), None),
-    "not repeated: the deadline comes first": (Facts(Transient(None, 7.0), remaining=7.0), None),
+    "not repeated: the deadline comes first": (Facts(Transient(None, 7.0), seconds_left=7.0), None),
     "not repeated: the retry budget is spent": (Facts(tokens=0.9), None),
 }
 
@@ -94,10 +94,10 @@ ORDER: list[tuple[str, dict[str, Any]]] = [
     ("a mutating call that may have landed", {"effect": "mutating"}),
     ("the first one is still running", {"error": TimedOut(1.0, still_running=True), "effect": "idempotent"}),
     ("the policy repeats no timeout", {"error": TimedOut(), "rules": RetryRules(1, 40.0, 30.0, [])}),
-    ("an outer pipeline retries", {"owned": True}),
+    ("an outer pipeline retries", {"outer_retries": True}),
     ("that was attempt 1 of 1", {"rules": RetryRules(1)}),
     ("the wait asked for is too long", {"error": Transient(None, 31.0)}),
-    ("the deadline comes first", {"remaining": 0.01}),
+    ("the deadline comes first", {"seconds_left": 0.01}),
     ("the retry budget is spent", {"tokens": 0.0}),
 ]
 
@@ -144,7 +144,7 @@ def test_a_wait_keeps_all_its_limits(facts: Facts) -> None:
     wait, asked = planned(facts).wait, getattr(facts.error, "retry_after", None)
     if wait is not None:
         assert 0 <= wait <= facts.rules.max_delay < inf
-        assert wait < facts.remaining
+        assert wait < facts.seconds_left
         assert asked is None or isnan(asked) or wait >= asked
 
 
@@ -155,14 +155,14 @@ def test_no_repetition_without_leave(facts: Facts) -> None:
         assert facts.attempt < facts.rules.attempts
         assert facts.tokens >= 1
         assert facts.error.kind in facts.rules.kinds
-        assert not facts.owned
+        assert not facts.outer_retries
 
 
 @given(ANY, ANY)
 def test_better_circumstances_never_stop_a_repetition(facts: Facts, other: Facts) -> None:
     """More time, more tokens, more attempts or a read-only tool never prevent a retry."""
     if repeated(facts):
-        better = {key: max(getattr(facts, key), getattr(other, key)) for key in ("remaining", "tokens")}
+        better = {key: max(getattr(facts, key), getattr(other, key)) for key in ("seconds_left", "tokens")}
         attempt = min(facts.attempt, other.attempt)
         assert repeated(attrs.evolve(facts, effect="read", attempt=attempt, **better))
 

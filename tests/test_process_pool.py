@@ -38,9 +38,9 @@ from pipeline import (
     is_failure,
 )
 from pipeline.executors import Process, worker_process
-from pipeline.executors.loop_state import get_loop_state
 from pipeline.executors.process_pool import WorkerPool
 from pipeline.guards import Guards, TimeLimit
+from pipeline.loop_state import get_loop_state
 from remote_tools import Began
 from support import Exported, a_call, a_tool, count_run_variables
 

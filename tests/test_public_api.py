@@ -63,7 +63,6 @@ for n in range(1000):
     def tool(a: int, b: str = "x") -> str:
         return b * a
     tools.tool(name=f"tool_{{n}}")(tool)
-middlewares.standard(tools)
 print([name for name in {LAZY!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -357,12 +357,12 @@ def in_the_whole(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
 
 
 def in_a_view(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
-    view = tools.view("abcd")
+    view = tools.view({*"abcd"})
     return view, view
 
 
 def seen_in_a_view(tools: ToolRegistry) -> tuple[ToolRegistry, ToolRegistry]:
-    return tools, tools.view("abcd").view("abcd")
+    return tools, tools.view({*"abcd"}).view({*"abcd"})
 
 
 @pytest.mark.parametrize("where", [in_the_whole, in_a_view, seen_in_a_view])

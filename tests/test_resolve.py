@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure
 
 from middlewares import Resolve
 from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
 from pipeline.adapters import openai
-from pipeline.tools import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from pipeline.tools import SuggestionIndex, suggest_names
 from pipeline.tools.matching import Spelling
 from support import a_tool
 
@@ -48,6 +48,9 @@ ACCEPTED: dict[str, tuple[str, str, str | None]] = {
     "alias": ("cat", "read_file", "alias"),
     "control token": ("read_file<|channel|>commentary", "read_file", "transport_noise"),
     "cut control token": ("read_file<|channel", "read_file", "transport_noise"),
+    "token with blanks and words": ("read_file <|channel|>commentary json<|message|>", "read_file", "transport_noise"),
+    "stray quote": ('read_file"', "read_file", "transport_noise"),
+    "blanks in quotes": ("' read_file '", "read_file", "transport_noise"),
     "several tokens": ("read_file<|end|><|start|>assistant<|channel|>final", "read_file", "transport_noise"),
     "token before": ("<|start|>read_file", "read_file", "transport_noise"),
     "prefix": ("functions.read_file", "read_file", "transport_noise"),
@@ -143,6 +146,11 @@ HINTS: dict[str, tuple[str, str]] = {
     "end cut off": ("send_em", "send_email"),
     "beginning cut off": ("issue", "github__create_issue"),
     "under noise": ("functions.raed_file<|channel|>", "read_file"),
+    "token in the middle": ("raed_file<|channel|>x", "read_file"),
+    "token instead of a separator": ("read<|channel|>_file", "read_file"),
+    "command line": ("list_files -a src/ | head", "list_files"),
+    "command line, in another case": ('List-Files "src/read_file"', "list_files"),
+    "call": ("list_files('write_file')", "list_files"),
 }
 
 
@@ -159,6 +167,23 @@ def test_a_near_name_is_suggested_first_and_not_run(sent: str, meant: str) -> No
 def test_nothing_near_is_no_suggestion(sent: str) -> None:
     """A name that is near no tool has no suggestions, for they would mislead."""
     assert refused(holding(*FILES), sent).suggestions == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "sent", "suggestions"),
+    [
+        (("train.buy", "car.buy", "buy"), "tools.train.buy", ("train.buy",)),
+        (("magnetic_field", "electric_field"), "physics__magnetic_field", ("magnetic_field",)),
+        (("read", "reads"), "a/b:read", ("read",)),
+        (("read", "reads"), "functions.x.read<|channel|>final", ("read",)),
+        (("read", "reads"), "x_read", ("read", "reads")),
+    ],
+)
+def test_a_name_without_its_prefix_is_suggested_alone(
+    names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]
+) -> None:
+    """If the sent name is that of a tool behind a prefix, no other tool is suggested beside it."""
+    assert refused(holding(*names), sent).suggestions == suggestions
 
 
 def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
@@ -222,9 +247,16 @@ CANONICAL: dict[str, tuple[tuple[str, ...], str, str | None]] = {
     "squashed": (("read_file",), "readfile", "read_file"),
     "under noise": (("read_file",), "functions.Read-File<|channel|>", "read_file"),
     "prefix left out": (("fs__read_file",), "read_file", "fs__read_file"),
-    "prefix with a dot": (("fs.read_file",), "ReadFile", "fs.read_file"),
+    "words with a dot": (("fs.read_file",), "fsReadFile", "fs.read_file"),
+    "word before a dot left out": (("fs.read_file",), "ReadFile", None),
     "prefix that says nothing": (("read_file",), "mcp__read_file", "read_file"),
-    "prefix that says nothing, with a colon": (("fs__read_file",), "tools:read_file", "fs__read_file"),
+    "prefix that says nothing, and prefix left out": (("fs__read_file",), "tools__readFile", "fs__read_file"),
+    "prefix that says nothing, with a colon": (("read_file",), "tools:read_file", None),
+    "the server after a prefix that says nothing": (
+        ("fs__read_file", "web__read_file"),
+        "mcp__fs__read_file",
+        "fs__read_file",
+    ),
     "the same server, spelt otherwise": (("my-fs__read_file",), "my_fs.read_file", "my-fs__read_file"),
     "another server": (("fs__read_file",), "web__read_file", None),
     "a server where the tool has none": (("read_file",), "web__read_file", None),
@@ -272,6 +304,16 @@ def test_a_canonical_name_never_leads_to_a_stronger_effect(effects: dict[str, Ef
         tools.register(a_tool(name, effect, context=effect == "keyed"))
     assert ran(tools, "DeleteUser", canonical_names=True) == ("delete_user" if accepted else None)
     assert "delete_user" in (("delete_user",) if accepted else refused(tools, "DeleteUser").suggestions)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_near_name_counts_behind_a_prefix_and_closed(closed: bool) -> None:
+    """The weaker tool with a near name may have been meant, also by a name with a prefix, and if it is closed."""
+    tools = holding(delete_user="mutating", delete_users="read")
+    if closed:
+        tools.disable("delete_users")
+    assert ran(tools, "mcp__delete_user", canonical_names=True) is None
+    assert refused(tools, "mcp__delete_user").suggestions == ("delete_user",)
 
 
 def test_a_canonical_name_of_a_closed_tool_is_that_tool() -> None:
@@ -333,24 +375,6 @@ NAMES = st.one_of(LETTERS, JOINED, JOINED.map(str.title), JOINED.map(lambda name
 
 
 @settings(deadline=None, max_examples=200)
-@given(names=st.lists(LETTERS | JOINED, unique=True, max_size=6), sent=NAMES | st.text())
-@example(names=["get_user", "set_user"], sent="gset_user")
-def test_no_tool_runs_on_likeness_alone(names: list[str], sent: str) -> None:
-    """A tool runs only by its exact name, that name without noise, or its only canonical form."""
-    tools = holding(*names)
-    clean = strip_noise(sent)
-    plainly = ran(tools, sent)
-    assert plainly == (sent if sent in tools.tools else clean if clean in tools.tools else None)
-    canonically = ran(tools, sent, canonical_names=True)
-    if plainly is not None or canonically is None:
-        assert canonically == plainly
-    else:
-        assert find_canonical(clean, tools.spellings) == [canonically]
-        asked, known = Spelling.of(clean), Spelling.of(canonically)
-        assert asked.tail == known.tail or asked.joined in (known.joined, known.tail)
-
-
-@settings(deadline=None, max_examples=200)
 @given(names=st.lists(LETTERS | JOINED, unique=True, max_size=25), closed=st.sets(st.integers(0, 24)), sent=NAMES)
 def test_suggestions_are_few_and_callable(names: list[str], closed: set[int], sent: str) -> None:
     """At most three suggestions, all callable and different; the list of tools is complete or empty."""
@@ -379,15 +403,6 @@ def test_no_name_makes_it_raise(sent: Any, canonical_names: bool) -> None:
     """Whatever a call has as its name, the answer is a tool or a failure."""
     found = Resolve(holding(*FILES), canonical_names=canonical_names)(Call(sent))
     assert isinstance(found, (ResolvedCall, Failure))
-
-
-@given(st.text(max_size=30))
-def test_noise_is_removed_at_once(name: str) -> None:
-    """Removing noise twice is the same as removing it once, unless a prefix follows a prefix."""
-    clean = strip_noise(name)
-    assert clean == clean.strip(" \t\r\n\"'`")
-    if not clean.startswith("functions."):
-        assert strip_noise(clean) == clean
 
 
 def test_only_names_of_the_index_are_suggested() -> None:

@@ -11,7 +11,6 @@ from middlewares import Trace, standard
 from pipeline import Call, Failure, Outcome, SetupError, Stack, ToolRegistry, Unavailable
 from pipeline.testing import assert_trace, recorded_spans
 
-
 PAID: list[str] = []
 
 

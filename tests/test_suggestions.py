@@ -21,7 +21,7 @@ def row(called: str, gold: str | None, basis: str = "typo") -> dict[str, Any]:
 async def test_each_name_is_called_with_the_offered_tools(tmp_path: Path) -> None:
     """What ran and what was suggested is kept; rows that nobody can judge are left out."""
     rows = [
-        row("grep<|channel|>x", "grep", "leaked_token_or_trailing_text"),
+        row("grep<|channel|>final", "grep", "leaked_token_or_trailing_text"),
         row("read_files", "read_file"),
         row("bake", None, "no_offered_tool_fits"),
         row("mv", None, "undetermined"),
@@ -29,7 +29,7 @@ async def test_each_name_is_called_with_the_offered_tools(tmp_path: Path) -> Non
     (tmp_path / "resolve_gold.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
     found = await run_unknown_names(tmp_path)
     assert [*found.names] == [
-        UnknownName("grep<|channel|>x", "grep", leaked=True, run="grep"),
+        UnknownName("grep<|channel|>final", "grep", leaked=True, run="grep"),
         UnknownName("read_files", "read_file", leaked=False, run=None, suggested=("read_file",)),
         UnknownName("bake", None, leaked=False, run=None),
     ]

@@ -72,6 +72,12 @@ async def pay(context: ToolContext, amount: int) -> bool:
     return bool(context.idempotency_key) and amount > 0
 
 
+@tool(context=True)
+async def of_deps(context: ToolContext[list[int]], amount: int) -> int:
+    assert_type(context.deps, list[int])
+    return context.deps[0] + amount
+
+
 async def plain_calls() -> None:
     assert_type(await read_file("a", start_line=2), str)
     assert_type(count(["a"]), int)
@@ -84,6 +90,7 @@ async def typed_runs(pipeline: Pipeline) -> None:
     assert_type(await pipeline.run(read_file, path="a"), Outcome[str])
     assert_type(await pipeline.run(count, ["a"]), Outcome[int])
     assert_type(await pipeline.run(pay, amount=3), Outcome[bool])
+    assert_type(await pipeline.run(of_deps, amount=3), Outcome[int])
     await pipeline.run(read_file, path=3)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await pipeline.run(read_file)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     await pipeline.run(read_file, pth="a")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]

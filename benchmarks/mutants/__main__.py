@@ -80,7 +80,7 @@ def sample_of(file: str, living: Living, size: int, seed: str) -> list[Mutant]:
     They are ordered by a hash of what they change, so an edit of one function leaves the sample of the others alone.
     """
     by_operator: dict[str, list[Mutant]] = {}
-    for each in sorted(mutants_of(living.root, file), key=lambda each: _hash(seed + each.key)):
+    for each in sorted(mutants_of(file, living.tree(file)), key=lambda each: _hash(seed + each.key)):
         by_operator.setdefault(each.operator, []).append(each)
     queues = [by_operator[each] for each in sorted(by_operator, key=lambda each: _hash(seed + file + each))]
     chosen: list[Mutant] = []

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
 
-Path_: TypeAlias = tuple[tuple[str, int | None], ...]  # fields, and places in lists, from the module down to a node
+Place: TypeAlias = tuple[tuple[str, int | None], ...]  # fields, and places in lists, from the module down to a node
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -35,7 +34,7 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
     ast.BitAnd: ast.BitOr,
 }
-_UNTOUCHED = {"annotation", "returns", "decorator_list", "format_spec", "type_params", "keywords_of_class"}
+_UNTOUCHED = {"annotation", "returns", "decorator_list", "format_spec", "type_params"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -50,7 +49,7 @@ class Mutant:
     line: int
     before: str
     after: str
-    path: Path_ = attrs.field(repr=False)
+    path: Place = attrs.field(repr=False)
     node: ast.AST = attrs.field(repr=False, eq=False)  # what stands at `path` then
 
     @property
@@ -72,19 +71,32 @@ class Mutant:
         return ast.fix_missing_locations(tree)
 
 
-def mutants_of(root: Path, file: str) -> Iterator[Mutant]:
+def mutants_of(file: str, tree: ast.Module) -> Iterator[Mutant]:
     """Every change of one file: of the bodies and defaults of its functions, and of the constants of the module.
 
-    Class bodies, annotations and decorators stay as they are: they have done their work once the module is imported.
+    Class bodies, annotations, decorators and functions that make a constant of the module stay as they are: they have
+    done their work once the module is imported.
     """
-    for index, statement in enumerate(ast.parse((root / file).read_text(encoding="utf-8")).body):
+    constants = [each for each in tree.body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.ClassDef))]
+    done = {name for each in constants for name in _called_at_import(each)}
+    for index, statement in enumerate(tree.body):
+        if isinstance(statement, _FUNCTIONS) and statement.name in done:
+            continue
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                 if not name.startswith("__") and not _is_of_types(statement):
-                    path: Path_ = (("body", index), ("value", None))
+                    path: Place = (("body", index), ("value", None))
                     yield from _inside(statement.value, path, file, name, "constant")
             case _:
                 yield from _functions(statement, (("body", index),), file, "")
+
+
+def _called_at_import(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        yield node.func.id
+    if not isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+        for each in ast.iter_child_nodes(node):
+            yield from _called_at_import(each)
 
 
 def _is_of_types(statement: ast.Assign | ast.AnnAssign) -> bool:
@@ -93,7 +105,7 @@ def _is_of_types(statement: ast.Assign | ast.AnnAssign) -> bool:
     return isinstance(statement.value, ast.Call) and ast.unparse(statement.value.func) in {"TypeVar", "ParamSpec"}
 
 
-def _functions(statement: ast.stmt, path: Path_, file: str, outer: str) -> Iterator[Mutant]:
+def _functions(statement: ast.stmt, path: Place, file: str, outer: str) -> Iterator[Mutant]:
     if isinstance(statement, ast.ClassDef):
         for index, each in enumerate(statement.body):
             yield from _functions(each, (*path, ("body", index)), file, f"{outer}{statement.name}.")
@@ -107,7 +119,7 @@ def _functions(statement: ast.stmt, path: Path_, file: str, outer: str) -> Itera
             yield from _inside(each, (*path, ("body", index)), file, name, "body")
 
 
-def _inside(node: Any, path: Path_, file: str, function: str, place: str) -> Iterator[Mutant]:
+def _inside(node: Any, path: Place, file: str, function: str, place: str) -> Iterator[Mutant]:
     if _is_text_for_readers(node):
         return
     for operator, changed in _changes(node):

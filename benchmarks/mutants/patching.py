@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 import gc
+import importlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, TypeAlias
@@ -28,10 +29,13 @@ class Living:
     root: Path
     functions: dict[Key, list[FunctionType]]
     modules: dict[str, ModuleType]  # by file
+    trees: dict[str, ast.Module] = attrs.field(factory=dict[str, ast.Module])  # by file, read once
 
     @classmethod
-    def among(cls, root: Path, files: Iterable[str]) -> Living:
-        """Find what is alive."""
+    def among(cls, root: Path, files: Sequence[str]) -> Living:
+        """Import the files, and find what is alive."""
+        for file in files:
+            importlib.import_module(file.removesuffix(".py").replace("/", "."))
         paths = {str(root / file) for file in files}
         functions: dict[Key, list[FunctionType]] = {}
         for each in gc.get_objects():
@@ -42,10 +46,15 @@ class Living:
         }
         return cls(root, functions, {str(Path(path or "").relative_to(root)): each for path, each in modules.items()})
 
+    def tree(self, file: str) -> ast.Module:
+        """The source as it was when the run began."""
+        if file not in self.trees:
+            self.trees[file] = ast.parse((self.root / file).read_text(encoding="utf-8"))
+        return self.trees[file]
+
     def changes(self, mutant: Mutant) -> dict[Key, CodeType] | None:
         """The codes that differ in the mutant; None if it cannot be put in, or is no change."""
-        path = self.root / mutant.file
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        path, tree = self.root / mutant.file, self.tree(mutant.file)
         before, after = ({key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree)))
         changed = {key: code for key, code in after.items() if code != before.get(key)}
         if not changed or mutant.place != "body":
@@ -84,13 +93,21 @@ class Living:
     def _change_constant(self, mutant: Mutant) -> None:
         path = self.root / mutant.file
         home = self.modules[mutant.file]
-        tree = mutant.mutated(ast.parse(path.read_text(encoding="utf-8")))
+        tree = mutant.mutated(self.tree(mutant.file))
         statement: Any = tree.body[mutant.path[0][1] or 0]
         value = eval(compile(ast.Expression(statement.value), str(path), "eval"), vars(home))  # noqa: S307  # our source
-        old = vars(home)[mutant.function]
-        for module in list(sys.modules.values()):
-            if vars(module).get(mutant.function, home) is old:
-                setattr(module, mutant.function, value)
+        for module in self._list_holders(mutant):
+            setattr(module, mutant.function, value)
+
+    def holders(self, mutant: Mutant) -> set[str]:
+        """The files that have the constant of a mutant: its own, and those that import it."""
+        return {module.__file__ or "" for module in self._list_holders(mutant)}
+
+    def _list_holders(self, mutant: Mutant) -> list[ModuleType]:
+        home = self.modules[mutant.file]
+        value = vars(home)[mutant.function]
+        everywhere = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+        return [each for each in everywhere if vars(each).get(mutant.function, everywhere) is value]
 
 
 def key_of(code: CodeType) -> Key:

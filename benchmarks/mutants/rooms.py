@@ -15,8 +15,9 @@ class Room:
     tests: tuple[str, ...]  # glob patterns inside of tests/
 
     def files(self, root: Path) -> list[str]:
-        """The files that are mutated."""
-        return sorted({str(each.relative_to(root)) for pattern in self.sources for each in root.glob(pattern)})
+        """The files that are mutated; an ``__init__.py`` only hands names on."""
+        found = {each for pattern in self.sources for each in root.glob(pattern) if each.stem != "__init__"}
+        return sorted(str(each.relative_to(root)) for each in found)
 
     def test_files(self, root: Path) -> list[str]:
         """The test files."""

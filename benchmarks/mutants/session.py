@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -106,7 +107,7 @@ class MutantSession:
         with tempfile.TemporaryDirectory() as folder:
             outputs = [Path(folder) / str(place) for place in range(self.workers)]
             children = [
-                _fork(lambda share=share, out=out: _measure_share([items[each] for each in share], self.root, out))
+                _fork(lambda share=share, out=out: _measure_share([items[each] for each in share], self.root, out), Path(folder))
                 for share, out in zip(shares, outputs, strict=True)
             ]
             for child in children:
@@ -139,7 +140,7 @@ class MutantSession:
                     self._note(result)
                     continue
                 tests = [items[each] for each in chosen]
-                child = _fork(lambda mutant=mutant, tests=tests, s=seconds: _decide(living, mutant, tests, s, folder))
+                child = _fork(lambda mutant=mutant, tests=tests, s=seconds: _decide(living, mutant, tests, s, folder), folder)
                 began = time.monotonic()
                 result.seconds = -began
                 running[child] = (result, began + 30 + 20 * seconds)
@@ -159,8 +160,10 @@ class MutantSession:
                 return any(each[0] == path and each[1] == mutant.function for each in calls)
         else:
 
+            holders = living.holders(mutant)
+
             def touches(calls: set[Key]) -> bool:
-                return any(each[0] == path for each in calls)
+                return any(each[0] in holders for each in calls)
 
         chosen = [name for name, each in timed.items() if name.startswith(files) and touches(each.calls)]
         return sorted(chosen, key=lambda name: timed[name].seconds)
@@ -181,10 +184,9 @@ class MutantSession:
             by_time = late or (os.WIFSIGNALED(status) and os.WTERMSIG(status) in {signal.SIGXCPU, signal.SIGKILL})
             code = os.waitstatus_to_exitcode(status) if ended else 0
             if not by_time and code not in {0, _NOTICED}:
-                raise RuntimeError(f"{result.mutant.key}: the process ended with {code}")
+                raise RuntimeError(f"{result.mutant.key}: the process ended with {code}: {_read(folder / str(child))}")
             result.verdict = "timed out" if by_time else "killed" if code else "survived"
-            if code == _NOTICED:
-                result.noticed_by = (folder / str(child)).read_text(encoding="utf-8")
+            result.noticed_by = _read(folder / str(child))
             self._note(result)
 
     def _note(self, result: Result) -> None:
@@ -196,7 +198,11 @@ class MutantSession:
         )
 
 
-def _fork(work: Callable[[], int]) -> int:
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _fork(work: Callable[[], int], folder: Path) -> int:
     child = os.fork()
     if child:
         return child
@@ -207,6 +213,8 @@ def _fork(work: Callable[[], int]) -> int:
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
         status = work()
+    except BaseException:  # noqa: BLE001  # the border of the process: who waits for it raises
+        (folder / str(os.getpid())).write_text(traceback.format_exc(), encoding="utf-8")
     finally:
         os._exit(status)
 

@@ -10,8 +10,19 @@ from returns.result import Success
 
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.slices import Measurable
-from benchmarks.overhead.subjects import ADD, ARGUMENTS, add, around, by_hand, calls, calls_by_name, plain, with_more
-from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Timeout
+from benchmarks.overhead.subjects import (
+    ADD,
+    ARGUMENTS,
+    add,
+    around,
+    boom,
+    by_hand,
+    calls,
+    calls_by_name,
+    plain,
+    with_more,
+)
+from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
 from pipeline import Call, Handler, Outcome, ValidCall
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
@@ -21,8 +32,9 @@ _IDLE: dict[str, Any] = {
     "rate_limit": lambda: RateLimit(1e6, burst=10**6),
     "concurrency": lambda: Concurrency(100),
     "circuit_breaker": CircuitBreaker,
-    "cache": lambda: Cache(60, tools=["another"]),
+    "cache": lambda: Cache(60, tools=["boom"]),
     "loop_guard": LoopGuard,
+    "shape": Shape,
     "timeout": lambda: Timeout(None),
 }
 
@@ -68,7 +80,7 @@ SPINE = Group(
 
 @contextmanager
 def _idle() -> Generator[Mapping[str, Measurable]]:
-    seven = around(add)
+    seven = around(add, boom)
     with_more_of = {name: calls(with_more(seven, make, _SAME), ADD, _OTHER) for name, make in _IDLE.items()}
     yield {"loop": calls(by_hand, ADD, _OTHER), "seven": calls(seven, ADD, _OTHER), **with_more_of}
 

@@ -12,25 +12,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from returns.result import Failure
-
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.values import NOTHING
 from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
 from .common import (
     CUT_OFF,
-    Image,
     PartialCall,
     build_definitions,
     get_field,
     int_or_none,
-    join_parts,
+    join_texts,
     list_items,
     read_events,
-    restore_names,
+    says_error,
     text_or_empty,
     to_parts,
+    with_sent_names,
 )
+from .replies import Calls, Reading, read_error, refuse_other_providers
+from .sending_back import fit_arguments, fit_calls, new_id
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
@@ -51,28 +53,61 @@ def tools(registry: ToolRegistry) -> list[Definition]:
     return build_definitions(registry, ANTHROPIC, "input_schema")
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
     """The calls of a reply, in its order. Ids stay as they were sent.
 
     Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
     pipeline refuses.
 
     Args:
-        reply: A message, or the list or iterator of a stream's events. Collect an async stream first.
+        reply: A message or its content, or the list or iterator of a stream's events. Collect an async stream first.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
+            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
+            calls, and is logged as a warning.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
-        The calls; none for a reply without calls. Arguments are the mapping of a message, or the JSON text of a
-        stream. ``finish_reason`` is the stop reason, and ``length`` if the message was cut off.
+        The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
+        JSON text of a stream. ``finish_reason`` is the stop reason, and ``length`` if the message was cut off.
+        ``error`` is what the backend answered in place of a reply, such as ``{"type": "error", "error": …}``, and
+        ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
+        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
+            passes.
     """
-    content = get_field(reply, "content")
-    if content is None:
-        return restore_names(_read_stream(read_events(reply)), registry)
-    return restore_names(_read_content(content, _finish_reason(reply)), registry)
+    return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
+    does not take. For a stream this is the message that the stream does not bring. What is not text or a call, such as
+    thinking, is left out: where the provider wants that back, send its own message.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+
+    Returns:
+        The message and the calls. An input that is no object stands in one, under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
+    content: list[dict[str, Any]] = [{"type": "text", "text": fitted.text}] if fitted.text.strip() else []
+    for call, name in zip(fitted, names, strict=True):
+        content.append({"type": "tool_use", "id": call.id, "name": name, "input": fit_arguments(call)})
+    return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
 def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
@@ -84,16 +119,18 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:
-        ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure and
-        for nothing else. ``content`` is a text, or a list of ``text`` and ``image`` blocks if it contains an image.
+        ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure, for
+        an MCP result that says that it is an error, and for nothing else. ``content`` is a text, or a list of ``text``,
+        ``image`` and ``document`` (PDF) blocks if it contains an image or a PDF file. Other parts are mentioned.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
-    has_image = any(isinstance(part, Image) for part in parts)
+    parts: list[Part] = to_parts(with_sent_names(outcome, ANTHROPIC)) if text is None else [text]
+    blocks = [_to_block(part) for part in parts]
+    only_text = all(block["type"] == "text" for block in blocks)
     return {
         "type": "tool_result",
         "tool_use_id": call.id,
-        "content": [_to_block(part) for part in parts] if has_image else join_parts(parts),
-        "is_error": type(outcome) is Failure,
+        "content": join_parts(parts) if only_text else blocks,
+        "is_error": says_error(outcome),
     }
 
 
@@ -117,11 +154,11 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     return {"role": "user", "content": [result(call, outcome) for call, outcome in answered]}
 
 
-def _to_block(part: str | Image) -> dict[str, Any]:
-    if isinstance(part, Image):
-        source = {"type": "base64", "media_type": part.media_type, "data": part.base64}
-        return {"type": "image", "source": source}
-    return {"type": "text", "text": part}
+def _to_block(part: Part) -> dict[str, Any]:
+    kind = "image" if is_web_image(part) else "document" if is_pdf(part) else "text"
+    if kind == "text" or isinstance(part, (str, Link)):
+        return {"type": "text", "text": str(part)}
+    return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.base64}}
 
 
 def _finish_reason(reply: object) -> str | None:
@@ -129,8 +166,22 @@ def _finish_reason(reply: object) -> str | None:
     return CUT_OFF if reason in _CUT_OFF_REASONS else reason or None
 
 
-def _read_content(content: object, finish_reason: str | None) -> list[Call]:
-    return [
+def _read(reply: object) -> Reading:
+    if isinstance(reply, str):
+        return Reading([], reply)
+    events = list(read_events(reply)) if get_field(reply, "content") is None else []
+    refuse_other_providers(reply, events, "Anthropic")
+    if (error := read_error(reply)) is not None:
+        return Reading([], error=error)
+    if (content := get_field(reply, "content")) is not None:
+        return _read_content(content, _finish_reason(reply))
+    if any(get_field(event, "type") == "tool_use" for event in events):  # the content of a message
+        return _read_content(events, None)
+    return _read_stream(events)
+
+
+def _read_content(content: object, finish_reason: str | None) -> Reading:
+    found = [
         Call(
             text_or_empty(get_field(block, "name")),
             get_field(block, "input"),
@@ -140,16 +191,18 @@ def _read_content(content: object, finish_reason: str | None) -> list[Call]:
         for block in list_items(content)
         if get_field(block, "type") == "tool_use"
     ]
+    return Reading(found, join_texts(content, "text"))
 
 
-def _read_stream(events: Iterable[object]) -> list[Call]:
+def _read_stream(events: list[object]) -> Reading:
     calls: list[PartialCall] = []
     blocks: dict[int | None, PartialCall | None] = {}  # by index; None for a block of another type
+    said: list[str] = []
     reason: str | None = None
     for event in events:
         kind, index = get_field(event, "type"), int_or_none(get_field(event, "index"))
         if kind == "content_block_start":
-            call = blocks[index] = _begin_call(get_field(event, "content_block"))
+            call = blocks[index] = blocks[None] = _begin_call(get_field(event, "content_block"))
             if call is not None:
                 calls.append(call)
         elif (call := blocks.get(index)) is not None and kind == "content_block_delta":
@@ -158,7 +211,11 @@ def _read_stream(events: Iterable[object]) -> list[Call]:
             call.done = True
         elif kind == "message_delta":
             reason = _finish_reason(get_field(event, "delta")) or reason
-    return [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
+        elif kind == "content_block_delta":
+            said.append(text_or_empty(get_field(get_field(event, "delta"), "text")))
+    error = next((each for event in events if (each := read_error(event)) is not None), None)
+    found = [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
+    return Reading(found, "".join(said), error)
 
 
 def _begin_call(block: object) -> PartialCall | None:

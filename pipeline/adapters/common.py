@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import json
 from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping
 from typing import Any, cast
 
@@ -10,8 +10,12 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
-from ..errors import SetupError
+from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
+from ..messages.mcp_content import read_mcp
+from ..messages.parts import Part
+from ..messages.result_parts import find_parts
+from ..sent_names import OfferedName, make_sent_name
 from ..tools.registry import ToolRegistry
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
@@ -36,6 +40,15 @@ def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def join_texts(content: object, kind: str) -> str:
+    """The text of a message's content: a text, or a list of blocks of which those of this kind have a ``text``."""
+    if isinstance(content, str):
+        return content
+    return "".join(
+        text_or_empty(get_field(each, "text")) for each in list_items(content) if get_field(each, "type") == kind
+    )
+
+
 def int_or_none(value: object) -> int | None:
     """An integer as it is, and None for anything else."""
     return value if type(value) is int else None
@@ -49,7 +62,8 @@ def read_events(reply: object) -> Iterable[Any]:
     """
     if isinstance(reply, (Awaitable, AsyncIterable)):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    return cast("Iterable[Any]", reply) if isinstance(reply, Iterable) else ()
+    is_stream = isinstance(reply, Iterable) and not isinstance(reply, (str, bytes, Mapping))
+    return cast("Iterable[Any]", reply) if is_stream else ()
 
 
 @attrs.define
@@ -62,11 +76,26 @@ class PartialCall:
     pieces: list[str] = attrs.field(factory=list[str])  # of the arguments as text
     whole: object = None  # the arguments, if they came at once
     done: bool = False
+    has_head: bool = False  # a name came together with arguments, if only with ""
+    named_again: bool = False  # the last piece had a name, though arguments had come before
 
     @property
     def has_arguments(self) -> bool:
         """Whether any part of the arguments has come."""
         return bool(self.pieces) or self.whole is not None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the arguments are a whole JSON object, to which nothing can be added."""
+        if self.whole is not None:
+            return True
+        text = "".join(self.pieces).strip()
+        if not text.endswith("}"):
+            return False
+        try:
+            return isinstance(json.loads(text), dict)
+        except (ValueError, RecursionError):
+            return False
 
     @property
     def arguments(self) -> object:
@@ -88,17 +117,49 @@ class PartialCall:
         return Call(self.name, arguments, self.id, finish_reason=CUT_OFF if lost else finish_reason)
 
 
-def restore_names(calls: list[Call], registry: ToolRegistry | None) -> list[Call]:
+def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int | None = None) -> list[Call]:
     """The calls with the tools' own names in place of those that were made for a provider.
+
+    Such a name, and one that no tool has, is marked with the provider's limit, see `OfferedName`: texts about the call
+    name tools as the provider was sent them.
 
     Args:
         calls: Calls as a provider sent them.
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
+        longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
-    if registry is None:
-        return calls
-    found = ((call, registry.find_by_provider_name(call.name)) for call in calls)
-    return [call if tool is None else attrs.evolve(call, name=tool.name) for call, tool in found]
+    return calls if registry is None else [_restore_name(call, registry, longest) for call in calls]
+
+
+def _restore_name(call: Call, registry: ToolRegistry, longest: int | None) -> Call:
+    if call.name in registry:
+        return call
+    tool = registry.find_by_provider_name(call.name)
+    name = call.name if tool is None else tool.name
+    return attrs.evolve(call, name=name if longest is None else OfferedName(name, longest))
+
+
+def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
+    """The outcome with the names of tools as a provider was sent them, for a call that came without its registry.
+
+    Args:
+        outcome: Any outcome.
+        longest: Characters of a name at the provider.
+    """
+    match outcome:
+        case Failure(UnknownTool() as unknown):
+            suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
+            return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
+        case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
+            return Failure(attrs.evolve(lost, verify_with=make_sent_name(verify_with, longest)))
+        case _:
+            return outcome
+
+
+def _as_sent(names: Any, longest: int) -> Any:
+    """The names as they were sent. What is no tuple of names, in an error that somebody made, stays as it is."""
+    odd = type(names) is not tuple or not all(isinstance(name, str) for name in names)
+    return names if odd else tuple(make_sent_name(name, longest) for name in names)
 
 
 def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:
@@ -122,75 +183,27 @@ def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str)
     return definitions
 
 
-@attrs.frozen
-class Image:
-    """An image in what a tool returned.
+def to_parts(outcome: Outcome[Any]) -> list[Part]:
+    """What a model is told: at least one part, in order; each a text that is not blank, or a part that is not text.
 
-    Args:
-        media_type: Such as ``image/png``.
-        data: The bytes of the file.
-    """
-
-    media_type: str
-    data: bytes = attrs.field(repr=False)
-
-    @property
-    def base64(self) -> str:
-        """The bytes in the encoding that all providers take."""
-        return b64encode(self.data).decode()
-
-    def __str__(self) -> str:
-        return f"(an image, {self.media_type}, {len(self.data)} bytes)"
-
-
-def to_parts(outcome: Outcome[Any]) -> list[str | Image]:
-    """What a model is told: at least one part, in order, each an image or a text that is not blank.
-
-    Bytes are an image by their first bytes, else text if they are UTF-8, else only counted. A list or tuple that
-    contains bytes makes a part for each item. Any other value is one text, made by `pipeline.render`.
+    Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
+    content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
+    value is one text, made by `pipeline.render`.
     """
     if type(outcome) is Failure:
         return [render(outcome)]
     value: object = cast("Any", outcome).unwrap()
-    if type(value) in (list, tuple):
-        each = cast("list[object]", value)
-        if any(isinstance(item, (bytes, bytearray)) for item in each):
-            return [_to_part(item) for item in each]
-    return [_to_part(value)]
+    parts = find_parts(value, with_bytes=True)
+    if parts is None:
+        parts = [render(outcome)]
+    shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
+    filled = [part for part in shown if not isinstance(part, str) or part.strip()]
+    return filled or [render(Success(None))]  # providers refuse a blank text
 
 
-def join_parts(parts: list[str | Image]) -> str:
-    """The parts as one text, for an API that takes text alone: an image is mentioned."""
-    return "\n".join(map(str, parts))
-
-
-def _to_part(value: object) -> str | Image:
-    if isinstance(value, (bytes, bytearray)):
-        data = bytes(value)
-        if media_type := _detect_media_type(data):
-            return Image(media_type, data)
-        if not _is_text(data):
-            return f"({len(data)} bytes of binary data)"
-        value = data.decode()
-    text = render(Success(value))
-    return text if text.strip() else render(Success(None))  # providers refuse a blank text
-
-
-def _detect_media_type(data: bytes) -> str | None:
-    if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if data.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if data.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
-
-
-def _is_text(data: bytes) -> bool:
-    if b"\0" in data:
-        return False
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def says_error(outcome: Outcome[Any]) -> bool:
+    """Whether the model is told of an error: every failure, and an MCP result that says that it is one."""
+    if type(outcome) is Failure:
+        return True
+    result = read_mcp(cast("Any", outcome).unwrap())
+    return result is not None and result.is_error

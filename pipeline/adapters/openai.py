@@ -11,22 +11,24 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
 from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
 from .common import (
     CUT_OFF,
-    Image,
     build_definitions,
     get_field,
-    join_parts,
+    join_texts,
     list_items,
     read_events,
-    restore_names,
     text_or_empty,
     to_parts,
+    with_sent_names,
 )
 from .openai_streams import read_chat_chunks, read_response_events
+from .replies import Calls, Reading, read_error, refuse_other_providers
+from .sending_back import fit_arguments_text, fit_calls, new_id
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -51,26 +53,71 @@ def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
     return [{"type": "function", "function": each} for each in definitions]
 
 
-def calls(reply: object, registry: ToolRegistry | None = None) -> list[Call]:
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
     """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
     A malformed call does not raise; it becomes a call that a pipeline refuses. A call of a custom tool has its input
     as arguments.
 
     Args:
-        reply: A chat completion or its message, a response, or the list or iterator of a stream's chunks or events.
-            Collect an async stream first. Of several choices the first is read.
+        reply: A chat completion or its message, a response, the list of their tool calls or output items, or the list
+            or iterator of a stream's chunks or events. Collect an async stream first. Of several choices the first is
+            read.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
+            JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
+            calls, and is logged as a warning.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
-        The calls; none for a reply without calls. ``finish_reason`` is that of the choice or the status of the
-        response, and ``length`` for whatever stopped at its length limit.
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the choice or the
+        status of the response, and ``length`` for whatever stopped at its length limit. ``error`` is what the backend
+        answered in place of a reply, such as ``{"error": …}``, and ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first. An exception of the stream itself passes.
+        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
+            passes.
     """
-    return restore_names(_read(reply), registry)
+    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. What is
+    not text or a call, such as reasoning, is left out: where the provider wants that back, send its own message.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+        api: As with `tools`.
+
+    Returns:
+        The message and the calls. The message is one dict for ``chat``, and for ``responses`` a list of items.
+        Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, OPENAI, new_id)
+    asked = [(call.id, name, fit_arguments_text(call)) for call, name in zip(fitted, names, strict=True)]
+    if api == "responses":
+        said = [{"role": "assistant", "content": fitted.text}] if fitted.text else []
+        items = [
+            {"type": "function_call", "call_id": id_, "name": name, "arguments": each} for id_, name, each in asked
+        ]
+        return [*said, *items], fitted
+    tool_calls = [
+        {"id": id_, "type": "function", "function": {"name": name, "arguments": each}} for id_, name, each in asked
+    ]
+    return {"role": "assistant", "content": fitted.text, **({"tool_calls": tool_calls} if asked else {})}, fitted
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
@@ -83,44 +130,66 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:
-        For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so an image is only
-        mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where the bytes of an
-        image are an ``input_image`` part.
+        For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so other parts are
+        only mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where an image is
+        an ``input_image`` part and a PDF file an ``input_file`` part; others are mentioned.
     """
-    parts: list[str | Image] = to_parts(outcome) if text is None else [text]
+    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
     if api == "responses":
-        has_image = any(isinstance(part, Image) for part in parts)
-        output = [_to_item(part) for part in parts] if has_image else join_parts(parts)
+        items = [_to_item(part) for part in parts]
+        only_text = all(item["type"] == "input_text" for item in items)
+        output = join_parts(parts) if only_text else items
         return {"type": "function_call_output", "call_id": call.id, "output": output}
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _to_item(part: str | Image) -> dict[str, str]:
-    if isinstance(part, Image):
-        return {"type": "input_image", "image_url": f"data:{part.media_type};base64,{part.base64}"}
-    return {"type": "input_text", "text": part}
+def _to_item(part: Part) -> dict[str, Any]:
+    if not isinstance(part, (str, Link)):
+        url = f"data:{part.media_type};base64,{part.base64}"
+        if is_web_image(part):
+            return {"type": "input_image", "image_url": url}
+        if is_pdf(part):
+            return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
+    return {"type": "input_text", "text": str(part)}
 
 
-def _read(reply: object) -> list[Call]:
-    if (choices := get_field(reply, "choices")) is not None:
-        first = next(iter(list_items(choices)), None)
+def _read(reply: object) -> Reading:
+    if (choices := get_field(reply, "choices")) is not None and list_items(choices):
+        first = next(iter(list_items(choices)))
         if get_field(first, "message") is None and get_field(first, "delta") is not None:
             return _read_stream([reply])
-        return _read_message(get_field(first, "message"), text_or_empty(get_field(first, "finish_reason")) or None)
-    if get_field(reply, "output") is not None:
-        return _read_response(reply)
+        return _read_choice(first, reply)
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return _read_message(reply, None)
-    return _read_stream(list(read_events(reply)))
+    events = list(read_events(reply))
+    refuse_other_providers(reply, events, "OpenAI")
+    if get_field(reply, "output") is not None:
+        return _read_response(reply)
+    if (found := read_error(reply)) is not None:
+        return Reading([], error=found)
+    if isinstance(reply, (str, bytes)):
+        return Reading([], reply if isinstance(reply, str) else "")
+    if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
+        return _read_choice(reply, None)
+    if get_field(reply, "role") == "assistant":
+        return _read_message(reply, None)
+    return _read_stream(events)
 
 
-def _read_message(message: object, finish_reason: str | None) -> list[Call]:
+def _read_choice(choice: object, reply: object) -> Reading:
+    reading = _read_message(get_field(choice, "message"), text_or_empty(get_field(choice, "finish_reason")) or None)
+    reading.error = read_error(choice) or read_error(reply)
+    return reading
+
+
+def _read_message(message: object, finish_reason: str | None) -> Reading:
+    text = join_texts(get_field(message, "content"), "text")
     found = [_read_tool_call(each, finish_reason) for each in list_items(get_field(message, "tool_calls"))]
     legacy = get_field(message, "function_call")
     if found or legacy is None:
-        return found
+        return Reading(found, text)
     name = text_or_empty(get_field(legacy, "name"))
-    return [Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)]
+    return Reading([Call(name, get_field(legacy, "arguments"), finish_reason=finish_reason)], text)
 
 
 def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
@@ -131,13 +200,15 @@ def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
     return Call(name, get_field(function, arguments), id_, finish_reason=finish_reason)
 
 
-def _read_response(response: object) -> list[Call]:
+def _read_response(response: object) -> Reading:
     finish_reason = _finish_reason(response)
-    return [
-        _read_item(item, finish_reason)
-        for item in list_items(get_field(response, "output"))
-        if get_field(item, "type") in ("function_call", "custom_tool_call")
-    ]
+    items = list(list_items(get_field(response, "output")))
+    found = [_read_item(item, finish_reason) for item in items if get_field(item, "type") in _CALL_ITEMS]
+    text = "".join(join_texts(get_field(item, "content"), "output_text") for item in items)
+    return Reading(found, text, read_error(response))
+
+
+_CALL_ITEMS = ("function_call", "custom_tool_call")
 
 
 def _read_item(item: object, finish_reason: str | None) -> Call:
@@ -156,11 +227,20 @@ def _finish_reason(response: object) -> str | None:
     return CUT_OFF if reason == "max_output_tokens" else reason or status or None
 
 
-def _read_stream(events: list[object]) -> list[Call]:
+def _read_stream(events: list[object]) -> Reading:
+    if any(get_field(event, "type") in _CALL_ITEMS for event in events):  # the output of a response
+        return _read_response({"output": events})
+    if any(get_field(event, "function") is not None and get_field(event, "index") is None for event in events):
+        return _read_message({"tool_calls": events}, None)
+    error = next((found for event in events if (found := read_error(event)) is not None), None)
     if not any(text_or_empty(get_field(event, "type")).startswith("response.") for event in events):
-        return read_chat_chunks(events)
-    last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
-    return _read_response(last) or read_response_events(events, None if last is None else _finish_reason(last))
+        reading = read_chat_chunks(events)
+    else:
+        last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
+        reading = _read_response(last)
+        reading.calls = reading.calls or read_response_events(events, None if last is None else _finish_reason(last))
+    reading.error = reading.error or error
+    return reading
 
 
 def _last_response(event: object) -> object:

@@ -1,7 +1,7 @@
 """OpenAI's streams: the pieces of parallel calls, interleaved, become whole calls.
 
 Many servers that speak the chat format deviate from it, as their issue trackers show: ``index`` is missing, or 0 for
-all calls; the id is repeated with each piece, or is a new one with each; a call comes whole, or its name in pieces.
+all calls; the id is missing, repeated with each piece, or a new one with each; a call comes whole; a name in pieces.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from typing import Any
 
 from ..call import Call
 from .common import PartialCall, get_field, int_or_none, list_items, text_or_empty
+from .replies import Reading
 
 
-def read_chat_chunks(chunks: Iterable[object]) -> list[Call]:
-    """The calls of the first choice of chat completion chunks, in the order of their indices."""
+def read_chat_chunks(chunks: Iterable[object]) -> Reading:
+    """The calls of the first choice of chat completion chunks, in the order of their indices; and its text."""
     calls: list[PartialCall] = []
+    said: list[str] = []
     reason: str | None = None
     for event in chunks:
         for choice in list_items(get_field(_unwrap_chunk(event), "choices")):
@@ -23,6 +25,7 @@ def read_chat_chunks(chunks: Iterable[object]) -> list[Call]:
                 continue
             reason = text_or_empty(get_field(choice, "finish_reason")) or reason
             delta = get_field(choice, "delta")
+            said.append(text_or_empty(get_field(delta, "content")))
             seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
             for piece in list_items(get_field(delta, "tool_calls")):
                 index = int_or_none(get_field(piece, "index"))
@@ -32,7 +35,7 @@ def read_chat_chunks(chunks: Iterable[object]) -> list[Call]:
             if (legacy := get_field(delta, "function_call")) is not None:
                 _add_piece(calls, None, legacy)
     in_order = sorted(calls, key=lambda call: -1 if call.index is None else call.index)
-    return [call.to_call(reason, ended=reason is not None) for call in in_order]
+    return Reading([call.to_call(reason, ended=reason is not None) for call in in_order], "".join(said))
 
 
 def _unwrap_chunk(event: object) -> object:
@@ -52,15 +55,20 @@ def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_
     index, id_ = int_or_none(get_field(piece, "index")), text_or_empty(get_field(piece, "id"))
     name, arguments = text_or_empty(get_field(function, "name")), _arguments(function)
     call = _find_call(calls, index, id_)
-    if call is None or is_other or _starts_other_call(call, index, id_, name):
+    if call is not None and id_ and id_ == call.id and arguments == call.arguments and call.is_complete:
+        return  # the whole call comes again at the end
+    if call is None or is_other or _starts_other_call(call, index, id_, name, arguments):
+        again = call if call is not None and call.named_again and not name else None
         if index is None and calls:  # behind the others
             index = calls[-1].index
-        call = PartialCall(index)
+        call = PartialCall(index) if again is None else PartialCall(index, again.id, again.name)
         calls.append(call)
     same_id = bool(id_) and id_ == call.id
     had_arguments = call.has_arguments
-    if not had_arguments and not (same_id and name == call.name):
+    call.named_again = bool(name) and had_arguments
+    if not had_arguments and not (name == call.name and (same_id or call.has_head)):
         call.name += name
+    call.has_head = call.has_head or (bool(name) and arguments is not None)
     if not call.id or not (had_arguments or arguments or same_id):
         call.id += id_
     if not isinstance(arguments, str):
@@ -81,11 +89,19 @@ def _find_call(calls: list[PartialCall], index: int | None, id_: str) -> Partial
     return next(reversed(same_id or there), None)
 
 
-def _starts_other_call(call: PartialCall, index: int | None, id_: str, name: str) -> bool:
-    """Whether a piece with a name begins another call, though it has the index of this one."""
-    is_repeated = id_ == call.id if id_ else name == call.name
-    both_have_ids = index is None and bool(id_) and bool(call.id)
-    return bool(name) and not is_repeated and (call.has_arguments or both_have_ids)
+def _starts_other_call(call: PartialCall, index: int | None, id_: str, name: str, arguments: object) -> bool:
+    """Whether a piece begins another call, though it has the index of this one."""
+    if call.named_again and arguments and call.is_complete:  # what came again was the head of the next call
+        return True
+    if not name:
+        return False
+    if id_ and call.id and id_ != call.id:
+        return call.has_arguments or index is None or bool(call.name)
+    if not call.has_arguments:
+        return not id_ and call.has_head and arguments is not None and name != call.name
+    if call.is_complete:  # nothing can be added to it
+        return bool(arguments) or name != call.name
+    return name != call.name if not id_ else id_ != call.id
 
 
 def read_response_events(events: Iterable[object], finish_reason: str | None) -> list[Call]:
@@ -95,19 +111,36 @@ def read_response_events(events: Iterable[object], finish_reason: str | None) ->
         events: All events of the stream.
         finish_reason: From the last event; None if it did not come.
     """
-    calls: dict[int | str, PartialCall] = {}  # by output_index, or by the item's id
+    calls: list[PartialCall] = []
+    latest: dict[int | str, PartialCall] = {}  # by output_index, or by the item's id
     for event in events:
         kind, item = text_or_empty(get_field(event, "type")), get_field(event, "item")
         index = int_or_none(get_field(event, "output_index"))
         key = text_or_empty(get_field(event, "item_id") or get_field(item, "id")) if index is None else index
-        if kind in ("response.output_item.added", "response.output_item.done"):
-            if get_field(item, "type") in ("function_call", "custom_tool_call"):
-                _update_call(calls.setdefault(key, PartialCall()), item, done=kind.endswith("done"))
-        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
-            calls.setdefault(key, PartialCall()).pieces.append(text_or_empty(get_field(event, "delta")))
-        elif kind in ("response.function_call_arguments.done", "response.custom_tool_call_input.done"):
-            _update_call(calls.setdefault(key, PartialCall()), event, done=True)
-    return [call.to_call(finish_reason, ended=finish_reason == "completed") for call in calls.values()]
+        is_item = kind in ("response.output_item.added", "response.output_item.done")
+        if is_item and get_field(item, "type") not in ("function_call", "custom_tool_call"):
+            continue
+        if not is_item and kind not in _PIECES and kind not in _WHOLE:
+            continue
+        call = latest.get(key)
+        if call is None or (is_item and _is_other_item(call, item)):
+            call = latest[key] = PartialCall()
+            calls.append(call)
+        if kind in _PIECES:
+            call.pieces.append(text_or_empty(get_field(event, "delta")))
+        else:
+            _update_call(call, item if is_item else event, done=kind.endswith("done"))
+    return [call.to_call(finish_reason, ended=finish_reason == "completed") for call in calls]
+
+
+_PIECES = frozenset(("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"))
+_WHOLE = frozenset(("response.function_call_arguments.done", "response.custom_tool_call_input.done"))
+
+
+def _is_other_item(call: PartialCall, item: object) -> bool:
+    """Whether an item belongs to another call than the last one of its index."""
+    id_ = text_or_empty(get_field(item, "call_id"))
+    return bool(id_ and call.id and id_ != call.id)
 
 
 def _update_call(call: PartialCall, item: object, *, done: bool) -> None:

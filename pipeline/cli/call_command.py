@@ -14,6 +14,8 @@ from middlewares import standard
 from ..call import Call
 from ..compose.pipeline import Pipeline
 from ..errors import Crashed, SetupError
+from ..outside_text import neutralise
+from ..recordable import make_mask
 from ..report import CallReport
 from ..telemetry.logs import log_failure
 from .call_tree import print_tree
@@ -23,7 +25,6 @@ from .run.abandoned_threads import exit_without_threads
 from .run.interruption import to_exit_code
 from .run.result_rows import build_result, encode_row
 from .stdio import redirect_to_stderr
-from .terminal_text import make_printable
 
 
 def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace: bool, timeout: float | None) -> int:
@@ -50,7 +51,7 @@ def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace:
         sys.stdout.buffer.write(encode_row({"name": name, **result}))
     else:
         told = str(result["told"])
-        print(make_printable(told, keep_lines=True) if sys.stdout.isatty() else told)
+        print(neutralise(told, keep_lines=True) if sys.stdout.isatty() else told)
     sys.stdout.flush()
     code = int(not result["ok"])
     exit_without_threads(code)
@@ -74,5 +75,6 @@ async def _run(pipeline: Pipeline, call: Call) -> CallReport:
         return await pipeline.report(call)
     except (SystemExit, GeneratorExit) as exc:  # a tool that exits ends its call; no pipeline may catch these
         error = Crashed(exc)
-        log_failure(call, None, error)
-        return CallReport(call, pipeline.find(call.name), outcome=Failure(error))
+        tool = pipeline.find(call.name)
+        log_failure(call, tool, error, make_mask(call, tool))
+        return CallReport(pipeline.redact(call), tool, outcome=Failure(error))

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..outside_text import neutralise
 from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.span_tree import ASCII, UNICODE
-from .terminal_text import make_printable
 
 
 def print_tree(console: Console, report: CallReport) -> None:
@@ -58,5 +58,5 @@ def _add_stage(table: Table, guide: str, stage: StageRecord) -> None:
 
 def _add_row(table: Table, guide: str, name: str, seconds: float, why: str, *, failed: bool) -> None:
     style = "red" if failed else ""
-    label = Text.assemble((guide, "dim"), (make_printable(name), style))
-    table.add_row(label, Text(f"{seconds * 1000:.2f} ms", style), Text(make_printable(why), style or "cyan"))
+    label = Text.assemble((guide, "dim"), (neutralise(name), style))
+    table.add_row(label, Text(f"{seconds * 1000:.2f} ms", style), Text(neutralise(why), style or "cyan"))

@@ -18,12 +18,13 @@ class _UsageError(click.ClickException):
 
 @contextmanager
 def _print_command_errors() -> Generator[None]:
+    from ..outside_text import neutralise
     from .command_error import CommandError
 
     try:
         yield
-    except CommandError as exc:
-        raise _UsageError(str(exc)) from None
+    except CommandError as exc:  # it may quote a module, a schema or an exception
+        raise _UsageError(neutralise(str(exc))) from None
 
 
 @click.group()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from rich.console import Console
@@ -11,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import Unavailable
+from ..outside_text import dump_neutral_json, neutralise
 from ..tools.definition import Tool
 from .loading import check_schemas, load_registry
 from .parameter_rows import ParameterRow, list_parameters
 from .stdio import redirect_to_stderr
-from .terminal_text import format_count, make_printable
+from .terminal_text import format_count
 
 
 def print_tools(target: str, *, as_json: bool) -> None:
@@ -28,7 +28,7 @@ def print_tools(target: str, *, as_json: bool) -> None:
         registry = load_registry(target)
         check_schemas(registry, target)
     if as_json:
-        print(json.dumps(registry.definitions(), indent=2, ensure_ascii=False))
+        print(dump_neutral_json(registry.definitions(), indent=2))
         return
     console = Console(highlight=False, markup=False, emoji=False)
     if not len(registry):
@@ -42,21 +42,17 @@ def print_tools(target: str, *, as_json: bool) -> None:
 
 def _print_tool(console: Console, tool: Tool[..., Any], closed: Unavailable | None) -> None:
     style = "dim" if closed else "bold"
-    line = Text.assemble((_escape(tool.name), style), ("  " + tool.effect, "dim"))
+    line = Text.assemble((neutralise(tool.name), style), ("  " + tool.effect, "dim"))
     if closed:
-        line.append(f"  closed: {_escape(closed.reason)}", "yellow")
+        line.append(f"  closed: {neutralise(closed.reason)}", "yellow")
     console.print(line, soft_wrap=True)
     if tool.description:
-        console.print(Padding(Text(_escape(tool.description)), (0, 0, 0, 2), expand=False))
+        console.print(Padding(Text(neutralise(tool.description, keep_lines=True)), (0, 0, 0, 2), expand=False))
     table = Table.grid(padding=(0, 2, 0, 0))
     for _ in ParameterRow._fields:
         table.add_column(overflow="fold")
     for path, *cells in list_parameters(tool.definition()["parameters"]):
-        table.add_row(*(Text(_escape(cell)) for cell in (f"    {path}", *cells)))
+        table.add_row(*(Text(neutralise(cell, keep_lines=True)) for cell in (f"    {path}", *cells)))
     if table.row_count:
         console.print(table)
     console.print()
-
-
-def _escape(text: str) -> str:
-    return make_printable(text, keep_lines=True)

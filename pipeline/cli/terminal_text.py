@@ -1,23 +1,8 @@
-"""Text for a terminal: safe to print, short, and with paths relative to the current directory."""
+"""Text for a terminal: short, and with paths relative to the current directory. `neutralise` makes it safe to print."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-
-def make_printable(text: str, *, keep_lines: bool = False) -> str:
-    """Replace each character that a terminal would obey: a description may come from a server that nobody here wrote.
-
-    Other white space than a blank becomes a blank; with ``keep_lines``, line ends stay.
-    """
-    return "".join(
-        char
-        if char.isprintable() or (keep_lines and char == "\n")
-        else " "
-        if char.isspace()
-        else "\N{REPLACEMENT CHARACTER}"
-        for char in text
-    )
 
 
 def fit_on_one_line(text: str, limit: int) -> str:

@@ -13,11 +13,13 @@ from ..errors import Landed
 from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
+from .mistakes import check_answer, check_verdict
 from .stage import Handler, Stage
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
+_CALL: Any = Call
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -58,7 +60,8 @@ def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
 
     async def handle(call: Call) -> Outcome:
         verdict = check(call)
-        if type(verdict) is Failure:
+        if not isinstance(verdict, _CALL):
+            check_verdict(stage, verdict)
             return cast("Outcome", verdict)
         if finds and call.guards is not None:
             call.guards.find(verdict.tool)
@@ -108,7 +111,11 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
         verdict: str | None = CANCELLED
         try:
             outcome: Outcome = await run(call)
-            verdict = None if type(outcome) is _SUCCESS else kind_of(outcome)
+            if type(outcome) is _SUCCESS:
+                verdict = None
+            else:
+                check_answer(stage, outcome)
+                verdict = kind_of(outcome)
             report.landed = landed_of(outcome)
             return outcome
         except Exception as exc:
@@ -129,6 +136,8 @@ def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
         kind: str | None = "internal"
         try:
             verdict = check(call)
+            if not isinstance(verdict, _CALL):
+                check_verdict(stage, verdict)
             kind = kind_of(verdict) if type(verdict) is _FAILURE else None
         except Exception as exc:
             report.let_pass(exc)
@@ -199,6 +208,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         try:
             middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
+            if type(outcome) is not _SUCCESS:
+                check_answer(stage, outcome)
             verdict = None if outcome is answer else kind_of(outcome)
             report.caught()
             return outcome

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
+from typing import Any, cast
 
 from ..call import Call
 from ..errors import SetupError
+from ..tools.registry import ToolRegistry
 from .phases import depth
 from .stage import Stage
+
+_INSTALLED_LATER = frozenset(("batch", "invalid"))
 
 
 def check_order(stages: Sequence[Stage]) -> None:
@@ -17,12 +21,33 @@ def check_order(stages: Sequence[Stage]) -> None:
     Raises:
         SetupError: Two stages have one name; an observer is not outermost; a stage needs a later phase than there is
             at its place; there is not exactly one end, in the last place; a stage stands around one that it must
-            stand inside of; or two stages repeat what is inside of them.
+            stand inside of, or lacks one inside that it needs; or two stages repeat what is inside of them.
     """
     _check_names(stages)
     _check_ends(stages)
     _check_phases(stages)
     _check_placements(stages)
+
+
+def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+    """Check the names of tools in the options of stages, as `Placement.tool_options` declares them.
+
+    Raises:
+        SetupError: None of the registries has a tool of that name. Nothing is known without a registry that holds a
+            tool; and the tools of `pipeline.builtin` are always installed later, since they need the pipeline.
+    """
+    known = {name for registry in registries for name in registry.tools} - _INSTALLED_LATER
+    for stage in stages if known else ():
+        for option in stage.placement.tool_options:
+            named: Any = getattr(stage.obj, option, None)
+            names = cast("Collection[str]", named) if isinstance(named, Collection) else ()
+            for name in names:
+                if name not in known and name not in _INSTALLED_LATER:
+                    from difflib import get_close_matches  # only here
+
+                    near = get_close_matches(name, known, 1)
+                    hint = f"did you mean {near[0]!r}?" if near else "register it before the pipeline is built"
+                    raise SetupError(f"{stage.name}: `{option}` names {name!r}, and there is no such tool; {hint}")
 
 
 def _check_names(stages: Sequence[Stage]) -> None:
@@ -55,11 +80,16 @@ def _check_phases(stages: Sequence[Stage]) -> None:
 
 
 def _check_placements(stages: Sequence[Stage]) -> None:
+    kinds = [stage.placement.kind for stage in stages]
     for place, stage in enumerate(stages):
-        for inner in stages[place + 1 :]:
-            reason = stage.placement.inside_of.get(inner.placement.kind) if inner.placement.kind else None
-            if reason is not None:
+        placement = stage.placement
+        for inner_place, inner in enumerate(stages[place + 1 :], place + 1):
+            reason = placement.inside_of.get(kinds[inner_place]) if kinds[inner_place] else None
+            if reason is not None and not (placement.kind and placement.kind in kinds[inner_place:]):
                 raise SetupError(f"{stage.name} must stand inside of {inner.name}: {reason}")
+        for kind, reason in placement.needs.items():
+            if kind not in (inside := kinds[place + 1 :]) and "" not in inside:  # who knows what your own stage does
+                raise SetupError(f"{stage.name} needs {kind} inside of it: {reason}")
     repeating = [stage.name for stage in stages if stage.placement.repeats]
     if len(repeating) > 1:
         raise SetupError(f"{' and '.join(repeating)} both repeat what is inside of them; a pipeline has one such stage")

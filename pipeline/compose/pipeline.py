@@ -13,13 +13,14 @@ from returns.result import Failure
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import Crashed, SetupError
 from ..introspection import bind_by_name
+from ..parameters import Given
 from ..portal import PORTAL
 from ..report import CallReport
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .description import describe
-from .order import check_order
+from .order import check_order, check_tool_names
 from .resources import find_closed, list_resources, needs_opening, open_all
 from .runner import Runner
 from .stage import Stage, ToolChecker
@@ -49,10 +50,13 @@ class Pipeline(StageList):
         self.entries = stages
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolRegistry, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
+        check_tool_names(stages, self.registries)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):
             for tool in (tool for registry in self.registries for tool in registry):
                 end.check_tool(tool)
+        for registry in self.registries:
+            registry.compile()
         self._runner = Runner(stages, self.registries)
         self.resources = list_resources(stages)
         self._must_be_open = tuple(filter(needs_opening, self.resources))
@@ -103,22 +107,28 @@ class Pipeline(StageList):
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
         """Run a tool of one's own, with arguments that the type checkers have seen.
 
+        A value of the type of its parameter arrives as it is; another one is read as JSON, or refused.
+
         Raises:
-            SetupError: No registry of this pipeline holds this very tool under its name, or the arguments do not fit
-                the parameters of the function.
+            SetupError: It is no tool, no registry of this pipeline holds this very tool under its name, or the
+                arguments do not fit the parameters of the function.
         """
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(self._make_call(tool, args, kwargs)))
 
     def _make_call(self, tool: Tool[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """The call of `run`. Raises SetupError as that does."""
-        held = (registry.tools.get(tool.name) is tool for registry in self.registries)
-        if self.registries and not any(held):
+        if not isinstance(cast("object", tool), Tool):
+            raise SetupError(
+                f"run() takes a tool, not {tool!r}; make one with @tools.tool, or use call(name, arguments)"
+            )
+        held = [registry.tools.get(tool.name) for registry in self.registries]
+        if held and not any(each is tool or (each is not None and each.overrides is tool) for each in held):
             raise SetupError(f"{tool.name!r} ({tool.origin}) is not the tool of that name in this pipeline's registry")
         try:
             arguments = bind_by_name(tool.fn, int(tool.context), args, kwargs)
         except TypeError as exc:
             raise SetupError(f"{tool.name}: {exc}") from exc
-        return Call(tool.name, arguments)
+        return Call(tool.name, Given(arguments))
 
     def call_sync(
         self,
@@ -154,7 +164,16 @@ class Pipeline(StageList):
         """Run one call and return all that happened to it. The call is traced as well."""
         reports: list[CallReport] = []
         outcome = await self._run(call, reports)
-        return reports[0] if reports else CallReport(call, outcome=outcome)  # the observer itself has a bug
+        if reports:
+            return reports[0]
+        known = self.redact(call) if isinstance(cast("object", call), Call) else Call("")
+        return CallReport(known, outcome=outcome)  # it is no call, or the observer itself has a bug
+
+    def redact(self, call: Call, /) -> Call:
+        """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""
+        resolved = self.resolve(call)
+        tool = resolved.tool if isinstance(resolved, ResolvedCall) else self.find(call.name)
+        return self._runner.recording.record(call, tool).call
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """The call with its tool, or why it has none; nothing is run. None where no check of this pipeline finds tools.

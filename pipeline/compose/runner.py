@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
 from weakref import ref
@@ -13,8 +14,18 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..cancellation import is_stray_cancellation
-from ..errors import ERROR_TYPES, Crashed, OutcomeUnknown, ToolError
+from ..errors import (
+    ERROR_TYPES,
+    Crashed,
+    InvalidParams,
+    MalformedCall,
+    OutcomeUnknown,
+    ToolError,
+    Unavailable,
+    UnknownTool,
+)
 from ..guards import Guards, OneEffect, OpenTools, tell_lost
+from ..recordable import Mask, Recording, make_mask, mask_error
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
@@ -22,6 +33,7 @@ from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .chain import compile_plain, compile_recorded
 from .deadline import run_within
+from .mistakes import explain_answer, explain_call, explain_verdict
 from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -41,11 +53,14 @@ class Runner:
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
+        self._leading = inner[:leading]
+        self._answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
         self._observe: _Observe | None = observers[0].run if observers else None
         self._finder = first
         self._find: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._registries = registries
+        self.recording = Recording(registries, getattr(observers[0].obj, "redact", None) if observers else None)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
@@ -64,10 +79,10 @@ class Runner:
         recorder: Recorder | None = None
         effect: OneEffect | None = None
         outcome: Any  # Crashed: a stage raised
+        verdict: Any = call
         try:
             if call.report is not None:  # that of another pipeline, whose stage made this call
                 call = current = call.under(None, call.guards)
-            verdict: Any
             try:
                 verdict = self._find(call)
             except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
@@ -104,7 +119,7 @@ class Runner:
             else:
                 outcome = await run_within(call.timeout, current, self._plain)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
-            outcome = Crashed(exc)
+            outcome = Crashed(explain_verdict(self._leading, verdict) or exc)
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
@@ -123,7 +138,7 @@ class Runner:
         recording = recorder is not None and recorder.recording
         offset = recorder.offset if recorder is not None and recording else time_ns() - now
         began, found = min(times[0] - offset, now), min(times[1] - offset, now)
-        report = LiveReport(call, None, began, 0, times[0], recorder=recorder)
+        report = LiveReport(call, None, began, 0, times[0], recording=self.recording, recorder=recorder)
         if isinstance(verdict, ResolvedCall):
             report.tool, report.repairs = verdict.tool, verdict.repairs
         if self._finder is not None:
@@ -148,7 +163,9 @@ class Runner:
                 else:
                     outcome = await run_within(call.timeout, current, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
-            outcome = Crashed(exc)
+            outcome = Crashed(
+                explain_verdict(self._leading[:1], cast("object", verdict)) or exc
+            )  # here the others are in the chain
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
@@ -157,7 +174,7 @@ class Runner:
             verdict = CANCELLED
             if outcome is not _CANCELLED:
                 if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
-                    outcome = self._finish(call, current, outcome, effect)
+                    outcome = self._finish(call, current, outcome, effect, report.params)
                 verdict = kind_of(cast("object", outcome))
                 report.outcome = outcome
             report.ended = perf_counter_ns()
@@ -190,24 +207,48 @@ class Runner:
         found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
         return next((tool for tool in found if tool is not None), None)
 
-    def _finish(self, call: Call, current: Any, outcome: Any, effect: OneEffect | None = None) -> Outcome:
+    def _finish(
+        self,
+        call: Call,
+        current: Any,
+        outcome: Any,
+        effect: OneEffect | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         error: Any = outcome if type(outcome) is Crashed else error_of(outcome)
-        if type(error) not in ERROR_TYPES:
-            error = Crashed(TypeError(f"a stage answered with {type(error or outcome).__name__}, which is no Outcome"))
-            outcome = error
+        if not isinstance(cast("object", call), Call):
+            error = outcome = Crashed(explain_call(call))
+            call = _NO_CALL
+        elif type(error) not in ERROR_TYPES:
+            of_checks = self._leading if type(outcome) is _FAILURE else []  # of other values a check is told earlier
+            error = outcome = Crashed(explain_answer([*of_checks, *self._answering], outcome))
+        mask = self._make_mask(call, current, tool, params) if _may_quote(error) else None
         lost = None if effect is None else effect.lost
         if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
             if outcome is error:
-                _log(call, tool, error)  # the bug of the stage, with its stack; the call is logged below
+                _log(call, tool, error, mask)  # the bug of the stage, with its stack; the call is logged below
             error = tell_lost(error, lost)
         else:
             error = settle(error, lost or tool)
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
-        _log(call, tool, error)
+        if mask is not None:
+            error = mask_error(error, mask)
+        _log(call, tool, error, mask)
         return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
+
+    def _make_mask(
+        self, call: Call, current: Call, tool: Tool[..., Any] | None, params: Mapping[str, Any] | None
+    ) -> Mask | None:
+        """What takes the secrets of the call out of a text; None if its tool declares none."""
+        if tool is None and self._finder is None and self._finding is not None:  # found behind another stage
+            try:
+                tool = self._finding(call).tool
+            except Exception:  # noqa: BLE001  # no tool has that name, or the stage has a bug
+                return None
+        return None if tool is None or tool.parameters.secrets is None else make_mask(current, tool, params)
 
     def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
         """The error without its tool to check with, if the model may not call that tool now."""
@@ -216,11 +257,17 @@ class Runner:
         return attrs.evolve(error, verify_with=None) if name is not None and closed else error
 
 
-def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError) -> None:
-    try:  # noqa: SIM105  # suppress() costs a failed call 200 ns
-        log_failure(call, tool.name if tool is not None else None, error)
-    except Exception:  # noqa: BLE001, S110  # a user's log filter failed; the outcome is what counts
-        pass
+def _may_quote(error: Any) -> bool:
+    """Whether an error has a text or a cause of a tool's. That of a parser was made without secrets."""
+    return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
+
+
+def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None) -> None:
+    try:
+        log_failure(call, tool, error, mask)
+    except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
+        with suppress(Exception):
+            log_failure(_NO_CALL, tool, error, mask)
 
 
 def _unchanged(call: Any) -> Any:
@@ -230,5 +277,7 @@ def _unchanged(call: Any) -> Any:
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
+_WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _VALID_CALL: Any = ValidCall
+_NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

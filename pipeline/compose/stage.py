@@ -77,7 +77,10 @@ class Stage:
         if role is None:
             raise SetupError(f"{name} is not a stage: a check takes (call), a middleware (call, call_next)")
         _check_signature(run, role, arity, name)
-        return cls(name, role, obj, run)
+        stage = cls(name, role, obj, run)
+        if role == "check" or inspect.iscoroutinefunction(unwrap(run)) or stage.placement.marks:
+            return stage
+        return attrs.evolve(stage, run=_insist_on_awaitable(run, name))
 
     @property
     def finds(self) -> bool:
@@ -114,6 +117,19 @@ def _check_signature(run: Callable[..., Any], role: Role, arity: int | None, nam
         raise SetupError(f"{name} takes a call only: a middleware takes (call, call_next)")
     if role != "wrap" and arity == 2:  # noqa: PLR2004
         raise SetupError(f"{name} takes two arguments, as a middleware does: put it in with wrap()")
+
+
+def _insist_on_awaitable(run: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A middleware or an end that is no ``async def``: it may pass an awaitable on, as a partial or a wrapper does."""
+
+    @functools.wraps(run)
+    def checked(*args: Any) -> Any:
+        answer = run(*args)
+        if inspect.isawaitable(answer):
+            return answer
+        raise SetupError(f"{name} answered with {type(answer).__name__}, which nobody can await: make it `async def`")
+
+    return checked
 
 
 def _begin_of(obj: Any, name: str) -> Callable[..., Any]:

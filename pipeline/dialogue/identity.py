@@ -18,6 +18,7 @@ import attrs
 from ..call import Call, ResolvedCall, ValidCall
 from ..compose.pipeline import Pipeline
 from ..messages.changes import canonical_arguments
+from ..messages.values import as_text
 from ..tools.definition import Tool
 
 _AS_THEY_ARE = (date, time, timedelta, UUID, PurePath)  # equal by value, and nobody can change one
@@ -66,7 +67,8 @@ def identify(call: Call) -> Identity:
             params = normaliser.normalise(_with_defaults(cast("Mapping[str, Any]", given), tool))
         except Exception:  # noqa: BLE001  # an object of the tool's own may raise anything when it is looked into
             params, normaliser.is_complete = _UNKNOWN, False
-    return Identity(str(name), params, normaliser.is_complete, canonical_arguments(call.arguments))
+    name = name if type(name) is str else as_text(name)
+    return Identity(name, params, normaliser.is_complete, canonical_arguments(call.arguments))
 
 
 def check(pipeline: Pipeline, call: Call) -> Call:

@@ -34,7 +34,7 @@ class Record:
         name: The tool's name as the model wrote it.
         execution_time_ms: Milliseconds; 0 if the call was held back.
         success: Whether the attempt succeeded.
-        input_params: The arguments as the model wrote them.
+        input_params: The arguments as the model wrote them, without secrets, as a `CallReport` has them.
         error: What the model is told; None for a success.
         requires_retry: Whether the model can fix it, however many attempts are left.
         attempt: The number of the attempt at this call, from 1.

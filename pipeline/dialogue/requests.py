@@ -11,6 +11,8 @@ import attrs
 from ..call import Call, Outcome
 from ..errors import ToolError, UnknownTool
 from ..messages.changes import canonical_arguments
+from ..messages.odd_fields import straighten
+from ..messages.values import as_text
 from ..parameters import read_arguments
 from ..privacy import PublicText
 from ..report import error_of
@@ -152,7 +154,7 @@ def _score(request: Request, call: Call) -> _Score:
 
 
 def _written(request: Request) -> str:
-    return canonical_arguments(request.call.arguments) or repr(request.call.arguments)
+    return canonical_arguments(request.call.arguments) or as_text(request.call.arguments)
 
 
 def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
@@ -174,7 +176,7 @@ def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
         elif isinstance(value, (list, tuple)):
             todo += [(name, each) for each in cast("Sequence[Any]", value)]
         elif isinstance(value, (str, int, float)):
-            found.add((_fold(str(name)), _fold(_as_text(value))))
+            found.add((_fold(as_text(name)), _fold(_plain(value))))
     return frozenset(found)
 
 
@@ -183,9 +185,9 @@ _LONGEST = 10_000  # characters of a text that is no object
 _MOST = 1_000  # arguments that are compared
 
 
-def _as_text(value: str | float) -> str:
+def _plain(value: str | float) -> str:
     whole = isinstance(value, float) and value.is_integer()
-    return str(int(value)) if whole else str(value)
+    return as_text(int(value) if whole else value)
 
 
 def _fold(text: str) -> str:
@@ -231,7 +233,10 @@ def _has_id_and_argument(request: Request, call: Call) -> bool:
 def _was_suggested(request: Request, call: Call) -> bool:
     meant: Tool[..., Any] | None = getattr(call, "tool", None)
     names = (call.name, call.name if meant is None else meant.name)
-    return isinstance(request.error, UnknownTool) and any(name in request.error.suggestions for name in names)
+    if not isinstance(request.error, UnknownTool):
+        return False
+    suggestions = cast("UnknownTool", straighten(request.error)).suggestions
+    return any(type(name) is str and name in suggestions for name in names)
 
 
 def _has_unknown_name(request: Request, _: Call) -> bool:

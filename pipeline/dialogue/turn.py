@@ -15,11 +15,12 @@ import attrs
 from returns.result import Success
 
 from ..batch import run_batch
-from ..call import Call, Outcome
+from ..call import Call, Outcome, set_caller
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput, SetupError
 from ..guards import Guards
 from ..messages import render
+from ..messages.odd_fields import straighten
 from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
 from .identity import check, identify
@@ -81,6 +82,8 @@ async def run_turn(
     profile: str | Profile = "default",
     verbosity: str = "normal",
     templates: Mapping[str, Texts] | None = None,
+    principal: str = "",
+    deps: object = None,
 ) -> Turn:
     """Run the calls of a reply, and ask the model again for those whose error it can fix.
 
@@ -99,6 +102,8 @@ async def run_turn(
         profile: As with `pipeline.render`.
         verbosity: As with `pipeline.render`.
         templates: As with `pipeline.render`.
+        principal: Who asks, for each call of the turn that does not say it. Default "": nobody in particular.
+        deps: The caller's own object, for each call of the turn that has none. Default None: none.
 
     Returns:
         The outcomes, and what to tell the model. Each text says what changed since the attempt before. Whatever a
@@ -112,6 +117,7 @@ async def run_turn(
     wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
     render(Success(None), **wording)  # raises for a wrong option before anything runs
     state = _TurnState(pipeline, wording)
+    calls = set_caller(list(calls), principal, deps)
     untold = await state.run_attempt([(Request(call), call) for call in calls])
     done = 1
     client_error: Exception | None = None
@@ -166,7 +172,8 @@ class _TurnState:
     @property
     def guidance(self) -> str:
         """What the model is told beside the answers."""
-        wrong = (each.error.problems for each in self.open if isinstance(each.error, InvalidParams))
+        errors = (straighten(each.error) for each in self.open if isinstance(each.error, InvalidParams))
+        wrong = (error.problems for error in errors if isinstance(error, InvalidParams))
         missing = {problem.path for problems in wrong for problem in problems if problem.rule == "required"}
         return GUIDANCE + (DOCUMENT_GUIDANCE if missing & _BODY_PARAMETERS else "")
 
@@ -236,12 +243,12 @@ class _TurnState:
         request.text = render(outcome, previous=before, tool=request.name, **self.wording)
         error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:
-            self.question = error.question
+            self.question = cast("NeedsUserInput", straighten(error)).question
         record = Record(
             call.name,
             0.0 if report is None else report.seconds * 1000,
             error is None,
-            call.arguments,
+            self.pipeline.redact(call).arguments if report is None else report.call.arguments,
             None if error is None else request.text,
             requires_retry(error),
             request.attempt,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import threading
 from collections import Counter
 from contextlib import suppress
 
-_LOG = logging.getLogger("toolcall_pipeline")
+from ..forking import register_after_fork
+from ..safe_logging import get_logger
+
+_LOG = get_logger()
 _INTERVAL = 0.5  # seconds between two looks whether there still is something to tell
 
 
@@ -63,5 +64,4 @@ class ExitWarning:
 
 
 EXIT_WARNING = ExitWarning()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=EXIT_WARNING.restart_in_child)
+register_after_fork(EXIT_WARNING.restart_in_child)

@@ -70,10 +70,10 @@ async def await_value(value: Awaitable[Any]) -> Any:
 def _make_context(fields: ContextFields | None, progress: list[Progress]) -> tuple[ToolContext] | tuple[()]:
     if fields is None:
         return ()
-    call_id, attempt, key, left, principal, deps = fields
+    call_id, attempt, key, left, principal, deps, tool = fields
     deadline = None if left is None else time.monotonic() + left
     report = CallReport(Call(""), progress=progress)  # takes the progress only, which goes back with the reply
-    return (ToolContext(call_id, attempt, key, deadline, principal, deps, report),)
+    return (ToolContext(call_id, attempt, key, deadline, principal, deps, report, tool=tool),)
 
 
 def _continue_trace(headers: dict[str, str] | None) -> AbstractContextManager[object]:

@@ -13,12 +13,13 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import Crashed, SetupError, Transient
+from ..loop_state import drop_loop_state, end_with_loop, get_loop_state
+from ..options import check_count
 from ..tools.definition import Tool
 from .body import begin_body, end_body
 from .function_address import find_address
-from .loop_state import drop_loop_state, end_with_loop, get_loop_state
 from .process_pool import WorkerPool
-from .protocol import Executor, check_counts
+from .protocol import Executor
 from .remote_call import decode_reply, encode_job
 from .worker_process import WorkerLostError
 
@@ -54,7 +55,7 @@ class Process(Executor):
         if os.name != "posix":
             raise SetupError("Process: worker processes need a POSIX system; use `Thread` or `Ray`")
         count = (os.cpu_count() or 1) if workers is None else workers
-        check_counts("Process", workers=count)
+        check_count("Process", "workers", count)
         self._count = count
         self._functions: WeakKeyDictionary[Tool[..., Any], str | bytes] = WeakKeyDictionary()
 

@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Any, ClassVar, Protocol, Self
 
 from ..call import ValidCall
-from ..errors import SetupError
 from ..tools.definition import Tool
 
 
@@ -61,18 +60,3 @@ class Executor(Protocol):
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def check_counts(owner: str, **counts: object) -> None:
-    """Check the options of an executor that count something.
-
-    Args:
-        owner: The class whose options they are, for the error text.
-        counts: The options by name.
-
-    Raises:
-        SetupError: One of them is no integer, or below 1.
-    """
-    for name, count in counts.items():
-        if not (isinstance(count, int) and count >= 1):
-            raise SetupError(f"{owner}: `{name}` must be an integer ≥ 1, not {count!r}")

@@ -19,9 +19,9 @@ from ..report import Progress
 from .body import get_seconds_left
 from .remote_errors import Dumps, EncodedError, decode_error, encode_error
 
-# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps. The seconds left and not
-# the deadline, since the clocks of two machines have nothing in common.
-ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object]
+# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name. The
+# seconds left and not the deadline, since the clocks of two machines have nothing in common.
+ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str]
 # Which function, its arguments, its ToolContext if it takes one, and the headers of the trace if there is one.
 Job: TypeAlias = tuple[Any, dict[str, Any], ContextFields | None, dict[str, str] | None]
 # What the tool returned; what it raised, encoded; or the text why it did not begin or its result cannot be pickled.
@@ -49,7 +49,8 @@ def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps) -> b
     """
     context: ContextFields | None = None
     if call.tool.context:
-        context = (call.id, call.attempt, call.idempotency_key, get_seconds_left(), call.principal, call.deps)
+        left = get_seconds_left()
+        context = (call.id, call.attempt, call.idempotency_key, left, call.principal, call.deps, call.tool.name)
     try:
         return dumps((function, call.params, context, _get_trace_headers()))
     except Exception as exc:

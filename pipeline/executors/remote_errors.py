@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
+
+from ..safe_exceptions import make_safe
 
 Dumps: TypeAlias = Callable[[Any], bytes]  # as pickle.dumps
 # The exception, or what it is made of: its type, its ``args`` and its attributes. And its stack, as text.
@@ -18,6 +20,8 @@ class RemoteError(Exception):
 
 class RemoteTraceback(Exception):  # noqa: N818  # no error: where one came from
     """The stack of an exception in the process that raised it, as the ``__cause__`` of the exception here."""
+
+    is_stack: ClassVar = True  # a log keeps its lines
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -66,7 +70,7 @@ def _keep_picklable_attributes(attributes: dict[str, Any], dumps: Dumps) -> dict
 
 def _format_stack(exc: BaseException) -> str:
     try:
-        return "".join(traceback.format_exception(exc))
+        return "".join(traceback.format_exception(make_safe(exc)))
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         return type(exc).__name__
 

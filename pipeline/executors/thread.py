@@ -10,13 +10,11 @@ slots would wait for each other for ever. So a tool lends its slot to the calls 
 
 from __future__ import annotations
 
-import os
 from contextvars import ContextVar
 from inspect import isawaitable
 from math import inf
 from threading import Lock
 from typing import Any, ClassVar, Literal
-from weakref import WeakSet
 
 from anyio import CapacityLimiter, WouldBlock
 from anyio.to_thread import run_sync
@@ -24,13 +22,15 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import Crashed, NotExecuted, Unavailable
+from ..forking import register_after_fork
 from ..guards import NotBegunError
+from ..loop_state import get_loop_state
+from ..options import check_count
 from ..tools.context import ToolContext
 from .body import context_args, run_body
 from .exit_warning import EXIT_WARNING
 from .loop import Loop
-from .loop_state import get_loop_state
-from .protocol import Executor, check_counts
+from .protocol import Executor
 
 _LOOP = Loop()
 
@@ -116,11 +116,12 @@ class Thread(Executor):
     marks: ClassVar[bool] = True
 
     def __init__(self, threads: int = 40, max_abandoned: int = 40) -> None:
-        check_counts("Thread", threads=threads, max_abandoned=max_abandoned)
+        check_count("Thread", "threads", threads)
+        check_count("Thread", "max_abandoned", max_abandoned)
         self._threads, self._max_abandoned = threads, max_abandoned
         self._abandoned = 0
         self._lock = Lock()
-        _EVERY_THREAD.add(self)
+        register_after_fork(self._restart_in_child)
 
     @property
     def abandoned(self) -> int:
@@ -190,19 +191,7 @@ class Thread(Executor):
     def _make_slots(self) -> _Slots:
         return _Slots(self._threads)
 
-    def restart_in_child(self) -> None:
+    def _restart_in_child(self) -> None:
         """In a forked child: the other threads are gone, and one of them may have held the lock."""
         self._lock = Lock()
         self._abandoned = 0
-
-
-_EVERY_THREAD: WeakSet[Thread] = WeakSet()
-
-
-def _restart_in_child() -> None:
-    for each in list(_EVERY_THREAD):
-        each.restart_in_child()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_restart_in_child)

@@ -1,4 +1,4 @@
-"""Builds a text by profile, templates and verbosity, with what changed and a valid example, within the budget."""
+"""Builds a text by profile, templates and verbosity, with what changed and the form of arguments, in the budget."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from ..parameters.example import make_example
 from ..parameters.phrases import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
+from .author_words import add_author_words
 from .changes import describe_change
 from .default import MORE, default_text, describe_problem
 from .fields import fields_of, question_in, template_key
+from .holes import punch_holes
 from .profile import Profile, get_profile
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
@@ -45,17 +47,22 @@ def build_text(
     style = _Style(get_profile(profile), get_verbosity(verbosity), own, tool)
     budget = style.verbosity.characters
     change = "" if previous is None else describe_change(error, previous)
-    example = make_example(error.schema) if style.verbosity.details and isinstance(error, InvalidParams) else ""
-    if len(example) > budget // 2:
-        example = ""
+    form = ""
+    if style.verbosity.details and isinstance(error, InvalidParams):
+        form = punch_holes(make_example(error.schema))
+    if len(form) > budget // 2:
+        form = ""
     if style.profile.json:
-        text = build_error_json(error, _build_lines(error, style), style.verbosity, change, example)
+        text = build_error_json(error, _build_lines(error, style), style.verbosity, change, form)
         return PublicText(replace_surrogates(text))
-    end = "\n".join(filter(None, (change, example and f"A valid example: {example}")))
+    end = "\n".join(filter(None, (change, form and f"Example of the form: {form}")))
     room = budget - (len(end) + 1 if end else 0)
     text = _join_lines(error, style, room)
     if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
+    if style.templates is None:  # whoever gives templates of their own decides what they say
+        words = add_author_words(text, error)
+        text = words if style.verbosity.hints or isinstance(error, InvalidParams) else to_one_line(words, room)
     text = truncate(text, room)
     return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
+from ..sent_names import OfferedName
 from .profile import Profile, get_profile
 from .rendering import render
 from .verbosity import get_verbosity
@@ -32,9 +33,10 @@ class Conversation:
         templates: As in `render`.
         limit: As in `render`.
         tools: How many tools' last failures are remembered; the oldest is forgotten first. Default: 64.
+        listed: As in `render`.
 
     Raises:
-        SetupError: The profile or the verbosity is not known, or a template is not valid.
+        SetupError: The profile or the verbosity is not known, a template is not valid, or ``listed`` is negative.
     """
 
     profile: str | Profile = "default"
@@ -42,12 +44,14 @@ class Conversation:
     templates: Mapping[str, Texts] | None = None
     limit: int | None = 100_000
     tools: int = 64
+    listed: int | None = attrs.field(default=None, kw_only=True)
     _failed: OrderedDict[str, ToolError] = attrs.field(init=False, repr=False, factory=OrderedDict[str, ToolError])
 
     def __attrs_post_init__(self) -> None:
         get_profile(self.profile)
         get_verbosity(self.verbosity)
         Profile("its own", self.templates or {})
+        render(Success(None), listed=self.listed)
 
     def render(self, call: Call, outcome: Outcome[Any], repairs: Sequence[Repair] = ()) -> PublicText:
         """Put the outcome of a call into words for the model, as `render` does, and remember a failure.
@@ -72,6 +76,7 @@ class Conversation:
             tool=name,
             repairs=repairs,
             limit=self.limit,
+            listed=self.listed,
         )
 
     def forget(self) -> None:
@@ -81,5 +86,7 @@ class Conversation:
 
 def _tool_name(call: Call) -> str:
     """The tool's own name if the call is resolved, else what the model wrote, which may be of any type."""
-    name: object = getattr(getattr(call, "tool", None), "name", call.name)
-    return str.__str__(name) if isinstance(name, str) else ""
+    name: object = call.name
+    if type(name) is not OfferedName:  # which is the tool's own name as well, for the texts of its provider
+        name = getattr(getattr(call, "tool", None), "name", name)
+    return name if type(name) is OfferedName else str.__str__(name) if isinstance(name, str) else ""

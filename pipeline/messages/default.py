@@ -25,27 +25,38 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from .author_words import add_author_words, message_of
 from .text import (
+    add_prefix,
     as_sentence,
+    format_count,
+    format_seconds,
     format_wait,
     is_known_time,
     join_blocks,
     join_names,
     shorten,
+    strip_prefix,
     to_one_line,
 )
 from .verbosity import NORMAL, Verbosity
 
 MORE = "Error: And {} more of these."
 _MAX_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
-_MAX_TOOLS = 100  # Resolve lists 20 at most
+MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 unless it is told otherwise
+# Why a tool that exists may not be called now, for the reasons that a model can do something about: wait, or go on
+# without it. Any other reason, such as "disabled", has one text: document 001 has one for all of them.
+UNAVAILABLE = {
+    "rate_limited": "This tool is rate limited.",
+    "busy": "This tool is busy.",
+    "breaker_open": "This tool failed repeatedly and is switched off for a while.",
+    "quota": "The quota of this tool is used up.",
+}
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
 _MAX_LINE = 10**9  # a larger number helps no reader
 
 
-def default_text(  # noqa: C901, PLR0912  # one case for each kind
-    error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None
-) -> str:
+def default_text(error: ToolError, verbosity: Verbosity = NORMAL, room: int | None = None) -> str:
     """Return the text of an error that no profile or template has a text for. Never empty.
 
     Args:
@@ -53,11 +64,17 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
         verbosity: How much the text may say.
         room: Characters that the problems of a call may take up. Default None: the budget of the verbosity.
     """
+    return add_author_words(_build_text(error, verbosity, room), error)
+
+
+def _build_text(error: ToolError, verbosity: Verbosity, room: int | None) -> str:  # noqa: C901, PLR0912  # by kind
     match error:
         case UnknownTool():
             return _describe_unknown_tool(error, verbosity)
-        case Unavailable():
-            return "This tool is not available"  # document 001 has one text for all reasons
+        case Unavailable() if error.message:
+            return add_prefix(error.message)
+        case Unavailable(_, reason, retry_after):
+            return _describe_unavailable(reason, retry_after)
         case NotExecuted(reason):
             return f"Error: Not executed: {as_sentence(reason)}"
         case MalformedCall():
@@ -68,28 +85,31 @@ def default_text(  # noqa: C901, PLR0912  # one case for each kind
             room = verbosity.characters if room is None else room
             return join_blocks(blocks, room, MORE, len(error.problems) - len(shown)) or "Error: Invalid parameters."
         case NeedsUserInput(question, parameter):
-            text = question if question.startswith("Question:") else f"Question: {question}"
-            return _add_parameter(text, parameter, verbosity)
-        case ResourceNotFound(message, details):
-            return _add_details(f"Error: {message}" if message else "Error: Not found.", details, verbosity)
+            return _add_parameter(f"Question: {strip_prefix(question)}", parameter, verbosity)
+        case ResourceNotFound(message):
+            return _add_details(add_prefix(message or "Not found."), error.details, verbosity)
         case Denied(_, message):
-            return f"Error: {message}" if message else "Error: Permission denied."
+            return add_prefix(message or "Permission denied.")
         case NeedsSetup(service, message):
             fixed = f"{shorten(service)} is not set up. Tell the user; trying again will not help."
-            return f"Error: {message or fixed}"
+            return add_prefix(message or fixed)
+        case TimedOut() | Transient() if error.message:
+            return f"{add_prefix(error.message)}{_describe_effect(error.landed, verbosity)}"
         case TimedOut(after, still_running, landed):
-            limit = f"within {after:.6g} seconds" if is_known_time(after) else "in time"
+            limit = f"within {format_seconds(after)}" if is_known_time(after) else "in time"
             running = " It may still be running." if verbosity.details and still_running else ""
             return f"Error: The tool did not finish {limit}.{running or _describe_effect(landed, verbosity)}"
         case Transient():
             wait = f" Try again in {format_wait(error.retry_after)}." if is_known_time(error.retry_after) else ""
             effect = _describe_effect(error.landed, verbosity)
             return f"Error: The service is temporarily unavailable.{wait}{effect}"
-        case ExecutionFailed(message, details):
-            return _add_details(f"Error: {message}" if message else "Error: The tool failed.", details, verbosity)
+        case ExecutionFailed(message):
+            return _add_details(add_prefix(message or "The tool failed."), error.details, verbosity)
         case OutcomeUnknown():
             check = f"Check with {shorten(error.verify_with)} before" if error.verify_with else "Check before"
-            return f"Error: The call may have taken effect, but its result was lost. {check} repeating it."
+            unknown = f"The call may have taken effect, but its result was lost. {check} repeating it."
+            message = message_of(error)
+            return f"Error: {as_sentence(message)} {unknown}" if message else f"Error: {unknown}"
         case Crashed():
             return "An unexpected error occurred while executing this tool"
         case _:
@@ -101,9 +121,16 @@ def format_suggestions(names: Sequence[str]) -> str:
     return ", ".join(map(shorten, names[:_MAX_SUGGESTIONS]))
 
 
-def format_available(names: Sequence[str]) -> str:
-    """The names that the model may choose from; "" for none."""
-    return join_names(names, _MAX_TOOLS)
+def format_available(error: UnknownTool) -> str:
+    """The names that the model may choose from; of too many, the nearest ones and how many more there are.
+
+    "" if there are none, or if there are too many and none is near.
+    """
+    if error.available or not error.count or not error.suggestions:
+        return join_names(error.available, MAX_TOOLS)
+    nearest = error.suggestions[:_MAX_SUGGESTIONS]
+    more = error.count - len(nearest)
+    return f"{format_suggestions(nearest)} and {more:,} more" if more > 0 else format_suggestions(nearest)
 
 
 def find_position(error: MalformedCall) -> tuple[int, int] | None:
@@ -147,14 +174,29 @@ def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
 
 def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
     lines = [f"Error: Tool '{shorten(error.requested)}' not found."]
-    if error.suggestions:
+    if error.count == 0:
+        lines.append("No tools are available.")
+    elif error.suggestions:
         lines.append(f"Did you mean: {format_suggestions(error.suggestions)}?")
     if not verbosity.hints:
         return " ".join(lines)
     if error.available:
-        lines.append(f"Available tools: {format_available(error.available)}")
-    lines.append("Please try again with one of the available tools.")
+        lines.append(f"Available tools: {format_available(error)}")
+    elif error.count:
+        number = f"There {'is' if error.count == 1 else 'are'} {format_count(error.count, 'tool')}"
+        lines.append(f"{number} in all." if error.suggestions else f"{number}, and none has a similar name.")
+    if error.count != 0:
+        lines.append("Please try again with one of the available tools.")
+        if not error.suggestions:  # in 7 of 17 such cases a small model called a tool that does not fit
+            lines.append("If none of them does what you need, do not call a tool: say so.")
     return "\n".join(lines)
+
+
+def _describe_unavailable(reason: str, retry_after: float | None) -> str:
+    why = UNAVAILABLE.get(reason)
+    if why is None:
+        return "This tool is not available"
+    return f"Error: {why} Try again {f'in {format_wait(retry_after)}' if is_known_time(retry_after) else 'later'}."
 
 
 def _describe_malformed(error: MalformedCall) -> str:

@@ -6,10 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from ..errors import ERROR_TYPES, InvalidParams, MalformedCall, NeedsSetup, Problem, ToolError, Unavailable
+from ..errors import (
+    ERROR_TYPES,
+    InvalidParams,
+    MalformedCall,
+    NeedsSetup,
+    Problem,
+    ToolError,
+    Unavailable,
+    UnknownTool,
+)
+from ..sent_names import OfferedName, make_sent_name
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
 from .templates import Fields, TemplateKey
-from .text import format_wait, is_known_time, shorten, strip_prefix, to_one_line
+from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
 from .verbosity import Verbosity
 
 
@@ -25,8 +35,9 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "question": strip_prefix,
     "requested": lambda name: shorten(name) or "(no name)",
     "suggestions": format_suggestions,
-    "available": format_available,
-    "after": lambda seconds: f"{seconds:.6g}" if is_known_time(seconds) else "",
+    "available": lambda _: "",  # needs the whole error, see `fields_of`
+    "count": lambda number: f"{number:,}" if number else "",
+    "after": lambda seconds: round_seconds(seconds) if is_known_time(seconds) else "",
     "retry_after": lambda seconds: format_wait(seconds) if is_known_time(seconds) else "",
 }
 
@@ -51,6 +62,8 @@ def template_key(error: ToolError, problem: Problem | None, tool: str | None) ->
             rule, parameter = problem.rule, problem.path
         case Unavailable():
             rule = error.reason
+        case UnknownTool():
+            rule = "empty" if error.count == 0 else ""
         case MalformedCall():
             rule = "truncated" if error.truncated else ""
         case NeedsSetup():
@@ -68,8 +81,12 @@ def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, t
     for name, read, format_value in _FIELDS[error.kind]:
         value = read(error)
         fields[name] = ("" if value is None else format_value(value)) or fields.get(name, "")
+    if isinstance(tool, OfferedName) and fields["tool"] == shorten(tool) and not isinstance(error, UnknownTool):
+        fields["tool"] = shorten(make_sent_name(tool, tool.longest))
     if isinstance(error, NeedsSetup) and error.service == tool:  # Classify names the service after the tool
         fields["service"] = ""
+    elif isinstance(error, UnknownTool):
+        fields["available"] = format_available(error)
     elif isinstance(error, Unavailable):  # its reason is a name, and not an approved text as with other errors
         fields["reason"] = shorten(error.reason)
     if problem is not None:

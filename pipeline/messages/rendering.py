@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+import attrs
 from returns.result import Failure, Success
 
 from ..call import Outcome
-from ..errors import Repair, ToolError
+from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
+from ..sent_names import OfferedName, make_sent_name
 from .default import default_text
 from .text import replace_surrogates, truncate
 from .values import as_text, elide_middle
@@ -33,31 +35,47 @@ def render(
     tool: str | None = None,
     repairs: Sequence[Repair] = (),
     limit: int | None = _LIMIT,
+    listed: int | None = None,
 ) -> PublicText:
     """Put an outcome or an error into words for the model.
 
-    Never raises for what a tool returned, and the text is never empty. The text of a failure is bounded by the
-    verbosity and holds nothing private. The text of a success is the value: text as it is, anything else as JSON.
+    Never raises for what a tool returned or an error holds, and the text is never empty. The text of a failure is
+    bounded by the verbosity and holds nothing private. The text of a success is the value: text as it is, anything else
+    as JSON.
 
     Args:
         outcome: A ``Success``, a ``Failure``, or the error of a failure.
         profile: ``default``, ``llmproc``, ``rfc015``, ``structured``, ``agentopia``, ``invalid_tool`` or a `Profile`.
         previous: The error of the last call of the same tool. The text then says what changed since. Default: none.
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
-            tokens) or ``full`` (with details and a valid example, 4,000 tokens). A token counts as four characters.
+            tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
+            characters.
         templates: Texts that replace those of the profile; `pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
         limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left
             out. Default 100,000. None: no limit.
+        listed: Tools in the list of a text for an unknown name, ≥ 0. Of more tools the text names the nearest ones and
+            says how many there are. Default None: as many as the error holds, see ``listed=`` of `Resolve`.
 
     Raises:
-        SetupError: The profile or the verbosity is not known, or a template is not valid.
+        SetupError: The profile or the verbosity is not known, a template is not valid, or ``listed`` is negative.
     """
+    if listed is not None and listed < 0:
+        raise SetupError(f"`listed` must be ≥ 0, not {listed}")
     if type(outcome) is Success:
         return _render_value(cast("Any", outcome).unwrap(), profile, verbosity, templates, repairs, limit)
     error: ToolError = outcome.failure() if type(outcome) is Failure else outcome
-    text = _render_error(error, profile, previous, verbosity, templates, tool)
+    if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
+        error = attrs.evolve(error, available=(), count=len(error.available))
+    if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
+        error = attrs.evolve(error, verify_with=make_sent_name(error.verify_with, tool.longest))
+    try:
+        text = _render_error(error, profile, previous, verbosity, templates, tool)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # the type checkers keep fields to their types, and a user's code may not
+        text = _render_odd_error(error, profile, verbosity, templates, tool)
     if not repairs:
         return text
     from .assembly import append_note  # 10 ms, and most texts do without
@@ -78,6 +96,21 @@ def _render_error(
     from .assembly import build_text
 
     return build_text(error, profile, previous, verbosity, templates, tool)
+
+
+def _render_odd_error(
+    error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
+) -> PublicText:
+    """The text for an error that holds values of wrong types, without a comparison to another error."""
+    from .odd_fields import straighten
+
+    try:
+        name = tool if isinstance(tool, str) else None
+        return _render_error(straighten(error), profile, None, verbosity, templates, name)
+    except SetupError:
+        raise
+    except Exception:  # noqa: BLE001  # no error at all, or a class of somebody's own
+        return PublicText("An unexpected error occurred while executing this tool")
 
 
 def _render_value(

@@ -1,4 +1,4 @@
-"""What a text for a model should not hold: `find_flaws` names it, `scrub` removes it from a foreign text.
+"""What a text for a model should not hold: `find_flaws` names it, `scrub` and `mask` remove it from a foreign text.
 
 That is a status code, a stack, a class name, a URL and a path; the Agentopia document asks for "zero raw HTTP status
 codes in user-facing errors".
@@ -118,6 +118,14 @@ def scrub(text: str) -> str:
         for pattern, replacement in _TIDY:
             text = pattern.sub(replacement, text)
     return ""
+
+
+def mask(text: str) -> str:
+    """A command with "…" in place of each address, path, key and password. `scrub` is for prose: it also tidies."""
+    for patterns in (_URL, _FOREIGN[:4], _PATH):
+        for each in patterns:
+            text = each.sub("…", text)
+    return text
 
 
 def _remove(patterns: Patterns, text: str) -> str:

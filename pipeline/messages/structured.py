@@ -1,7 +1,7 @@
 """The JSON form of an error and of a value, as in the source document "Tool Error Handling Analysis".
 
-They are the document's ToolErrorResponse and ToolSuccessResponse, without its ``details.value``: what the model sent
-may be secret, and is not repeated.
+They are the document's ToolErrorResponse and ToolSuccessResponse. ``details.value`` is there only if the author of the
+tool gave it: what the model sent may be secret, and is not repeated otherwise.
 """
 
 from __future__ import annotations
@@ -11,18 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import (
-    ExecutionFailed,
     InvalidParams,
     MalformedCall,
     NeedsUserInput,
     OutcomeUnknown,
     Problem,
-    ResourceNotFound,
     ToolError,
-    Transient,
+    Unavailable,
     UnknownTool,
 )
-from .default import find_position, format_suggestions
+from .author_words import build_facts, details_of, wait_of
+from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
 from .text import as_sentence, is_known_time, shorten, strip_prefix, to_one_line, truncate
 from .verbosity import Verbosity
 
@@ -30,7 +29,7 @@ _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a
 _ESCAPED = 8  # at least the characters of JSON that one character of text may become
 
 
-def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, example: str) -> str:
+def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, form: str) -> str:
     """The error as one JSON object within the budget, with as many of its problems as fit.
 
     Args:
@@ -38,7 +37,7 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         lines: Its text; of `InvalidParams`, a text for each problem.
         verbosity: How much the text may say.
         change: What changed since the last call of the tool. "": nothing to say.
-        example: Valid arguments as JSON. "": none.
+        form: Valid arguments with holes in place of values. "": not known.
     """
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
     shown = len(lines)
@@ -46,11 +45,14 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         text = "; ".join(map(strip_prefix, lines[:shown])).strip() or _NO_TEXT
         if shown < number:
             text = f"{as_sentence(text)} And {number - shown} more of these."
-        details = _build_details(error, shown, verbosity)
+        known, facts = _build_details(error, shown, verbosity), build_facts(error)
+        details = {**known, **facts} if isinstance(error, InvalidParams) else {**facts, **known}
+        if not _is_constant(error) and is_known_time(seconds := wait_of(error)):
+            details["retryAfter"] = max(1, round(seconds))
         if change:
             details["changed"] = change
-        if example:
-            details["example"] = json.loads(example)
+        if form:
+            details["example"] = form
         whole = _dump(error, text, details)
         if len(whole) <= verbosity.characters:
             return whole
@@ -81,21 +83,28 @@ def _build_details(error: ToolError, shown: int, verbosity: Verbosity) -> dict[s
         case InvalidParams(problems) if problems:
             each = [_describe_problem(problem, verbosity) for problem in problems[:shown]]
             return each[0] if len(each) == 1 else {**each[0], "problems": each}
-        case ResourceNotFound(_, details) | ExecutionFailed(_, details):
-            return _drop_empty(parameter=shorten(details.parameter or ""), suggestion=details.suggestion or "")
         case UnknownTool():
             meant = f"Did you mean: {format_suggestions(error.suggestions)}?" if error.suggestions else ""
-            return _drop_empty(suggestion=meant, available=[shorten(name) for name in error.available[:100]])
+            count = {} if error.count is None else {"count": error.count}  # 0 as well
+            return _drop_empty(suggestion=meant, available=[*map(shorten, error.available[:MAX_TOOLS])]) | count
         case NeedsUserInput():
-            return _drop_empty(parameter=shorten(error.parameter or ""), suggestion="Ask the user")
+            return _drop_empty(
+                parameter=shorten(error.parameter or ""), suggestion=error.details.suggestion or "Ask the user"
+            )
         case MalformedCall() if not error.truncated and (position := find_position(error)) is not None:
             return {"line": position[0], "column": position[1]}
-        case Transient(_, seconds) if is_known_time(seconds):
-            return {"retryAfter": max(1, round(seconds))}
+        case Unavailable(_, reason) if reason in UNAVAILABLE:
+            return {"reason": reason}
         case OutcomeUnknown():
-            return _drop_empty(suggestion=f"Check with {shorten(error.verify_with)}" if error.verify_with else "")
+            check = f"Check with {shorten(error.verify_with)}" if error.verify_with else ""
+            return _drop_empty(suggestion=" ".join(filter(None, (details_of(error).suggestion, check))))
         case _:
             return {}
+
+
+def _is_constant(error: ToolError) -> bool:
+    """Whether the text says nothing of the reason, as of a tool that is disabled or paused."""
+    return isinstance(error, Unavailable) and error.reason not in UNAVAILABLE and not error.message
 
 
 def _describe_problem(problem: Problem, verbosity: Verbosity) -> dict[str, Any]:

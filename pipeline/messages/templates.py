@@ -3,7 +3,8 @@
 A key is a kind of error, such as ``validation``, which may be narrowed:
 
 - by a rule: ``validation.required``. The rule of a ``validation`` is that of its `Problem`, of ``unavailable`` the
-  reason. ``malformed_call.truncated`` is for arguments that were cut off, ``configuration.corrupted`` for a message of
+  reason. ``unknown_tool.empty`` is for a registry without any tool that may be called.
+  ``malformed_call.truncated`` is for arguments that were cut off, ``configuration.corrupted`` for a message of
   the tool's author that says "corrupt".
 - by a parameter: ``validation:to``, ``validation.required:to``.
 - by a tool or a family of tools in front: ``send_email:validation``, ``gmail_*:configuration``.
@@ -44,6 +45,7 @@ UNKNOWN_FIELDS = {
     "hint": "",
     "suggestions": "none",
     "available": "none",
+    "count": "many",
     "seconds": "a few",
     "verify_with": "the tool that shows it",
 }

@@ -8,6 +8,9 @@ from typing_extensions import TypeIs
 
 _MAX_NAME = 100  # characters of a name that a model invented: it knows what it wrote
 _MAX_WAIT = 10**6  # seconds: eleven days
+_WHOLE = 10  # seconds, from which on nobody reads fractions
+_SHORTEST = 0.01  # seconds
+_PREFIXES = ("error: ", "question: ")
 
 
 def replace_surrogates(text: str) -> str:
@@ -41,8 +44,16 @@ def as_sentence(text: str) -> str:
 
 
 def strip_prefix(text: str) -> str:
-    """The text without the "Error: " or "Question: " in front of it."""
-    return text.removeprefix("Error: ").removeprefix("Question: ")
+    """The text without the "Error: " and "Question: " in front of it."""
+    for prefix in _PREFIXES:
+        if text[: len(prefix)].lower() == prefix:
+            text = text[len(prefix) :]
+    return text
+
+
+def add_prefix(text: str) -> str:
+    """The text with "Error: " in front of it, unless it has that or "Question: " already."""
+    return text if text.lower().startswith(_PREFIXES) else f"Error: {text}"
 
 
 def join_names(names: Sequence[str], most: int) -> str:
@@ -58,8 +69,25 @@ def is_known_time(seconds: float | None) -> TypeIs[float]:
 
 def format_wait(seconds: float) -> str:
     """A time to wait, such as "3 seconds"; at least one."""
-    whole = max(1, round(seconds))
-    return f"{whole} second{'' if whole == 1 else 's'}"
+    return format_count(max(1, round(seconds)), "second")
+
+
+def format_seconds(seconds: float) -> str:
+    """A time that has passed, such as "0.95 seconds": in whole seconds from ten on, else with two digits."""
+    number = round_seconds(seconds)
+    return f"{number} second{'' if number == '1' else 's'}"
+
+
+def round_seconds(seconds: float) -> str:
+    """The number of `format_seconds`."""
+    if seconds >= _WHOLE:
+        return f"{seconds:.0f}"
+    return f"{float(f'{max(seconds, _SHORTEST) if seconds > 0 else 0:.2g}'):g}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """How many there are, such as "1 tool" or "1,250 tools"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int = 0) -> str:

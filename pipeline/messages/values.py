@@ -1,33 +1,42 @@
-"""A value as text for the model: text as it is, anything else as JSON. Never raises, whatever a tool returned."""
+"""A value as text for the model: text as it is, parts one after the other, anything else as JSON. Never raises."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
-import attrs
-
 NOTHING = "(no output)"  # most providers refuse an empty tool result
-_NOT_SHOWABLE = "(the result cannot be shown as text)"
 _LEFT_OUT = "\n… ({:,} characters left out) …\n"
+_SCALARS = frozenset((str, int, bool, float, type(None)))
+_KEYS = frozenset((str,))
 
 
 def as_text(value: object) -> str:
     """The value as text; never empty."""
-    return _serialise(value) or NOTHING
+    if type(value) is str:
+        return value or NOTHING
+    if value is None:
+        return NOTHING
+    from .parts import join_parts
+    from .result_parts import find_parts  # 10 ms, and many tools return text alone
+
+    if type(value) not in _SCALARS and (parts := find_parts(value)) is not None:
+        text = join_parts(parts)
+        return text if text.strip() else NOTHING
+    text = _dump(value)
+    return (json.loads(text) or NOTHING) if _is_bare(value, text) else text
 
 
 def as_json(value: object) -> str:
-    """The value as JSON. Text, and what cannot be shown, becomes a JSON string."""
-    if value is None:
-        return "null"
-    text = _serialise(value)
-    is_text = isinstance(value, (str, bytes, bytearray)) or text == _NOT_SHOWABLE
-    if is_text and not (isinstance(value, (bytes, bytearray)) and text.startswith('"')):
-        return json.dumps(text, ensure_ascii=False)
-    return text
+    """The value as JSON. Text, parts, and what cannot be shown, become a JSON string."""
+    from .mcp_content import read_mcp
+    from .parts import join_parts
+    from .result_parts import find_parts
+
+    if type(value) in _SCALARS or (parts := find_parts(value)) is None:
+        return _dump(value)
+    result = read_mcp(value)
+    return _dump(join_parts(parts) if result is None or result.structured is None else result.structured)
 
 
 def elide_middle(text: str, limit: int | None) -> str:
@@ -47,54 +56,42 @@ def elide_middle(text: str, limit: int | None) -> str:
     return shorter if len(shorter) < len(text) else text
 
 
-def _serialise(value: object) -> str:
-    if value is None:
-        return NOTHING
-    if isinstance(value, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next reader
-        return _NOT_SHOWABLE
-    if isinstance(value, str):
-        return str.__str__(value)  # of a str enum, its value
+def _is_bare(value: object, text: str) -> bool:
+    """Whether the JSON string is text in the place of the value, and not the value in quotes."""
+    if not text.startswith('"') or issubclass(type(value), (str, int)):  # a number of too many digits for `json`
+        return text.startswith('"')
+    from .parts import describe_bytes
+    from .plain_values import not_shown
+
+    if issubclass(type(value), (bytes, bytearray)):
+        return text == json.dumps(describe_bytes(cast("bytes", value)))
+    return text == json.dumps(not_shown(value), ensure_ascii=False)
+
+
+def to_data(value: object) -> tuple[Any, str]:
+    """The value as JSON data, which is the value itself if it is such data, and its JSON."""
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except Exception:  # noqa: BLE001, S110  # a foreign value may raise anything when it is read
+        if _is_json_data(value):
+            return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
         pass
-    try:
-        from pydantic_core import to_json  # for dataclasses, models, dates, UUIDs, enums, paths, bytes of text
+    from .plain_values import to_plain
 
-        text = to_json(value, fallback=_replace_unknown, inf_nan_mode="strings").decode()
-    except Exception:  # noqa: BLE001  # as above
-        text = _serialise_parts(value)
-    return _NOT_SHOWABLE if text == f'"{_NOT_SHOWABLE}"' else text
+    plain = to_plain(value)
+    return plain, json.dumps(plain, ensure_ascii=False)
 
 
-def _serialise_parts(value: object) -> str:
-    """A dict or list item by item, because one bad item makes the serialiser refuse the whole."""
-    if isinstance(value, (bytes, bytearray)):
-        return f"({len(value)} bytes of binary data)"
-    try:
-        return json.dumps(value, ensure_ascii=False, default=_replace_item)
-    except Exception:  # noqa: BLE001  # as in _serialise
-        return _NOT_SHOWABLE
+def _dump(value: object) -> str:
+    return to_data(value)[1]
 
 
-def _replace_item(value: Any) -> Any:
-    if isinstance(value, (bytes, bytearray)):
-        return f"({len(value)} bytes of binary data)"
-    cls = cast("type[Any]", type(value))
-    if attrs.has(cls):
-        return attrs.asdict(value, recurse=False)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    try:
-        from pydantic_core import to_jsonable_python
-
-        return to_jsonable_python(value, fallback=_replace_unknown, inf_nan_mode="strings")
-    except Exception:  # noqa: BLE001  # as in _serialise
-        return _NOT_SHOWABLE
+def _is_json_data(value: Any) -> bool:
+    """Whether `json` alone writes a value as it writes what `to_plain` makes of it. So it is with most results."""
+    if type(value) is dict:
+        items = cast("dict[Any, Any]", value)
+        return set(map(type, items)) <= _KEYS and _are_json_data(items.values())
+    return _are_json_data(value) if type(value) is list else type(value) in _SCALARS
 
 
-def _replace_unknown(value: Any) -> Any:
-    cls = cast("type[Any]", type(value))
-    if attrs.has(cls):
-        return attrs.asdict(value, recurse=False)
-    return _NOT_SHOWABLE  # one such value in a large result is no reason to lose the rest
+def _are_json_data(values: Any) -> bool:
+    return set(map(type, values)) <= _SCALARS or all(map(_is_json_data, values))

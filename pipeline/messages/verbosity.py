@@ -18,7 +18,7 @@ class Verbosity(NamedTuple):
         max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
         max_expected: Characters of the text that says what is expected of one parameter.
         hints: Whether a line of help follows the line of a problem.
-        details: Whether all further details and a valid example are shown.
+        details: Whether all further details and the form of valid arguments are shown.
     """
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections import abc
 from collections.abc import Callable
-from enum import Enum
+from enum import Enum, Flag
 from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 import attrs
@@ -15,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from ..errors import SetupError
 from .phrases import FAILED_CHECK, describe_options
+from .schema_generator import flag_mask
 from .shown_schema import to_json_value
 
 # JSON has no NaN. By name too: whoever calls pipeline.run writes Python's name, not the alias.
@@ -25,6 +27,17 @@ DECLARED: Final[ConfigDict] = {
     "validate_by_name": True,
     "validate_by_alias": True,
 }
+_LISTS: Final = (abc.Collection, abc.Container, abc.Reversible)  # pydantic knows Iterable and Sequence only
+_LIST: Any = list  # the type checkers accept no variable as a type
+_READ_ONCE: Final = (  # what a model sends is a whole value, and an attempt that is repeated reads it again
+    abc.Iterator,
+    abc.Generator,
+    abc.AsyncIterable,
+    abc.AsyncIterator,
+    abc.AsyncGenerator,
+    abc.Awaitable,
+    abc.Coroutine,
+)
 ANYTHING: Final[ConfigDict] = {**DECLARED, "extra": "allow"}  # for a function with **kwargs
 Known: TypeAlias = dict[type[Any], Any]  # attrs classes adapted before: they may hold each other, or themselves
 
@@ -32,20 +45,28 @@ Known: TypeAlias = dict[type[Any], Any]  # attrs classes adapted before: they ma
 def adapt_annotation(hint: Any, known: Known) -> Any:
     """Adapt a type to our rules, with all types inside it.
 
-    An attrs class becomes one that pydantic can read; literals and enums compare the type of a value too.
+    An attrs class becomes one that pydantic can read; literals and enums compare the type of a value too; a collection
+    of no certain kind is a list.
 
     Args:
         hint: The annotation.
         known: What attrs classes became so far. Add to it by calling this; share it within one signature.
 
     Raises:
-        SetupError: An attrs class is generic.
+        SetupError: An attrs class is generic, or a value of the type can be read only once.
     """
+    if (choice := _adapt_choice(hint)) is not None:
+        return choice
     if _is_attrs(hint):
         return _adapt_attrs(hint, known)
-    if values := _list_choices(hint):
-        return _compare_types(hint, values)
+    if (behind := name_behind(hint, known)) is not None:
+        known.setdefault(hint, hint)  # an alias may hold itself: there it stays as it is
+        adapted = known[hint] = adapt_annotation(behind, known)
+        return hint if adapted == behind else adapted
     origin, args = get_origin(hint), get_args(hint)
+    _refuse_read_once(hint, origin or hint)
+    if (origin or hint) in _LISTS:
+        return _LIST[adapt_annotation(args[0], known)] if args else list[Any]
     if not args:
         return hint
     if origin is Annotated:
@@ -58,6 +79,42 @@ def adapt_annotation(hint: Any, known: Known) -> Any:
     return origin[inner]
 
 
+def _refuse_read_once(hint: Any, origin: Any) -> None:
+    if origin in _READ_ONCE:
+        raise SetupError(f"{hint} can be read only once, and a model sends a whole value: annotate list[...]")
+
+
+def _adapt_choice(hint: Any) -> Any:
+    """The type of an enum's member or of a literal; None: it is another type."""
+    if isinstance(hint, type) and issubclass(hint, Flag):
+        return _bound_flag(hint)
+    values = _list_choices(hint)
+    return _compare_types(hint, values) if values else None
+
+
+def name_behind(hint: Any, known: Known) -> Any:
+    """What a NewType, or an alias that was made with ``type``, stands for. None: it is neither, or is known."""
+    if hint.__hash__ is None or hint in known:
+        return None
+    behind = getattr(hint, "__supertype__", None)
+    if isinstance(hint, typing_extensions.TypeAliasType) and not hint.__type_params__:
+        behind = hint.__value__
+    return behind
+
+
+def _bound_flag(cls: type[Flag]) -> Any:
+    """Of a Flag pydantic takes what its ``_missing_`` does: True, and negative numbers."""
+    mask = flag_mask(cls)
+
+    def check(value: object) -> object:
+        if not isinstance(value, cls) and (type(value) is not int or value < 0 or value & ~mask):
+            expected = f"a sum of {', '.join(str(member.value) for member in cls)}"
+            raise PydanticCustomError("enum", "Input should be {expected}", {"expected": expected})
+        return value
+
+    return Annotated[cls, BeforeValidator(check)]
+
+
 def _is_attrs(hint: Any) -> bool:
     return attrs.has(hint) and not hasattr(hint, "__get_pydantic_core_schema__")
 
@@ -66,7 +123,8 @@ def _list_choices(hint: Any) -> list[Any]:
     if isinstance(hint, type) and issubclass(hint, Enum):
         own_lookup = any("_missing_" in vars(base) for base in hint.__mro__ if base is not Enum)  # as every Flag has
         return [] if own_lookup else [member.value for member in hint]
-    return list(get_args(hint)) if get_origin(hint) is Literal else []
+    choices = list(get_args(hint)) if get_origin(hint) is Literal else []
+    return [each.value if isinstance(each, Enum) else each for each in choices]
 
 
 def _compare_types(hint: Any, values: list[Any]) -> Any:
@@ -78,7 +136,8 @@ def _compare_types(hint: Any, values: list[Any]) -> Any:
     expected = describe_options(values)
 
     def check(value: object) -> object:
-        if isinstance(value, (bool, int, float)) and (type(value), value) not in allowed:
+        plain = isinstance(value, (bool, int, float)) and not isinstance(value, Enum)
+        if plain and (type(value), value) not in allowed:
             raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
         return value
 

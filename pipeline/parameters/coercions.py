@@ -5,8 +5,6 @@ A rule never invents a value and never rounds one: what it gives is in what was 
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias, cast, get_args
@@ -15,6 +13,8 @@ import attrs
 
 from .reading import read_literal
 from .schema import Form, is_array, json_type
+from .spelling import Choice
+from .written import NUMBER, Written, is_exact, read_whole
 
 Rule: TypeAlias = Literal[
     "json_text",  # JSON text where an object or array is expected, and no text
@@ -25,23 +25,37 @@ Rule: TypeAlias = Literal[
     "text_of_boolean",  # true for "true"
     "whole_float",  # 3.0 for 3
     "lone_scalar",  # "a" for ["a"]
-    "separated_text",  # "a, b" for ["a", "b"], where both are values to choose from
+    "separated_text",  # "a, b" for ["a", "b"], where both are values to choose from; "1, 2" for [1, 2]
     "enum_spelling",  # "Home Delivery" for "home-delivery"
-    "parameter_name",  # filePath for file_path, params_path, files for file; or any name where there is one parameter
+    "parameter_name",  # filePath for file_path, params_path, files for file; "radius=5" under a name that only counts
     "wrapped",  # {"arguments": {…}} for {…}, {"type": "number", "value": 5} for 5
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
-Coercion: TypeAlias = Callable[[Any, "Expected"], Any]  # the value that was meant; None where the rule does not apply
 
 LEAVE_OUT: Any = object()  # in place of a value: the parameter is left out
 _NULL: Any = object()  # null, where None would say that a rule does not apply
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,40})(?:\.\d{1,40})?(?:[eE][+-]?\d{1,3})?")  # RFC 8259, section 6; bounded
+_TWO: Any = object()  # two values, so that no other rule may decide
 _BOOLEANS = {"true": True, "false": False}
-_NO_LETTERS = re.compile(r"[\W_]+")
 _MAX_CHOICE = 2_000  # characters of a value, or several, to choose from
 _MAX_PIECES = 50  # values in one text
 _MAX_EXACT = 2**53  # up to here a float is exactly the integer that was written
+_MAX_BITS = 1_000  # of an integer that is meant as text
 _OPENING = ("[", "{", "(", "<")  # text that begins so may hold several values
+_SEVERAL = re.compile(r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b]|\s(?:and|or|&)\s", re.IGNORECASE)  # so may text with these
+_THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000: one, or a thousand
+_DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
+_PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
+_NULLS = ("", "null")
+_NUMERIC = frozenset(("integer", "number"))
+_VALUE_KEYS = ("value", "items")  # of a value in the form of a schema
+_FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and usual names for the same
+    "date-time", "datetime", "timestamp", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname",
+    "ipv4", "ipv6", "uri", "uri-reference", "url", "iri", "iri-reference", "uuid", "json-pointer",
+)  # fmt: skip
+_TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages: "percent" is none
+    "string", "str", "text", "integer", "int", "number", "float", "double", "boolean", "bool", "array", "list", "tuple",
+    "object", "dict", "any",
+))  # fmt: skip
 
 
 @attrs.frozen(eq=False)
@@ -66,6 +80,36 @@ class Expected:
         """List the values to choose from; empty where the schema names none."""
         return [value for form in self.forms for value in _list_values(form)]
 
+    @property
+    def takes_any_text(self) -> bool:
+        """Whether text is allowed that is none of the values to choose from."""
+        return any("string" in _list_types(form) for form in self.forms if "enum" not in form and "const" not in form)
+
+    @property
+    def has_format(self) -> bool:
+        """Whether text must have a format that no number and no boolean has, as that of a date."""
+        return any(form.get("format") in _FORMATS for form in self.forms)
+
+
+@attrs.frozen
+class Sent:
+    """What is known of the arguments of one call while they are repaired."""
+
+    written: Written = attrs.field(factory=Written)
+    _choices: dict[tuple[int, ...], Choice] = attrs.field(factory=dict[Any, Any])  # by the identities of the forms
+
+    def read_choice(self, expected: Expected) -> Choice:
+        """Fold the texts to choose from, once for all values of the call."""
+        key = tuple(map(id, expected.forms))
+        if (known := self._choices.get(key)) is None:
+            known = Choice.of(each for each in expected.values() if isinstance(each, str))
+            self._choices[key] = known
+        return known
+
+
+# The value that was meant; None where the rule does not apply.
+Coercion: TypeAlias = Callable[[Any, Expected, Sent], Any]
+
 
 def _list_values(form: Form) -> list[Any]:
     enum = form.get("enum")
@@ -77,138 +121,202 @@ def _list_types(form: Form) -> Iterable[str]:
     declared = form.get("type")
     if isinstance(declared, str):
         return (declared,)
-    return declared if is_array(declared) else map(json_type, _list_values(form))
+    if is_array(declared):
+        return tuple(declared)
+    return {json_type(each) for each in {type(each): each for each in _list_values(form)}.values()}
 
 
-def fold(text: str) -> str:
-    """Reduce a name or a value to its letters and digits, in lower case."""
-    return _NO_LETTERS.sub("", text).casefold()
-
-
-def find_spelling(folded: str, among: Iterable[str]) -> str | None:
-    """Return the only text that folds to this; None where there is none, or more than one."""
-    same = {each for each in among if fold(each) == folded} if folded else set[str]()
-    return same.pop() if len(same) == 1 else None
-
-
-def null_optional(value: Any, expected: Expected) -> Any:
+def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
     """Null, or text that stands for it, where the parameter may be left out and may not be null."""
     text = "" if value is None else value.strip().lower()
-    if text not in ("", "null"):
+    if text not in _NULLS:
         return None
     if text and "null" in expected.types:
         return _NULL
     return LEAVE_OUT if expected.optional else None
 
 
-def json_text(value: Any, expected: Expected) -> Any:
+def json_text(value: Any, expected: Expected, sent: Sent) -> Any:
     """An object or array written as text, in JSON or as Python writes it; never where text is allowed."""
     text = value.strip()
     if not text.startswith(("[", "{")):
         return None
-    found = read_literal(text)
+    found = read_literal(text, sent.written)
     return found if json_type(found) in expected.types else None
 
 
-def boolean_text(value: Any, _expected: Expected) -> Any:
+def boolean_text(value: Any, _expected: Expected, _sent: Sent) -> Any:
     """``"true"`` or ``"False"`` for a boolean."""
     return _BOOLEANS.get(value.strip().lower())
 
 
-def number_text(value: Any, expected: Expected) -> Any:
-    """A number written as text; for an integer only a whole one."""
+def number_text(value: Any, expected: Expected, _sent: Sent) -> Any:
+    """A number written as text; for an integer only a whole one. Nothing is rounded, and 1.000 may be a thousand."""
     text = value.strip()
-    if not _NUMBER.fullmatch(text):
+    if not NUMBER.fullmatch(text):
         return None
-    found: Any = json.loads(text)
-    if type(found) is float:
-        if not math.isfinite(found):
-            return None
-        if "number" not in expected.types:
-            return whole_float(found, expected)
-    return found
+    if "number" not in expected.types:
+        return _TWO if _THOUSANDS.fullmatch(text) else read_whole(text)
+    if text.lstrip("-").isdigit() and ("integer" in expected.types or is_exact(text)):
+        return int(text)
+    return float(text) if is_exact(text) else None
 
 
-def text_of_number(value: Any, _expected: Expected) -> Any:
-    """A number or a boolean where text is expected."""
-    return json.dumps(value)
+def text_of_number(value: Any, expected: Expected, sent: Sent) -> Any:
+    """A number where text is expected, as it was written.
+
+    Of a float that came in a mapping only the value is known: 5.0 may have been written 5, and 1e22 in many ways.
+    """
+    if type(value) is int:
+        lost = value.bit_length() > _MAX_BITS or (value == 0 and sent.written.negative_zero)
+        return None if lost else str(value)
+    token = sent.written.find(value)
+    if token is not None:
+        return token
+    text = repr(value)
+    if value.is_integer() or not _PLAIN_FRACTION.fullmatch(text):
+        return None
+    alike = [each for each in expected.values() if isinstance(each, str) and each.rstrip("0") == text]
+    return None if len(alike) > 1 else text  # 3.1 and 3.10
 
 
-def unwrap_value(value: Any, expected: Expected) -> Any:
+def text_of_boolean(value: Any, _expected: Expected, _sent: Sent) -> Any:
+    """``true`` where text is expected."""
+    return "true" if value else "false"
+
+
+def doubt(_value: Any, _expected: Expected, _sent: Sent) -> Any:
+    """A scalar that may be text, or the item of an array."""
+    return _TWO
+
+
+def unwrap_value(value: Any, expected: Expected, _sent: Sent) -> Any:
     """A value under the parameter's own name once more, or in the form of a schema: ``{"type", "value"}``."""
-    if len(value) == 1 and expected.name in value:
+    if len(value) == 1 and expected.name is not None and expected.name in value:
         return value[expected.name]
-    for key in ("value", "items"):
-        if key in value and value.keys() <= {key, "type", "description"}:
-            return value[key]
+    for key in _VALUE_KEYS:
+        if key in value and value.keys() <= {key, "type"}:
+            kind = value.get("type", "any")
+            return value[key] if isinstance(kind, str) and kind.lower() in _TYPE_NAMES else None
     return None
 
 
-def whole_float(value: Any, _expected: Expected) -> Any:
+def whole_float(value: Any, _expected: Expected, sent: Sent) -> Any:
     """``3.0`` for an integer; never ``3.5``, nor a float too large to be exact."""
+    token = sent.written.find(value)
+    if token is not None:
+        return read_whole(token)
     return int(value) if value.is_integer() and abs(value) < _MAX_EXACT else None
 
 
-def enum_spelling(value: Any, expected: Expected) -> Any:
+def enum_spelling(value: Any, expected: Expected, sent: Sent) -> Any:
     """One of the values to choose from in another case or with other separators, if it can be only one."""
-    if len(value) > _MAX_CHOICE:
-        return None
-    return find_spelling(fold(value), (each for each in expected.values() if isinstance(each, str)))
+    found = None if len(value) > _MAX_CHOICE else sent.read_choice(expected).find(value)
+    return None if found == value else found
 
 
-def lone_scalar(value: Any, expected: Expected) -> Any:
+def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
     """A scalar where an array of such scalars is expected. Not text that looks like a list: it may be several."""
     kind, items = json_type(value), expected.items()
     if kind not in items.types and not (kind == "integer" and "number" in items.types):
-        number = isinstance(value, str) and not items.types.isdisjoint(("integer", "number"))
-        return [value] if number and number_text(value, items) is not None else None
-    if isinstance(value, str) and value not in items.values():
+        number = isinstance(value, str) and not items.types.isdisjoint(_NUMERIC)
+        return [value] if number and NUMBER.fullmatch(value.strip()) else None
+    if isinstance(value, str):
         text = value.strip()
-        if not text or text.startswith(_OPENING) or not {",", ";", "\n"}.isdisjoint(text):
+        if text.lower() in _NULLS:
+            return None
+        if len(text) <= _MAX_CHOICE and sent.read_choice(items).find(text) is not None:
+            return [value]
+        if text.startswith(_OPENING) or _SEVERAL.search(text):
             return None
     return [value]
 
 
-def separated_text(value: Any, expected: Expected) -> Any:
-    """Several values to choose from, separated by commas."""
-    choice = [each for each in expected.items().values() if isinstance(each, str)]
-    if not choice or len(value) > _MAX_CHOICE or value.count(",") > _MAX_PIECES:
+def separated_text(value: Any, expected: Expected, sent: Sent) -> Any:
+    """Several values in one text, separated by commas: values to choose from, or numbers, or booleans."""
+    if len(value) > _MAX_CHOICE or not 0 < value.count(",") <= _MAX_PIECES:
         return None
-    found = [find_spelling(fold(piece), choice) for piece in value.split(",")]
-    return found if len(found) > 1 and None not in found else None
+    items = expected.items()
+    if items.takes_any_text:
+        return None
+    pieces = value.split(",")
+    if any(isinstance(each, str) for each in items.values()):
+        choice = sent.read_choice(items)
+        found: list[Any] = [
+            piece.strip() if piece.strip() in items.values() else choice.find(piece) for piece in pieces
+        ]
+    elif not items.types.isdisjoint(_NUMERIC):
+        if _may_be_one_number(value, pieces, items):
+            return _TWO
+        found = [number_text(piece, items, sent) for piece in pieces]
+    elif "boolean" in items.types:
+        found = [boolean_text(piece, items, sent) for piece in pieces]
+    else:
+        return None
+    return None if any(each is None or each is _TWO for each in found) else found
 
 
-def coerce(value: Any, expected: Expected, rules: frozenset[Rule]) -> tuple[Rule, Any] | None:
-    """Try the given rules on a value. Returns the first that applies and its value, or `LEAVE_OUT`; None if none."""
+def _may_be_one_number(value: str, pieces: list[str], items: Expected) -> bool:
+    """Whether a comma may stand inside of a number: 1,234 or 1,5. A blank behind every comma says that none does."""
+    glued = [not piece[:1].isspace() for piece in pieces[1:]]
+    if not any(glued):
+        return False
+    text = value.strip()
+    comma = "number" in items.types and _DECIMAL_COMMA.fullmatch(text) is not None
+    return not all(glued) or comma or _THOUSANDS.fullmatch(text) is not None
+
+
+def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -> tuple[Rule, Any] | None:
+    """Read a value in every way that the rules know, whether they may be used or not.
+
+    Args:
+        value: The value that failed.
+        expected: What its place expects.
+        rules: Those that may be used.
+        sent: What is known of the call.
+
+    Returns:
+        The rule and the value that was meant, or `LEAVE_OUT`; None where there is no such value, where there are two,
+        or where the rule may not be used.
+    """
     kind = cast("type[Any]", type(value))
     if (possible := expected.coercions.get(kind)) is None:
         possible = expected.coercions[kind] = tuple(_list_coercions(expected, kind))
+    meant: list[tuple[Rule, Any]] = []
     for rule, coercion in possible:
-        if rule in rules and (found := coercion(value, expected)) is not None:
-            return rule, None if found is _NULL else found
-    return None
+        if (found := coercion(value, expected, sent)) is _TWO:
+            return None
+        if found is not None:
+            meant.append((rule, None if found is _NULL else found))
+            if rule == "null_optional":  # nothing was sent, so there is nothing else to read
+                break
+    if len(meant) != 1 or meant[0][0] not in rules:
+        return None
+    return meant[0]
 
 
-def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coercion]]:  # noqa: C901  # a case a rule
-    """Yield the rules that may apply to a value of this type, in the order in which they are tried."""
+def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coercion]]:  # noqa: C901, PLR0912  # a case a rule
+    """Yield the rules that may apply to a value of this type."""
     types = expected.types
+    any_text = expected.takes_any_text
     if kind in (str, type(None)) and (expected.optional or "null" in types):
         yield "null_optional", null_optional
     if kind is str:
         if "string" not in types and not types.isdisjoint(("array", "object")):
             yield "json_text", json_text
-        if "boolean" in types:
+        if "boolean" in types and not any_text:  # where text is allowed, it is text that is wrong in itself
             yield "boolean_text", boolean_text
-        if not types.isdisjoint(("integer", "number")):
+        if not types.isdisjoint(_NUMERIC) and not any_text:
             yield "number_text", number_text
         if expected.values():
             yield "enum_spelling", enum_spelling
-    elif kind is float and "integer" in types:
+    elif kind is float and "integer" in types and "number" not in types:
         yield "whole_float", whole_float
-    if kind in (int, float) and "string" in types:
-        yield "text_of_number", text_of_number
-    if kind is bool and "string" in types:
-        yield "text_of_boolean", text_of_number
+    if "string" in types and not expected.has_format:  # where a number is allowed, it is the number that is wrong
+        if kind in (int, float) and types.isdisjoint(_NUMERIC):
+            yield "text_of_number", doubt if "array" in types else text_of_number
+        if kind is bool and "boolean" not in types:
+            yield "text_of_boolean", doubt if "array" in types else text_of_boolean
     if kind is dict and "object" not in types:
         yield "wrapped", unwrap_value
     # Not for an item of an array: [1, 3] where [[1, 3]] is expected is not [[1], [3]].

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import attrs
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from .ambiguity import bound_parse, find_growth
+from .containers import copy_containers
 from .hostile import check_schema, is_flat
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
-from .tool_parameters import Compiled, Parse, Undeclared
+from .tool_parameters import Compiled, Given, Parse, Undeclared
 
 if TYPE_CHECKING:
     from .signature import Shape
@@ -27,15 +27,19 @@ if TYPE_CHECKING:
 _CLOSING = ("additionalProperties", "unevaluatedProperties")  # the keywords that forbid undeclared arguments
 
 
-def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:
+def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compiled:  # noqa: C901  # one closure
     """Compile a function's parameters. Raises SetupError, see `signature.read_signature`."""
+    from .given import is_json
     from .pydantic_errors import PydanticErrors
     from .signature import read_signature
 
     shape = read_signature(function, skip_first=skip_first)
-    from_python, from_text = shape.adapter.validator.validate_python, shape.adapter.validator.validate_json
-    schema, plain, takes_any = shape.schema, shape.plain, shape.schema["additionalProperties"]
+    from_python, from_text = shape.validator.validate_python, shape.validator.validate_json
+    if shape.shares:
+        from_python = _copy_result(from_python)
+    schema, plain = shape.schema, shape.plain
     convert = PydanticErrors(schema).convert
+    parse_given = _parse_given(shape, convert)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -47,23 +51,51 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
                     return from_text(arguments, strict=True)
                 except ValidationError as exc:
                     return convert(exc, _decode(arguments), arguments)
+            if type(arguments) is Given:
+                return parse_given(arguments)
             given = _read_object(arguments)
             return given if type(given) is MalformedCall else parse(given)
         try:
             if plain:  # both modes give the same then, and this one takes half the time
                 return from_python(arguments)
-            params = from_text(to_json(arguments, fallback=_convert_attrs), strict=True)
-            # to_json makes text of a key that is no text.
-            return params if not takes_any or _has_text_keys(arguments) else refuse_non_json(arguments, schema)
+            if not is_json(arguments):  # a program made it
+                return parse_given(arguments)
+            return from_text(to_json(arguments), strict=True)
         except ValidationError as exc:
             error = convert(exc, arguments, arguments)
-            good = type(error) is InvalidParams and (plain or _has_text_keys(arguments))
-            return error if good else refuse_non_json(arguments, schema)
-        except PydanticSerializationError:
+            return error if type(error) is InvalidParams else refuse_non_json(arguments, schema)
+        except PydanticSerializationError:  # it is nested without end, or holds half a character
             return refuse_non_json(arguments, schema)
 
     bounded = _bound(parse, schema)
     return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
+
+
+def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy what pydantic hands on as it was sent: the lists and dicts in a parameter of any type."""
+
+    def validate_and_copy(arguments: object) -> dict[str, Any]:
+        return copy_containers(validate(arguments))
+
+    return validate_and_copy
+
+
+def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], Any]) -> Callable[[Any], Any]:
+    """The parser of arguments that a program gives; few tools are called so, and it is made for the first call."""
+    from_given: Callable[[Any], Any] | None = None
+
+    def parse_given(arguments: Any) -> Any:
+        nonlocal from_given
+        if from_given is None:
+            from_given = shape.make_given().validate_python
+        if not _has_text_keys(arguments):
+            return refuse_non_json(arguments, shape.schema)
+        try:
+            return copy_containers(from_given(dict(arguments)))
+        except ValidationError as exc:
+            return convert(exc, dict(arguments), arguments)
+
+    return parse_given
 
 
 def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
@@ -134,7 +166,7 @@ def compile_schema(
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
-    is_valid, find_wrong = validator.is_valid, make_search(whole)
+    is_valid, find_wrong, flat = validator.is_valid, make_search(whole), is_flat(whole)
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:
@@ -144,14 +176,14 @@ def compile_schema(
         try:
             "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
             if is_valid(params):
-                return params
+                return params if flat else copy_containers(params)
             problems = list_problems(validator, params, schema, find_wrong)
             return InvalidParams(problems, sent=arguments, schema=schema)
         except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
             return refuse_non_json(arguments, schema)
 
     if growth is None:
-        return Compiled(parse, schema, flat=is_flat(whole))
+        return Compiled(parse, schema, flat=flat)
     return Compiled(bound_parse(parse, _read_object, growth, is_valid, schema), schema, ambiguous=True)
 
 
@@ -187,11 +219,3 @@ def _decode(text: str) -> object:
         return from_json(text)
     except (TypeError, ValueError):
         return text
-
-
-def _convert_attrs(value: Any) -> Any:
-    """Convert values that a caller of ``pipeline.run`` made: pydantic serialises every kind of class but attrs'."""
-    cls = cast("type[Any]", type(value))
-    if attrs.has(cls):
-        return {field.alias: getattr(value, field.name) for field in attrs.fields(cls) if field.init}
-    raise PydanticSerializationError("no JSON value")

@@ -23,7 +23,7 @@ LIMITS = {  # by JSON Schema keyword
     "minProperties": "an object of at least {} entr{ies}",
     "maxProperties": "an object of at most {} entr{ies}",
 }
-_NOUNS = {
+NOUNS: Final = {
     "string": "a string",
     "integer": "an integer",
     "number": "a number",
@@ -37,7 +37,7 @@ _MAX_SHOWN = 10**20  # a larger integer is described by its type
 
 def describe_type(value: object) -> str:
     """Name the JSON type of a value: "an array", or "no JSON value"."""
-    return _NOUNS.get(json_type(value), "no JSON value")
+    return NOUNS.get(json_type(value), "no JSON value")
 
 
 def describe_value(value: object) -> str:
@@ -47,7 +47,7 @@ def describe_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int) and abs(value) < _MAX_SHOWN:
         return str(int(value))
-    return repr(float(value)) if isinstance(value, float) else _NOUNS.get(name, "another value")
+    return repr(float(value)) if isinstance(value, float) else NOUNS.get(name, "another value")
 
 
 def describe_size(value: object) -> str:
@@ -64,7 +64,7 @@ def describe_limit(keyword: str, bound: Any) -> PublicText:
 
 def describe_types(types: Iterable[str]) -> PublicText:
     """Say which JSON types are allowed: "a string or null"."""
-    return PublicText(" or ".join(_NOUNS.get(name, name) for name in types))
+    return PublicText(" or ".join(NOUNS.get(name, name) for name in types))
 
 
 def describe_options(values: Iterable[Any]) -> PublicText:

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-import ast
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from .limits import Limits
+from .python_literals import write_as_json
 from .schema import JsonObject, is_object
+from .written import Written, refuse_constant
 
 _BOUNDS = Limits()  # of text that is read a second time, for a repair or for advice
-_MAX_LITERAL = 10_000  # characters of text that is read as a Python literal: its parser is slow and recursive
+_MAX_LITERAL = 10_000  # characters of text in Python's spelling
 
 
-def read_literal(text: str) -> Any:
-    """Read a text as JSON, or else as a Python literal of JSON's types; None where it is neither, or too long."""
+def read_literal(text: str, written: Written | None = None) -> Any:
+    """Read a text as JSON, or else as a Python literal of JSON's types.
+
+    Args:
+        text: The text.
+        written: Where to keep how its numbers were written; with it, a text that would lose something is refused: a
+            number that a float rounds, an object with one name twice. None: nowhere.
+
+    Returns:
+        The value; None where it is neither, or too long.
+    """
     if _BOUNDS.check(text) is not None:
         return None
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _read_json(text, written)
     except (ValueError, RecursionError):
         pass
     try:
-        found: Any = ast.literal_eval(text) if len(text) <= _MAX_LITERAL else None
-        return json.loads(json.dumps(found, allow_nan=False)) if _is_plain(found) else None
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        translated = write_as_json(text) if len(text) <= _MAX_LITERAL else None
+        return None if translated is None else _read_json(translated, written)
+    except (ValueError, RecursionError):
         return None
+
+
+def _read_json(text: str, written: Written | None) -> Any:
+    return json.loads(text, parse_constant=refuse_constant) if written is None else written.read(text)
 
 
 def read_arguments(arguments: object) -> JsonObject | None:
@@ -43,16 +57,3 @@ def read_arguments(arguments: object) -> JsonObject | None:
     if is_object(arguments):
         return arguments
     return dict(cast("Mapping[str, Any]", arguments)) if isinstance(arguments, Mapping) else None
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(constant)  # NaN and the infinities are not JSON
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value consists of JSON's types; a tuple counts as an array."""
-    if is_object(value):
-        return all(isinstance(cast("object", key), str) and _is_plain(each) for key, each in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, cast("Iterable[Any]", value)))
-    return value is None or isinstance(value, (str, int, float))

@@ -1,6 +1,6 @@
-"""Undeclared parameters that were meant for missing ones.
+"""Undeclared parameters that were meant for declared ones.
 
-Each way of comparing names is tried for all missing parameters at once, and a name is taken only where it is the
+Each way of comparing names is tried for all absent parameters at once, and a name is taken only where it is the
 single candidate for a single parameter.
 """
 
@@ -9,25 +9,34 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from .coercions import fold
 from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
+from .spelling import fold_name
 
 if TYPE_CHECKING:
+    from .coercions import Expected
     from .tool_parameters import Parameters
 
-Known: TypeAlias = dict[
-    tuple[int | str, ...], list[dict[str, str]]
-]  # by the place of an object: the matches, by each way of comparing
-_Pair: TypeAlias = tuple[str, str]  # an undeclared name, and a missing one
+
+class _Matches(NamedTuple):
+    """The undeclared names of one object that were meant for declared ones, by the way of comparing."""
+
+    safe: tuple[dict[str, str], ...]  # the same letters
+    loose: tuple[dict[str, str], ...]  # only where a parameter is missing
+
+
+# By the place of an object what was found there; share it within one call.
+Known: TypeAlias = dict[tuple[int | str, ...], _Matches]
+_Pair: TypeAlias = tuple[str, str]  # an undeclared name, and an absent one
 _MAX_UNDECLARED = 50  # in one object; where there are more, other parameters were meant
 _MAX_NAME = 200  # characters; nothing longer was meant as a name
-_MAX_POSITION = 30  # characters of a name that says where a value stands; the pattern takes cubic time
-_POSITION = re.compile(r"_*(?:pos|positional|arg)?_*\d*_*", re.IGNORECASE)  # says where a value stands, or nothing
-WRAPPERS = frozenset(  # keys that hold the arguments themselves, folded
-    ("arguments", "args", "parameters", "params", "input", "kwargs", "toolinput", "toolargs", "functionargs")
-)
+_MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
+_MAX_ASSIGNED = 500  # characters of a name with its value
+# A name that says where a value stands, or nothing; with a digit it says it for certain.
+_POSITION = re.compile(r"_{0,3}(?:pos|positional|arg)?_{0,3}[0-9]{0,3}_{0,3}", re.IGNORECASE)
+_PREFIX = re.compile(r"(?:params|parameters|args|arguments|kwargs)[-_. ](?P<name>.+)", re.IGNORECASE | re.DOTALL)
+_ASSIGNMENT = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s?=\s?(?P<value>[^\s=,;&\"'][^=,;&\n]*)")
 
 
 def find_renames(arguments: JsonObject, path: str, parameters: Parameters, known: Known) -> list[tuple[Parts, str]]:
@@ -37,55 +46,117 @@ def find_renames(arguments: JsonObject, path: str, parameters: Parameters, known
         arguments: As they were sent.
         path: That of the missing parameter.
         parameters: Those of the tool.
-        known: What was found in each object so far; share it within one call.
+        known: What was found in each object so far.
 
     Returns:
         Where it stands, and its declared name; with it all others that were misspelt in the same way. Empty where the
         missing one cannot be told for certain, or where too many parameters are undeclared.
     """
     parts, missing = ([], path) if path in parameters.names else locate(arguments, path)
-    place = tuple(parts)
-    if place not in known:
-        holder = value_at(arguments, parts)
-        declared = parameters.names if not parts else frozenset(names_at(parameters.schema, parts))
-        known[place] = _match_names(holder, declared) if is_object(holder) else []
-    for certain in known[place]:
+    safe, loose = _match_at(arguments, parts, parameters, known)
+    for certain in (*safe, *loose):
         if missing in certain:
             return [([*parts, sent], name) for name, sent in certain.items()]
     return []
 
 
-def _match_names(holder: JsonObject, declared: frozenset[str]) -> list[dict[str, str]]:
-    """For each way of comparing names: the missing ones, each with the undeclared one that was meant for certain."""
+def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, known: Known) -> str | None:
+    """Find the declared parameter, optional or not, that an undeclared one has the letters of; None if there is none.
+
+    Args:
+        arguments: As they were sent.
+        parts: The path of the undeclared one.
+        parameters: Those of the tool.
+        known: What was found in each object so far.
+    """
+    for certain in _match_at(arguments, parts[:-1], parameters, known).safe:
+        for name, sent in certain.items():
+            if sent == parts[-1]:
+                return name
+    return None
+
+
+def find_assignments(arguments: JsonObject, parameters: Parameters) -> dict[str, _Pair]:
+    """Read ``{"__positional_0": "base=6"}``: texts that name their parameters, under names that only count.
+
+    Returns:
+        By the name that was sent the parameter and the text of its value. Empty where one of them could be the text of
+        a parameter itself.
+    """
+    undeclared = [key for key in arguments if key not in parameters.names]
+    found: dict[str, _Pair] = {}
+    for key in undeclared:
+        text = arguments[key]
+        if not key[-1:].isdigit() or not _POSITION.fullmatch(key) or not isinstance(text, str):
+            return {}
+        match = _ASSIGNMENT.fullmatch(text) if len(text) <= _MAX_ASSIGNED else None
+        if match is None or match["name"] not in parameters.names or match["name"] in arguments:
+            return {}
+        found[key] = (match["name"], match["value"].strip())
+    assigned = {name: parameters.expected_at([name]) for name, _ in found.values()}
+    if len(assigned) < len(found) or any(map(_may_be_text, assigned.values())):
+        return {}
+    if all(each.optional for each in assigned.values()):
+        rest = parameters.names.difference(arguments, assigned)
+        if any(_may_be_text(parameters.expected_at([name])) for name in rest):
+            return {}
+    return found
+
+
+def _may_be_text(expected: Expected) -> bool:
+    return expected.takes_any_text or not expected.types
+
+
+def _match_at(arguments: JsonObject, parts: Parts, parameters: Parameters, known: Known) -> _Matches:
+    place = tuple(parts)
+    if place not in known:
+        holder = value_at(arguments, parts)
+        declared = parameters.names if not parts else frozenset(names_at(parameters.schema, parts))
+        known[place] = _match_names(holder, declared) if is_object(holder) else _Matches((), ())
+    return known[place]
+
+
+def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
+    """For each way of comparing names: the absent ones, each with the undeclared one that was meant for certain."""
     undeclared = [key for key in holder if type(key) is str and key not in declared]
     if not 0 < len(undeclared) <= _MAX_UNDECLARED:
-        return []
-    sent = {key: fold(key) for key in undeclared if len(key) <= _MAX_NAME}
-    absent = {name: fold(name) for name in declared if name not in holder}
-    singular = {name: folded.removesuffix("s") for name, folded in absent.items()}
-    ways = [_pair(sent.items(), absent), _pair(_cut_prefixes(sent), absent)]
-    ways.append(_pair(((key, folded.removesuffix("s")) for key, folded in sent.items()), singular))
+        return _Matches((), ())
+    sent = {key: fold_name(key) for key in undeclared if len(key) <= _MAX_NAME}
+    absent = {name: fold_name(name) for name in declared if name not in holder}
+    safe = [_pair(sent.items(), absent), _pair(_cut_prefixes(sent), absent)]
+    singular = {name: _cut_plural(folded) for name, folded in absent.items()}
+    loose = [_pair(((key, _cut_plural(folded)) for key, folded in sent.items()), singular)]
     if len(declared) == 1:
-        positions = [key for key in sent if len(key) <= _MAX_POSITION and _POSITION.fullmatch(key)]
-        ways.append([(key, name) for key in positions for name in absent])
-    return [_keep_certain(pairs) for pairs in ways]
+        positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key])]
+        loose.append([(key, name) for key in positions for name in absent])
+    # Of all ways together: a name that is compared in one way may not be another's in a second way.
+    pairs = {pair for way in (*safe, *loose) for pair in way}
+    by_sent, by_name = Counter(key for key, _ in pairs), Counter(name for _, name in pairs)
+    certain = {(key, name) for key, name in pairs if by_sent[key] == 1 and by_name[name] == 1}
+    found = [{name: key for key, name in way if (key, name) in certain} for way in (*safe, *loose)]
+    return _Matches(tuple(found[: len(safe)]), tuple(found[len(safe) :]))
+
+
+def _may_be_wrapper(key: str, value: object) -> bool:
+    """Whether a name of nothing but ``_`` may hold the arguments as JSON text."""
+    return isinstance(value, str) and value.lstrip().startswith("{") and not fold_name(key)
 
 
 def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_Pair]:
-    """Pair the undeclared with the missing names that come to the same text."""
+    """Pair the undeclared with the absent names that come to the same text."""
     names: dict[str, list[str]] = {}
     for name, text in absent.items():
         names.setdefault(text, []).append(name)
     return [(key, name) for key, text in sent if text for name in names.get(text, ())]
 
 
-def _cut_prefixes(sent: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what follows the name of a wrapper in a folded name."""
-    for key, folded in sent.items():
-        yield from ((key, folded[len(each) :]) for each in WRAPPERS if folded.startswith(each))
+def _cut_prefixes(sent: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what follows the name of a wrapper in a name."""
+    for key in sent:
+        if (match := _PREFIX.fullmatch(key)) is not None:
+            yield key, fold_name(match["name"])
 
 
-def _keep_certain(pairs: list[_Pair]) -> dict[str, str]:
-    """Keep the pairs neither of whose names is in another pair."""
-    by_sent, by_name = Counter(sent for sent, _ in pairs), Counter(name for _, name in pairs)
-    return {name: sent for sent, name in pairs if by_sent[sent] == 1 and by_name[name] == 1}
+def _cut_plural(folded: str) -> str:
+    plural = len(folded) > _MIN_SINGULAR and folded.endswith("s") and not folded.endswith("ss")
+    return folded[:-1] if plural else folded

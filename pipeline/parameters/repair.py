@@ -5,15 +5,17 @@ Each repair is recorded with the rule, the value before and the value after. See
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
-from .coercions import LEAVE_OUT, Rule, coerce, fold
+from .coercions import LEAVE_OUT, Rule, Sent, coerce
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
-from .renames import WRAPPERS, Known, find_renames
+from .renames import Known, find_assignments, find_declared, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
+from .wrappers import unwrap
+from .written import Written
 
 if TYPE_CHECKING:
     from .tool_parameters import Parameters
@@ -21,10 +23,6 @@ if TYPE_CHECKING:
 _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
 _MAX_LEVELS = 16  # levels of arguments in which values are repaired
-_MAX_KEY = 10_000  # characters of a name that may hold the arguments themselves
-_MAX_BESIDE = 20  # names in one object that may be a wrapper
-_MAX_WRAPPERS = 8  # one inside the other
-_BESIDE = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname", "id", "type"))
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
 
@@ -32,11 +30,13 @@ _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new va
 class _Draft:
     """Arguments while they are repaired. A container is copied before it is written to: the caller's stay as sent."""
 
-    __slots__ = ("_copies", "arguments", "opened", "repairs")
+    __slots__ = ("_copies", "arguments", "left_out", "opened", "repairs", "sent")
 
-    def __init__(self, arguments: JsonObject, repairs: tuple[Repair, ...] = ()) -> None:
+    def __init__(self, arguments: JsonObject, written: Written, repairs: tuple[Repair, ...] = ()) -> None:
         self.arguments = arguments
         self.repairs = [*repairs]
+        self.sent = Sent(written)
+        self.left_out: set[str] = set()  # paths under which nothing was sent; no other name was meant for them
         self.opened = False  # whether text was read as what it holds
         self._copies: dict[int, Any] = {}  # by id; since they are held, no other object gets the id
 
@@ -45,6 +45,15 @@ class _Draft:
         self.repairs.append(Repair("", rule, before, arguments))
         self.opened = True
         self.arguments = arguments
+
+    def assign(self, assignments: Mapping[str, tuple[str, str]]) -> None:
+        """Put values under the names that they came with."""
+        self.arguments = {key: value for key, value in self.arguments.items() if key not in assignments} | dict(
+            assignments.values()
+        )
+        for key, (name, value) in assignments.items():
+            before = f"{name}={value}"
+            self.repairs.append(Repair(key, "parameter_name", {key: before}, {name: value}))
 
     def apply(self, fixes: Iterable[_Fix]) -> None:
         """Write the fixes into the arguments, one after the other."""
@@ -65,6 +74,7 @@ class _Draft:
                 before = last
             elif new is LEAVE_OUT:
                 del holder[last]
+                self.left_out.add(format_path(parts))
                 after = None
             else:
                 holder[last] = new
@@ -85,37 +95,58 @@ def repair_arguments(
     error: InvalidParams | MalformedCall,
     rules: frozenset[Rule],
     limits: Limits | None,
+    tool_names: Collection[str] = (),
 ) -> tuple[JsonObject, tuple[Repair, ...]] | None:
     """Repair arguments that were refused; text that was opened must be within the limits too.
+
+    Args:
+        parameters: Those of the tool.
+        arguments: As they were sent.
+        error: What is wrong with them.
+        rules: Those that may be used.
+        limits: Those of the arguments; None: there are none.
+        tool_names: What the tool may be called, where the arguments hold a whole call. Empty: anything.
 
     Returns:
         The params and the repairs; None where the refusal stands.
     """
     found: JsonObject | InvalidParams | MalformedCall = error
+    written = Written()
     if type(error) is MalformedCall:
-        if "json_text" not in rules or (inner := _read_text_in_text(arguments)) is None:
+        if "json_text" not in rules or (inner := _read_text_in_text(arguments, written)) is None:
             return None
-        draft = _Draft(inner, (Repair("", "json_text", arguments, inner),))
+        draft = _Draft(inner, written, (Repair("", "json_text", arguments, inner),))
         draft.opened = True
         found = _parse(draft, parameters, limits)
     else:
-        sent = arguments if type(arguments) is _DICT else read_arguments(arguments)
+        sent = arguments if type(arguments) is _DICT else _read_sent(arguments, written)
         if sent is None:
             return None
-        draft = _Draft(sent)
+        draft = _Draft(sent, written)
     for _ in range(_MAX_ROUNDS):
         if type(found) is not InvalidParams or is_incomplete(found):  # too much is wrong for a mistake of spelling
             break
-        if fixes := _find_fixes(draft.arguments, found.problems, parameters, rules):
+        if fixes := _find_fixes(draft, found.problems, parameters, rules):
             draft.apply(fixes)
-        else:
-            wrapped = "wrapped" in rules and parameters.names.isdisjoint(draft.arguments)
-            inner = _unwrap(draft.arguments, parameters.names) if wrapped else None
-            if inner is None:
-                return None
-            draft.replace("wrapped", inner, draft.arguments)
+        elif not _restructure(draft, parameters, rules, tool_names):
+            return None
         found = _parse(draft, parameters, limits)
     return (found, tuple(draft.repairs)) if type(found) is dict else None
+
+
+def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
+    """Find the arguments themselves where no single one can be repaired. Returns whether they were found."""
+    if not parameters.names.isdisjoint(draft.arguments) or not all(type(key) is str for key in draft.arguments):
+        return False
+    if "wrapped" in rules:
+        inner = unwrap(draft.arguments, parameters.names, tool_names, draft.sent.written)
+        if inner is not None:
+            draft.replace("wrapped", inner, draft.arguments)
+            return True
+    assignments = find_assignments(draft.arguments, parameters) if "parameter_name" in rules else {}
+    if assignments:
+        draft.assign(assignments)
+    return bool(assignments)
 
 
 def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> JsonObject | InvalidParams | MalformedCall:
@@ -126,9 +157,10 @@ def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> Json
 
 
 def _find_fixes(
-    arguments: JsonObject, problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
+    draft: _Draft, problems: Iterable[Problem], parameters: Parameters, rules: frozenset[Rule]
 ) -> list[_Fix]:
     """List a fix for each problem that has one."""
+    arguments = draft.arguments
     fixes: list[_Fix] = []
     known: Known = {}
     rename = "parameter_name" in rules
@@ -140,60 +172,46 @@ def _find_fixes(
         if keyword == "required":
             if rename and (undeclared or path not in parameters.names):
                 renames = find_renames(arguments, path, parameters, known)
-                renamed: list[_Fix] = [(parts, "parameter_name", name) for parts, name in renames]
-                fixes += [each for each in renamed if each not in fixes]
+                fixes += [each for each in _rename(renames, draft) if each not in fixes]
             continue
         parts: list[int | str] = [path]
-        if path in arguments:
-            value: Any = arguments[path]
-        else:
+        if path not in arguments:
             parts, rest = locate(arguments, path)
             if rest or not parts:
                 continue
-            value = value_at(arguments, parts)
         if keyword == "additionalProperties":
-            if parameters.undeclared == "drop":
-                fixes.append((parts, _DROP, LEAVE_OUT))
-        elif (fix := coerce(value, parameters.expected_at(parts), rules)) is not None:
-            fixes.append((parts, *fix))
+            name = find_declared(arguments, parts, parameters, known) if rename else None
+            dropped: _Fix | None = (parts, _DROP, LEAVE_OUT) if parameters.undeclared == "drop" else None
+            fix = next(_rename([(parts, name)], draft), None) if name is not None else dropped
+        else:
+            meant = coerce(value_at(arguments, parts), parameters.expected_at(parts), rules, draft.sent)
+            fix = None if meant is None else (parts, *meant)
+        if fix is not None and fix not in fixes:
+            fixes.append(fix)
     return fixes
 
 
-def _unwrap(arguments: JsonObject, names: frozenset[str]) -> JsonObject | None:
-    """Return the arguments that stand under a single key, as ``{"arguments": {…}}``; None where there are none."""
-    declared = set(map(fold, names))
-    for _ in range(_MAX_WRAPPERS):
-        if len(arguments) > _MAX_BESIDE or not all(type(key) is str and len(key) <= _MAX_KEY for key in arguments):
-            return None
-        keys = {fold(key): key for key in arguments}
-        if not declared.isdisjoint(keys):
-            return None
-        several = len(arguments) > 1
-        wrapping = [key for folded, key in keys.items() if not several or folded not in _BESIDE]
-        if len(wrapping) != 1 or (several and fold(wrapping[0]) not in WRAPPERS):
-            return None
-        inner = _read_inner(wrapping[0], arguments[wrapping[0]])
-        if not is_object(inner):
-            return None
-        arguments = inner
-        if not declared.isdisjoint(map(fold, arguments)):
-            return arguments
-    return None
+def _rename(renames: Iterable[tuple[Parts, str]], draft: _Draft) -> Iterator[_Fix]:
+    for parts, name in renames:
+        if format_path([*parts[:-1], name]) not in draft.left_out:
+            yield parts, "parameter_name", name
 
 
-def _read_inner(key: str, value: Any) -> Any:
-    if isinstance(value, str) and value.strip():
-        return read_literal(value)
-    if value:
-        return value
-    text = key.strip()  # the text of the arguments itself became a key
-    return read_literal(text if text.startswith("{") else f"{{{text}}}")
+def _read_sent(arguments: object, written: Written) -> JsonObject | None:
+    """Read the arguments, and how their numbers are written if they are text; None where that loses something."""
+    if not isinstance(arguments, str) or not arguments.strip():
+        return read_arguments(arguments)
+    try:
+        found = written.read(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return found if is_object(found) else None
 
 
-def _read_text_in_text(arguments: object) -> JsonObject | None:
+def _read_text_in_text(arguments: object, written: Written) -> JsonObject | None:
     """Read the object in JSON text that is itself inside JSON text."""
     if not isinstance(arguments, str) or not arguments.lstrip().startswith('"'):
         return None
     text = read_literal(arguments)
-    inner = read_literal(text) if isinstance(text, str) else None
+    inner = read_literal(text, written) if isinstance(text, str) else None
     return inner if is_object(inner) else None

@@ -6,30 +6,40 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import attrs
 import typing_extensions
-from pydantic import ConfigDict, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+from pydantic import PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from pydantic.fields import FieldInfo
+from pydantic_core import SchemaValidator, to_json
 
 from ..errors import SetupError
 from ..introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
 from .annotations import ANYTHING, DECLARED, Known, adapt_annotation
+from .core_fixes import make_validator
 from .docstrings import read_parameters
+from .given import accept_given
+from .schema_generator import SchemaGenerator
+from .secret_guard import hide_defaults
 from .shown_schema import drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
-_KEPT = ("title", "description", "examples", "alias", "validation_alias")  # of a Field, besides its constraints
+_VALUE = "="  # no parameter has this name
+# Of a Field, besides its constraints.
+_KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_schema_extra")
 
 
 @attrs.frozen
 class Shape:
     """What the arguments of one function look like."""
 
-    adapter: TypeAdapter[Any]
+    validator: SchemaValidator
     schema: dict[str, Any]
     plain: bool  # its JSON values and its Python values are the same
+    shares: bool  # pydantic may hand on an object of the caller's
+    make_given: Callable[[], SchemaValidator]  # makes the validator of the values that a program gives
     defaults: dict[str, FieldInfo]  # of parameters whose default is a pydantic Field: Python would pass the Field
     reserved: frozenset[str]  # names that are filled already, and that **kwargs would accept
 
@@ -45,48 +55,55 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
     wanted = every[skip_first:]
     try:
         hints = _read_hints(function, wanted)
-        fields, config = _list_fields(wanted, hints)
-        adapter = _make_adapter(fields, config)
-        schema = drop_titles(adapter.json_schema())
+        fields, extra = _list_fields(wanted, hints)
+        adapter = make_adapter(fields, extra)
+        validator = make_validator(adapter)
+        schema = drop_titles(adapter.json_schema(schema_generator=SchemaGenerator))
     except NameError as exc:
         raise SetupError(f"{name}: {exc}; annotations must be found at run time, outside of TYPE_CHECKING") from exc
+    except SetupError as exc:
+        raise SetupError(f"{name}: {exc}") from exc
     except RecursionError as exc:
         raise SetupError(f"{name}: the types of its parameters are nested too deeply") from exc
     except (PydanticUserError, PydanticUndefinedAnnotation) as exc:
         raise SetupError(f"{name}: {exc}") from exc
     defaults = {p.name: p.default for p in wanted if isinstance(p.default, FieldInfo) and not p.default.is_required()}
     _describe(schema, get_docstring(function), wanted, fields, defaults)
+    hide_defaults(schema)
     reserved = get_bound_names(function) | {parameter.name for parameter in every[:skip_first]}
     return Shape(
-        adapter,
+        validator,
         schema,
-        all(_is_plain(hint) for hint in fields.values()),
+        all(_is_plain(hint) for hint in (*fields.values(), Any if extra is None else extra)),
+        extra is not None or any(map(_may_share, fields.values())),
+        partial(_make_given, wanted, hints, fields, extra),
         defaults,
-        reserved if config is ANYTHING else frozenset(),
+        frozenset() if extra is None else reserved,
     )
 
 
-def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tuple[dict[str, Any], ConfigDict]:
+def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The types of the parameters, and that of further ones; None: there are no further ones."""
     fields: dict[str, Any] = {}
     known: Known = {}
-    config = DECLARED
+    extra: Any = None
     for parameter in wanted:
         hint = hints.get(parameter.name, Any)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            if get_origin(hint) is typing_extensions.Unpack:  # **options: Unpack[SomeTypedDict] names them all
-                named = get_args(hint)[0]
-                optional = typing.cast("frozenset[str]", named.__optional_keys__)
-                for key, annotation in get_type_hints(named, include_extras=True).items():
-                    inner = adapt_annotation(annotation, known)
-                    fields[key] = typing_extensions.NotRequired[inner] if key in optional else inner
-            else:
-                config = ANYTHING
-        elif parameter.kind is not parameter.VAR_POSITIONAL:
+        if parameter.kind is not parameter.VAR_KEYWORD:
             fields[parameter.name] = _make_field(adapt_annotation(hint, known), parameter)
-    return fields, config
+        elif get_origin(hint) is typing_extensions.Unpack:  # **options: Unpack[SomeTypedDict] names them all
+            named = get_args(hint)[0]
+            optional = typing.cast("frozenset[str]", named.__optional_keys__)
+            for key, annotation in get_type_hints(named, include_extras=True).items():
+                inner = adapt_annotation(annotation, known)
+                fields[key] = typing_extensions.NotRequired[inner] if key in optional else inner
+        else:
+            extra = Any if hint is object else adapt_annotation(hint, known)
+    return fields, extra
 
 
 def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
+    """The type of a parameter with what its default says of it, if that is a Field; optional, if it has a default."""
     default = parameter.default
     required = default is parameter.empty
     if isinstance(default, FieldInfo):
@@ -96,10 +113,39 @@ def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
     return hint if required else typing_extensions.NotRequired[hint]
 
 
-def _make_adapter(fields: dict[str, Any], config: ConfigDict) -> TypeAdapter[Any]:
+def _make_given(
+    wanted: list[inspect.Parameter], hints: dict[str, Any], fields: dict[str, Any], extra: Any
+) -> SchemaValidator:
+    given = dict(fields)
+    for parameter in wanted:
+        if (field := fields.get(parameter.name)) is not None:
+            hint = hints.get(parameter.name, Any)
+            given[parameter.name] = _make_field(accept_given(hint, _read_json_of(field)), parameter)
+    return make_validator(make_adapter(given, extra), of_json=False)
+
+
+def _read_json_of(field: Any) -> Callable[[object], Any]:
+    """A function that reads one value as its JSON says."""
+    hint = get_args(field)[0] if get_origin(field) is typing_extensions.NotRequired else field
+
+    @cache
+    def compile_once() -> SchemaValidator:
+        return make_validator(make_adapter({_VALUE: hint}, None))
+
+    def read_json(value: object) -> Any:
+        return compile_once().validate_json(to_json({_VALUE: value}), strict=True)[_VALUE]
+
+    return read_json
+
+
+def make_adapter(fields: dict[str, Any], extra: Any) -> TypeAdapter[Any]:
+    """Make pydantic's type of arguments: these names, and others of the type ``extra``, or None."""
     make: Any = typing_extensions.TypedDict  # as Any: the type checkers want literals
-    shape: Any = make("Arguments", fields)
-    shape.__pydantic_config__ = config
+    if extra is None or extra is Any:
+        shape: Any = make("Arguments", fields)
+    else:
+        shape = make("Arguments", fields, extra_items=extra)
+    shape.__pydantic_config__ = DECLARED if extra is None else ANYTHING
     return TypeAdapter(shape)
 
 
@@ -108,6 +154,11 @@ def _read_hints(function: Callable[..., Any], wanted: list[inspect.Parameter]) -
     written = {p.name: p.annotation for p in wanted if p.annotation is not p.empty}
     holder = types.SimpleNamespace(__annotations__=written)
     return get_type_hints(holder, getattr(unwrap(function), "__globals__", {}), include_extras=True)
+
+
+def _may_share(hint: Any) -> bool:
+    """Whether a value of the type may hold what pydantic does not look into, and therefore does not copy."""
+    return hint in (Any, object, list, dict) if get_origin(hint) is None else any(map(_may_share, get_args(hint)))
 
 
 def _is_plain(hint: Any) -> bool:
@@ -135,6 +186,11 @@ def _describe(
     schema.pop("description", None)
     properties: dict[str, dict[str, Any]] = schema.setdefault("properties", {})
     for parameter in wanted:
+        if parameter.kind is parameter.VAR_KEYWORD and parameter.name in descriptions:
+            more: Any = schema.get("additionalProperties")
+            if more is not False:  # it is, where a TypedDict names them all
+                kinds: dict[str, Any] = {} if more is True else more
+                schema["additionalProperties"] = {**kinds, "description": descriptions[parameter.name]}
         entry = properties.get(_find_alias(fields.get(parameter.name)) or parameter.name)
         if entry is None:
             continue

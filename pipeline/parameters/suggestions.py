@@ -8,10 +8,10 @@ from typing import cast
 import attrs
 
 from ..errors import Problem
-from .coercions import fold
 from .phrases import describe_expected, describe_names, describe_value
 from .reading import read_arguments
 from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, names_at, value_at
+from .spelling import fold
 
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules that have names or values to choose from
 _MAX_UNDECLARED = 5  # names

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
@@ -15,7 +15,11 @@ from .limits import Limits
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
+from .secret_schemas import SecretSchema
 from .suggestions import with_suggestions
+
+if TYPE_CHECKING:
+    from .secret_guard import SecretGuard
 
 # What becomes of arguments that the schema does not declare: refused, left out and recorded as a repair, or passed on.
 Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
@@ -24,6 +28,13 @@ Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+
+
+class Given(dict[str, Any]):
+    """Arguments that a program gives by `Pipeline.run`: each value may be one of the parameter's own type.
+
+    A value of JSON's types is a value too: a text for ``date | str`` stays a text.
+    """
 
 
 class Compiled(NamedTuple):
@@ -48,6 +59,7 @@ class Parameters:
     parse: Parse = attrs.field(init=False, repr=False)
     names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
     flat: bool = attrs.field(init=False, repr=False, default=False)  # as of Compiled; False until compiled
+    secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)  # None: it declares none
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())  # of flat ones those that may be text
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
@@ -108,7 +120,7 @@ class Parameters:
     def compile(self) -> Compiled:
         """Compile them now, if they are not. Raises SetupError where that fails."""
         if self._compiled is None:
-            self._compiled = self._build()
+            self._compiled = self._guard_secrets(self._build())
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.texts = list_texts(self._compiled.schema) if self.flat else ()
             self.names = frozenset(names_at(self._compiled.schema, ()))
@@ -130,6 +142,7 @@ class Parameters:
         error: InvalidParams | MalformedCall,
         rules: frozenset[Rule],
         limits: Limits | None = None,
+        tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
         """Repair arguments that `parse` refused, where what was meant is in what was sent.
 
@@ -139,13 +152,18 @@ class Parameters:
             rules: The rules that may be used; without any nothing is repaired.
             limits: Those of the arguments, which text inside of them must keep to once it is read; None: there are
                 none.
+            tool_names: What the tool may be called. A call inside of the arguments is opened only if it names one of
+                them; empty: whatever it names.
 
         Returns:
-            The params and what was repaired; None where the refusal stands.
+            The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
         """
-        if not rules or self._is_only_incomplete(arguments, error):
+        if not rules or type(arguments) is Given or self._is_only_incomplete(arguments, error):
             return None
-        return repair_arguments(self, arguments, error, rules, limits)
+        repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
+        if repaired is None or self.secrets is None:
+            return repaired
+        return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
 
     def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add to a refusal what the model may have meant.
@@ -163,7 +181,8 @@ class Parameters:
             problems = with_suggestions(problems, arguments, self.schema)
         if problems is error.problems and not repairs:
             return error
-        return InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
+        advised = InvalidParams(problems, repairs, sent=arguments, schema=self.schema)
+        return advised if self.secrets is None else self.secrets.hide(advised, arguments)
 
     def example(self) -> str:
         """Write the smallest valid arguments as JSON; "" where none could be made. Compiles them."""
@@ -192,6 +211,15 @@ class Parameters:
         if name is not None and len(parts) == 1 and name in self.names:
             self._expected[name] = expected
         return expected
+
+    def _guard_secrets(self, compiled: Compiled) -> Compiled:
+        secret = SecretSchema.find(compiled.schema)
+        if secret is None:
+            return compiled
+        from .secret_guard import SecretGuard
+
+        self.secrets = SecretGuard(secret)
+        return compiled._replace(parse=self.secrets.guard(compiled.parse))
 
     def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
         return self.compile().parse(arguments)

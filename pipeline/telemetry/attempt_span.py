@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from threading import RLock
 from typing import Any
@@ -20,9 +19,9 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from ..semconv import SCOPE
+from ..safe_logging import get_logger
 
-_logger = logging.getLogger(SCOPE)
+_logger = get_logger()
 
 
 class AttemptSpan(Span):

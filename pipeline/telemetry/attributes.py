@@ -8,12 +8,16 @@ from typing import Any, TypeAlias
 from opentelemetry.trace import Span
 
 from .. import semconv
-from ..report import LiveReport
+from ..errors import Repair
+from ..parameters.declared_paths import show_path
+from ..report import CallReport, LiveReport
 
 # The name and the attributes that a call span starts with. A sampler decides by both, so they are final. A plain tuple:
 # to unpack a NamedTuple takes three times as long.
 SpanStart: TypeAlias = tuple[str, Mapping[str, str | int]]
 
+_MAX_REPAIRS = 20  # of one call
+_OF_THE_NAME = frozenset(("alias", "canonical_name", "provider_name", "transport_noise"))  # rules for the tool's name
 _MAX_NAME = 128  # characters of a name or an id: a model or a provider may send any number
 
 
@@ -48,7 +52,25 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
         text = to_wire_text(requested) if isinstance(requested, str) else type(requested).__name__
         span.set_attribute(semconv.REQUESTED_NAME, text)
     if report.repairs:
-        span.set_attribute(semconv.REPAIRS, [f"{repair.path}: {repair.rule}" for repair in report.repairs])
+        span.set_attribute(semconv.REPAIRS, list_repairs(report))
+
+
+def list_repairs(report: CallReport) -> list[str]:
+    """``path: rule`` for each repair. A name that the model made up is content: it is ``*``, as in ``amounts.*``."""
+    tool = report.tool
+    schema = tool.schema if tool is not None else None
+    lines = [f"{_show_place(repair, schema)}: {repair.rule}" for repair in report.repairs[:_MAX_REPAIRS]]
+    more = len(report.repairs) - _MAX_REPAIRS
+    return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def _show_place(repair: Repair, schema: Mapping[str, Any] | None) -> str:
+    path, before, after = repair.path, repair.before, repair.after
+    if repair.rule in _OF_THE_NAME:
+        return path
+    if repair.rule == "parameter_name" and isinstance(before, str) and isinstance(after, str):
+        path = path.removesuffix(before) + after  # the declared name, and not the one that was taken for it
+    return show_path(schema, path)
 
 
 def to_wire_text(value: object, max_length: int = _MAX_NAME) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any, cast
 
 from opentelemetry import trace
@@ -10,6 +9,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
 from ..report import Recorder
+from ..safe_logging import get_logger
 from ..semconv import SCHEMA_URL, SCOPE
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
@@ -19,6 +19,7 @@ from .openinference import ChainTracer
 from .recorders import SampledOutRecorder, SpanRecorder
 from .spans import INTERNAL
 
+_logger = get_logger()
 _UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment
 _MOMENT = 100_000  # ns; to ask OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
@@ -88,7 +89,7 @@ class CallSpans:
                 )
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
         except Exception:  # a sampler or a span processor may raise anything, and must not fail the call
-            logging.getLogger(SCOPE).exception("The span of a call could not be started")
+            _logger.exception("The span of a call could not be started")
             return None
 
     def _add_start(self, tool: str) -> SpanStart:

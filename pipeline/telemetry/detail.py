@@ -10,12 +10,13 @@ from opentelemetry.trace import Span
 from returns.result import Success
 
 from .. import semconv
-from ..messages import render
 from ..report import CallReport, LiveReport, StageRow
 from .attributes import to_wire_text
+from .content import render_arguments, render_outcome
 from .openinference import openinference_attributes
 
 _MAX_CONTENT = 10_000  # characters of the arguments, and of the result
+_MAX_RENDERED = 100_000  # characters of a value that is made a text; the text is cut once more
 _CAPTURE_VALUES = frozenset(("TRUE", "1", "SPAN_ONLY", "SPAN_AND_EVENT"))  # of the environment variable, in capitals
 
 
@@ -54,16 +55,10 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
 
 def _render_content(report: CallReport) -> dict[str, str]:
     """Arguments and result as texts. A failed call has no result, as the GenAI conventions have it."""
-    content = {semconv.CALL_ARGUMENTS: _render_arguments(report.call.arguments)}
+    content = {semconv.CALL_ARGUMENTS: render_arguments(report)}
     if type(report.outcome) is Success:
-        content[semconv.CALL_RESULT] = render(report.outcome)
+        content[semconv.CALL_RESULT] = render_outcome(report, limit=_MAX_RENDERED)
     return {key: to_wire_text(text, _MAX_CONTENT) for key, text in content.items()}
-
-
-def _render_arguments(arguments: object) -> str:
-    if arguments is None:
-        return "{}"
-    return arguments if isinstance(arguments, str) else render(Success(arguments))
 
 
 def _sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:

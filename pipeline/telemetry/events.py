@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, Self
 
 import anyio
 
-from ..messages import render
 from ..report import CallReport, kind_of
+from .content import hide_secrets, render_outcome
+
+_MAX_TEXT = 100_000  # characters of a result
 
 
 class Event(NamedTuple):
@@ -73,7 +75,9 @@ def events_of(report: CallReport) -> Iterator[Event]:
         happened.append(event("tool.retry", at, after=decision.attempt, wait=decision.wait, reason=decision.reason))
     yield from sorted(happened, key=lambda each: each.at)
     for step in report.progress:
-        yield event("tool.progress", report.ended, done=step.done, total=step.total, message=step.message)
+        yield event(
+            "tool.progress", report.ended, done=step.done, total=step.total, message=hide_secrets(report, step.message)
+        )
     outcome, error = report.outcome, report.error
     yield event(
         "tool.result",
@@ -82,7 +86,7 @@ def events_of(report: CallReport) -> Iterator[Event]:
         kind="cancelled" if outcome is None else kind_of(outcome),
         error_type=error.error_type if error is not None else None,
         seconds=report.seconds,
-        text=render(outcome) if outcome is not None else "",
+        text=render_outcome(report, limit=_MAX_TEXT),
     )
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias
 
 from ..report import CallReport, LiveReport, Recorder
-from ..semconv import OTHER, SCOPE
+from ..safe_logging import get_logger
+from ..semconv import OTHER
 from ..tools.definition import Tool
 from .metrics import Instruments
 
 Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
-_logger = logging.getLogger(SCOPE)
+_logger = get_logger()
 
 
 class FanOutRecorder:

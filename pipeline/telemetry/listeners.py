@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..report import Recorder
-from ..semconv import SCOPE
+from ..safe_logging import get_logger
 from ..tools.definition import Tool
 from .fan_out import FanOutRecorder, Sink
 from .logs import flow, log_flow
@@ -16,6 +16,7 @@ from .metrics import Instruments, make_instruments
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
+_logger = get_logger()
 _SECOND = 1_000_000_000  # ns
 
 
@@ -67,5 +68,5 @@ class Listeners:
         try:
             return make_instruments(self._meter_provider, stages=self._stage_durations)
         except Exception:  # a meter provider may raise anything, and must not fail the call
-            logging.getLogger(SCOPE).exception("Metrics could not be set up")
+            _logger.exception("Metrics could not be set up")
             return None

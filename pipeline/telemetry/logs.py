@@ -6,19 +6,24 @@ The record of a failure is the only place where a private cause (the text or sta
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
 from ..errors import Crashed, InvalidParams, ToolError
+from ..parameters.declared_paths import show_path
 from ..report import CallReport, kind_of
-from ..semconv import SCOPE
+from ..safe_exceptions import make_safe
+from ..safe_logging import get_logger
+from .attributes import list_repairs
 
 if TYPE_CHECKING:
     from ..call import Call
+    from ..recordable import Mask
+    from ..tools.definition import Tool
 
-logger = logging.getLogger(SCOPE)
-flow = logging.getLogger(f"{SCOPE}.flow")  # a logger of its own, so that it can be switched on by itself
+logger = get_logger()
+flow = get_logger("flow")  # a logger of its own, so that it can be switched on by itself
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
@@ -26,7 +31,7 @@ _MAX_PROBLEMS = 20  # of one call
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
-def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
+def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
 
     If the application has not configured logging, nothing is logged, with one exception: the first crash of each
@@ -34,25 +39,28 @@ def log_failure(call: Call, tool: str | None, error: ToolError) -> None:
 
     Args:
         call: The call as it was sent.
-        tool: The name of the tool that was found. None: no tool was.
+        tool: The tool that was found. None: no tool was.
         error: What it failed with.
+        mask: Takes the secrets of the call out of a text. Default None: it has none.
     """
     level = _LEVELS[error.log_level]
     if not logger.isEnabledFor(level):
         return
-    if not logger.hasHandlers() and not _is_new_crash(tool, error):
+    name = None if tool is None else tool.name
+    if not logger.hasHandlers() and not _is_new_crash(name, error):
         return
-    stack = error.cause if isinstance(error, Crashed) else None
+    crash = error.cause if isinstance(error, Crashed) else None
+    stack = None if crash is None else make_safe(crash, mask)
     logger.log(
         level,
         "Tool %s%s: %s%s (call %s)",
         _quote(call.name),
-        f" (resolved to {_quote(tool)})" if tool is not None and tool != call.name else "",
+        f" (resolved to {_quote(name)})" if name is not None and name != call.name else "",
         error.kind,
-        _describe(error),
+        _describe(error, tool, mask),
         _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={"tool": tool, "error_type": error.kind, "call_id": call.id, **_trace_ids()},
+        extra={"tool": name, "error_type": error.kind, "call_id": call.id, **_trace_ids()},
     )
 
 
@@ -63,7 +71,7 @@ def log_flow(report: CallReport) -> None:
         for stage in report.stages
     )
     decisions = "".join(f"; attempt {decision.attempt}: {decision.reason}" for decision in report.decisions)
-    repairs = "".join(f"; {_quote(repair.path)} repaired ({repair.rule})" for repair in report.repairs)
+    repairs = "".join(f"; repaired {each}" for each in list_repairs(report))
     tool = report.tool.name if report.tool is not None else None
     flow.debug(
         "Tool %s: %s in %.3f ms (%s)%s%s (call %s)",
@@ -97,25 +105,29 @@ def _trace_ids() -> dict[str, str]:
     return {"trace_id": format_trace_id(context.trace_id), "span_id": format_span_id(context.span_id)}
 
 
-def _describe(error: ToolError) -> str:
+def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) -> str:
     """What is known about an error beyond its kind, with a colon before it; mostly empty."""
-    if isinstance(error, InvalidParams):  # paths and rules, never values
+    if isinstance(error, InvalidParams):  # declared names and rules: a name that the model made up is content
+        schema = error.schema if tool is None else tool.schema
         problems = [
-            f"{_quote(problem.path) if problem.path else 'arguments'} ({problem.rule})" for problem in error.problems
+            f"{_quote(show_path(schema, problem.path)) if problem.path else 'arguments'} ({problem.rule})"
+            for problem in error.problems[:_MAX_PROBLEMS]
         ]
-        more = f" and {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
-        return f": {', '.join(problems[:_MAX_PROBLEMS])}{more}"
+        more = f" and {len(error.problems) - _MAX_PROBLEMS} more" if len(error.problems) > _MAX_PROBLEMS else ""
+        return f": {', '.join(problems)}{more}"
     cause: object = getattr(error, "cause", None)
     cause = getattr(cause, "cause", None) or cause  # the cause of an OutcomeUnknown is an error with a cause
     if isinstance(error, Crashed) or not isinstance(cause, BaseException):
         return f": {error.reason}" if error.kind == "unavailable" else ""
-    return f": {type(cause).__name__}: {_quote(cause)}"
+    return f": {type(cause).__name__}: {_quote(cause, mask)}"
 
 
-def _quote(value: object) -> str:
+def _quote(value: object, mask: Mask | None = None) -> str:
     """The value as one quoted line of limited length, so that no input can forge a line of the log."""
     try:
         text = str(value)
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         text = f"<{type(value).__name__}>"
+    if mask is not None:
+        text = mask(text)
     return repr(text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")

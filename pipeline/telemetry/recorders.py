@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any
@@ -12,6 +11,7 @@ from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_cont
 
 from .. import semconv
 from ..report import LiveReport, StageRow
+from ..safe_logging import get_logger
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan
 from .attributes import make_span_start, set_call_attributes
@@ -20,7 +20,7 @@ from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, SpanDetail, set_detail_attributes
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
 
-_logger = logging.getLogger(semconv.SCOPE)
+_logger = get_logger()
 
 
 class SampledOutRecorder:

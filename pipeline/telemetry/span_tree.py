@@ -7,9 +7,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry.trace import SpanContext, Status
 
+from ..outside_text import neutralise
 from ..semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 
 REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
+_MAX_NAME = 200  # characters of the name of a span, which a library of somebody else may make of any text
+_MAX_REASON = 1_000  # characters of one reason
 UNICODE = ("├ ", "│ ", "└ ", "  ")
 ASCII = ("|-", "| ", "`-", "  ")
 Guides: TypeAlias = tuple[str, str, str, str]  # before a span, before those below it, and both for the last span
@@ -80,7 +83,7 @@ def format_reasons(span: FinishedSpan, keys: Sequence[str] = REASON_KEYS) -> str
         value = (span.attributes or {}).get(key)
         if value is not None:
             values = (value,) if isinstance(value, (str, int, float)) else cast("Sequence[object]", value)
-            reasons.append(f"{key}={', '.join(map(str, values))}")
+            reasons.append(neutralise(f"{key}={', '.join(map(str, values))}", limit=_MAX_REASON))
     return "  ".join(reasons)
 
 
@@ -110,7 +113,7 @@ def walk_tree(spans: Collection[S], guides: Guides = UNICODE) -> Iterator[tuple[
 
 def draw_tree(spans: Collection[FinishedSpan], guides: Guides = UNICODE, keys: Sequence[str] = REASON_KEYS) -> str:
     """The spans as text, one per line: guides and name, milliseconds, ERROR if it failed, and why."""
-    rows = [(guide + span.name, span) for guide, span in walk_tree(spans, guides)]
+    rows = [(guide + neutralise(span.name, limit=_MAX_NAME), span) for guide, span in walk_tree(spans, guides)]
     width = max((len(label) for label, _ in rows), default=0)
     lines = (
         f"{label:{width}}  {duration_ms(span):9.2f} ms  {'' if span.status.is_ok else 'ERROR  '}"

@@ -6,7 +6,6 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -15,6 +14,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
 from ..report import StageRow
+from ..safe_logging import get_logger
 from .blame import Verdicts, find_deciding
 
 INTERNAL = SpanKind.INTERNAL
@@ -23,7 +23,7 @@ INTERNAL = SpanKind.INTERNAL
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
 EndedAttempt: TypeAlias = tuple[Span, str | None, int]  # its span, its verdict, and its end (wall clock, ns)
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
-_logger = logging.getLogger(semconv.SCOPE)
+_logger = get_logger()
 
 
 def end_span(span: Span, verdict: str | None, end: int) -> None:

@@ -1,31 +1,44 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
-from .classification import classify
+from .canonical import find_canonical
+from .classification import classify, classify_own
 from .context import ToolContext
 from .decorator import tool
 from .definition import Detector, Effect, Tool, is_async
-from .detectors import exit_status, returned_error
+from .detectors import ReturnedError, exit_status, returned_error
+from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
-from .matching import SuggestionIndex, find_canonical, strip_noise, suggest_names
+from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .plain_data import estimate_bytes, freeze
 from .registry import ToolRegistry
+from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
     "Detector",
     "Effect",
+    "ErrorEntry",
+    "ErrorTable",
+    "Errors",
+    "ReturnedError",
+    "Spelling",
     "SuggestionIndex",
     "Tool",
     "ToolContext",
     "ToolFailed",
     "ToolRegistry",
     "classify",
+    "classify_own",
     "estimate_bytes",
     "exit_status",
+    "find_bare_name",
     "find_canonical",
+    "find_command",
     "freeze",
     "is_async",
+    "list_readings",
+    "not_begun",
     "returned_error",
-    "strip_noise",
+    "split_at_tokens",
     "suggest_names",
     "tool",
 ]

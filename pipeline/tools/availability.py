@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from typing import Any, Protocol, TypeAlias
 
 import attrs
 
 from ..errors import Unavailable
+
+_Key: TypeAlias = tuple[str, Hashable]  # reason and owner
 
 
 @attrs.frozen
@@ -16,17 +18,17 @@ class ToolLock:
 
     Args:
         why: What a caller is told.
-        remaining: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
+        seconds_left: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
     """
 
     why: Unavailable
-    remaining: Callable[[], float] | None = None
+    seconds_left: Callable[[], float] | None = None
 
     def check(self) -> Unavailable | None:
         """Why the tool is closed, with the seconds that remain now; None once the lock has expired."""
-        if self.remaining is None:
+        if self.seconds_left is None:
             return self.why
-        seconds = self.remaining()
+        seconds = self.seconds_left()
         return attrs.evolve(self.why, retry_after=seconds) if seconds > 0 else None
 
 
@@ -97,29 +99,40 @@ class ViewGate(DynamicGate):
 
 
 class ToolLocks:
-    """The locks of one registry, one for each tool and reason. A tool is open when its last lock is gone.
+    """The locks of one registry, one for each tool, reason and owner. A tool is open when its last lock is gone.
 
     A writer holds the mutex of the registry while it calls any of these methods; reading ``state`` needs none.
     """
 
     def __init__(self) -> None:
-        self._locks: dict[str, dict[str, ToolLock]] = {}  # by tool, then by reason, oldest first
+        self._locks: dict[str, dict[_Key, ToolLock]] = {}  # by tool, then by reason and owner, oldest first
         # Changes so far, and the gate if locks expire. One tuple, replaced as a whole: a version must never mix the
         # count of one state with the gate of another.
         self.state: tuple[int, ExpiringGate | None] = (0, None)
 
-    def add(self, lock: ToolLock) -> None:
-        """Add a lock; it replaces one of the same tool and reason."""
-        self._locks.setdefault(lock.why.tool, {})[lock.why.reason] = lock
+    def add(self, lock: ToolLock, owner: Hashable, expired: Collection[_Key]) -> None:
+        """Add a lock in place of one of the same tool, reason and owner, and of those that `find_expired` found."""
+        locks = self._locks.setdefault(lock.why.tool, {})
+        for key in expired:
+            locks.pop(key, None)
+        locks[lock.why.reason, owner] = lock
 
-    def remove(self, name: str, reason: str) -> None:
+    def find_expired(self, name: str) -> list[_Key]:
+        """The locks of a tool that have opened: an owner that is gone never removes its own. Needs no mutex."""
+        return [key for key, lock in list(self._locks.get(name, {}).items()) if lock.check() is None]
+
+    def remove(self, name: str, reason: str, owner: Hashable) -> None:
         """Remove a lock, if the tool has it."""
-        self._locks.get(name, {}).pop(reason, None)
+        self._locks.get(name, {}).pop((reason, owner), None)
+
+    def forget(self, name: str) -> None:
+        """Remove all locks of a tool that is gone."""
+        self._locks.pop(name, None)
 
     def build_gate(self) -> Mapping[str, Unavailable]:
         """The gate for the locks of this moment: a plain dict, unless one of the locks expires."""
         held = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
-        if any(lock.remaining is not None for locks in held.values() for lock in locks):
+        if any(lock.seconds_left is not None for locks in held.values() for lock in locks):
             return ExpiringGate(held)
         return {name: locks[0].why for name, locks in held.items()}
 

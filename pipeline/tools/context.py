@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any, Generic, cast
+
 import attrs
+from typing_extensions import TypeVar
 
 from ..caller import Caller
 from ..report import CallReport, Progress
 
+Deps = TypeVar("Deps", default=Any)  # of the caller's own object
+
 
 @attrs.frozen
-class ToolContext:
+class ToolContext(Generic[Deps]):
     """The first parameter of a tool that was made with ``context=True``. The pipeline makes it for each attempt.
+
+    ``ToolContext[Books]`` says to the type checkers that ``deps`` is a ``Books``; at run time nobody checks it.
 
     Args:
         call_id: The provider's id of the call; "": it sent none.
@@ -21,6 +28,7 @@ class ToolContext:
         deps: An object of the caller's own, given with the call. None: the call gave none.
         caller: Makes further calls through the pipeline that called the tool, as `batch` does: a tool that calls
             through it never leaves a view. None: the tool runs in another process, or no pipeline called it.
+        tool: The name of the tool, for a function that is several tools.
     """
 
     call_id: str
@@ -28,9 +36,10 @@ class ToolContext:
     idempotency_key: str = ""
     deadline: float | None = None
     principal: str = ""
-    deps: object = attrs.field(default=None, repr=False)
+    deps: Deps = attrs.field(default=cast("Deps", None), repr=False)
     _report: CallReport | None = attrs.field(default=None, repr=False, eq=False)
     caller: Caller | None = attrs.field(default=None, repr=False, eq=False)
+    tool: str = ""
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Add a step to the report of the call. If nobody records the call, this does nothing.

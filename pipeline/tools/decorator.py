@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import attrs
 from typing_extensions import Unpack
@@ -12,16 +12,34 @@ from ..errors import SetupError
 from ..introspection import get_docstring, get_open_parameters
 from ..parameters.docstrings import read_description
 from .context import ToolContext
-from .definition import Tool, ToolOptions, make_tool
+from .definition import Tool, ToolOptions, check_resource, make_tool
+from .function_checks import check_parameters
 
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+class _OfFunction:
+    """An attribute of the tool's function. The class of the tool has none, or its own docstring."""
+
+    def __init__(self, name: str, of_class: str | None = None) -> None:
+        self._name, self._of_class = name, of_class
+
+    def __get__(self, tool: Tool[..., Any] | None, _: type | None = None) -> Any:
+        if tool is not None:
+            return tool.fn if self._name == "__wrapped__" else getattr(tool.fn, self._name)
+        if self._of_class is None:
+            raise AttributeError(self._name)
+        return self._of_class
+
+
 @attrs.define(eq=False)
 class FunctionTool(Tool[P, T], Generic[P, T, R]):
     """A tool made from a function; ``R`` is what calling it returns: a coroutine if it is async."""
+
+    __name__ = _OfFunction("__name__")
+    __wrapped__ = _OfFunction("__wrapped__")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, without a pipeline."""
@@ -33,10 +51,17 @@ class FunctionTool(Tool[P, T], Generic[P, T, R]):
 class ContextTool(Tool[P, T], Generic[P, T, R]):
     """A tool made from a function whose first parameter is a ToolContext."""
 
-    def __call__(self, context: ToolContext, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    __name__ = _OfFunction("__name__")
+    __wrapped__ = _OfFunction("__wrapped__")
+
+    def __call__(self, context: ToolContext[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself, without a pipeline."""
         result: R = self.fn(context, *args, **kwargs)
         return result
+
+
+for _kind in (FunctionTool, ContextTool):
+    setattr(_kind, "__doc__", _OfFunction("__doc__", _kind.__doc__))  # noqa: B010  # the checkers say it is text
 
 
 @attrs.frozen
@@ -64,10 +89,10 @@ class ContextDecorator:
 
     @overload
     def __call__(
-        self, function: Callable[Concatenate[ToolContext, P], Coroutine[Any, Any, T]], /
+        self, function: Callable[Concatenate[ToolContext[Any], P], Coroutine[Any, Any, T]], /
     ) -> ContextTool[P, T, Coroutine[Any, Any, T]]: ...
     @overload
-    def __call__(self, function: Callable[Concatenate[ToolContext, P], T], /) -> ContextTool[P, T, T]: ...
+    def __call__(self, function: Callable[Concatenate[ToolContext[Any], P], T], /) -> ContextTool[P, T, T]: ...
     def __call__(self, function: Callable[..., Any], /) -> Any:
         """Make a tool from the function."""
         return self.make(function)
@@ -87,6 +112,9 @@ class ToolDecorator:
         effect: ``read`` changes nothing, ``idempotent`` may be repeated, ``keyed`` may be repeated with the same
             idempotency key (it needs ``context=True``), ``mutating`` may not be repeated; default: ``mutating``.
         reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
+        errors: What exceptions of the function mean: a mapping of exception types, or of names such as
+            ``"httpx.ConnectError"``, to kinds of error or to functions of the exception, see
+            `pipeline.tools.error_tables`; default: none.
         aliases: Further names by which a call finds it, not shown to a model; default: none.
         run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
             None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one
@@ -98,9 +126,17 @@ class ToolDecorator:
         detect: A function that finds a failure in what the tool returned, see `pipeline.tools.detectors`; default:
             none.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
-        resource: What it works on: a name, or a function of the arguments as sent that returns one. Calls of one
-            `gather` that change the same resource run in their order. None, the default: it works on nothing shared.
+        resource: What it works on: a name, or a function of the arguments as sent that returns one, such as
+            ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
+            order. None, the default: it works on nothing shared. The name of a parameter is refused as a name.
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
+        meta: A mapping of the author's own, such as a category; the pipeline does not read it. Default: empty.
+        output_schema: The JSON Schema of what it returns, for whoever asks for it; results are not checked. Default:
+            none.
+        timeout: Seconds for each attempt, > 0, if the pipeline has the stage Timeout, as `standard` makes it for such a
+            tool. What that stage says of the tool by name comes first. None, the default: as for all tools.
+        attempts: Attempts of a call, the first one included, ≥ 1, if the pipeline has the stage Retry. What that stage
+            says of the tool by name comes first. None, the default: as for all tools.
     """
 
     register: Callable[[Tool[..., Any]], None] | None = None  # called with each tool; None: it is not registered
@@ -152,17 +188,19 @@ def _make_tool(
 ) -> Tool[..., Any]:
     if isinstance(function, Tool):
         raise SetupError(f"{function.name}: this is a tool already; @tool takes a function")
+    if isinstance(cast("object", function), classmethod):
+        method = cast("Any", function).__name__
+        raise SetupError(
+            f"{method}: a classmethod has no class yet; make a tool of it after the class: tool(Class.{method})"
+        )
     if not callable(function):
         raise SetupError(f"@tool takes a function, not {function!r}")
     name = name or getattr(function, "__name__", None)
     if name is None or name == "<lambda>":
         raise SetupError(f"@tool needs `name` for {function!r}, which has no name of its own")
     left = get_open_parameters(function)
-    if context and not left:
-        raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")
-    for parameter in left[context:]:
-        if parameter.kind is parameter.POSITIONAL_ONLY:
-            raise SetupError(f"{name}: {parameter.name} is positional-only, and a model sends arguments by name")
+    check_parameters(name, function, left, context=context)
+    check_resource(name, options.get("resource"), [parameter.name for parameter in left[context:]])
     undeclared, takes_any = options.get("undeclared"), any(each.kind is each.VAR_KEYWORD for each in left)
     if undeclared is not None and (undeclared == "pass") != takes_any:
         has = "has" if takes_any else "has no"

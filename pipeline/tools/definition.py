@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, get_args
 
@@ -12,7 +12,9 @@ from typing_extensions import Unpack
 
 from ..errors import SetupError, ToolError
 from ..introspection import unwrap
-from ..parameters import Parameters, Parse, Undeclared, check_schema
+from ..options import check_function
+from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
+from .error_tables import Errors, ErrorTable
 
 # read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
@@ -35,6 +37,9 @@ _PICKLED = (  # the facts of a tool that travel with a report
     "undeclared",
     "polling",
     "hidden",
+    "output_schema",
+    "timeout",
+    "attempts",
     "origin",
 )
 
@@ -44,6 +49,7 @@ class ToolOptions(TypedDict, total=False):
 
     effect: Effect
     reveal: Revealed
+    errors: Errors | None
     aliases: tuple[str, ...]
     run_in: RunIn | None
     verify_with: str | None
@@ -52,10 +58,20 @@ class ToolOptions(TypedDict, total=False):
     polling: bool
     resource: Resource | None
     hidden: bool
+    meta: Mapping[str, Any]
+    output_schema: Mapping[str, Any] | None
+    timeout: float | None
+    attempts: int | None
 
 
 def _read_parameters(tool: Tool[..., Any]) -> Parameters:
     return Parameters.of_function(tool.fn, skip_first=tool.context, undeclared=tool.undeclared)
+
+
+def _forget_parse(tool: Tool[..., Any], _attribute: object, parameters: Parameters) -> Parameters:
+    """Bind the parser of other parameters at their first use."""
+    tool.parse = tool.compile_and_parse
+    return parameters
 
 
 @attrs.define(eq=False)
@@ -76,23 +92,31 @@ class Tool(Generic[P, T]):
     verify_with: str | None = None  # the tool that shows whether a lost call of this one took effect
     undeclared: Undeclared | None = None  # None: as the schema says
     detect: Detector | None = attrs.field(default=None, repr=False)
+    errors: ErrorTable | None = attrs.field(default=None, repr=False)  # what exceptions of its own clients mean
     polling: bool = False  # called again and again on purpose: no loop guard counts it
     resource: Resource | None = None  # calls in one reply that change the same resource keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
+    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, shown to nobody
+    output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
+    timeout: float | None = attrs.field(default=None, repr=False)  # seconds, for the stage Timeout
+    attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
-        default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True
+        default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
     )
     anywhere: bool = attrs.field(default=False, repr=False, kw_only=True)  # run_in was left open: a pipeline may choose
+    overrides: Tool[..., Any] | None = attrs.field(default=None, repr=False, kw_only=True)  # see ToolRegistry.override
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
+    copies: bool = attrs.field(init=False, repr=False, default=False)  # each attempt has lists and dicts of its own
+    copies_direct: bool = attrs.field(init=False, repr=False, default=False)  # direct, but for that
     parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
 
     def __attrs_post_init__(self) -> None:
         self._check()
         self.origin = self.origin or _find_origin(self.fn)
-        plain = not self.context and self.detect is None
+        plain = not self.context and self.detect is None and self.errors is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
-        self.parse = self._compile_and_parse
+        self.parse = self.compile_and_parse
 
     @staticmethod
     def from_schema(
@@ -121,6 +145,9 @@ class Tool(Generic[P, T]):
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
         check_schema(parameters, name)  # before it is copied: a deep one has no copy
+        properties: Any = (parameters or {}).get("properties")
+        names = list(cast("Mapping[str, Any]", properties)) if isinstance(properties, Mapping) else []
+        check_resource(name, options.get("resource"), names)
         schema = {"type": "object"} if parameters is None else deepcopy(dict(parameters))
         made = make_tool(
             Tool,
@@ -131,7 +158,7 @@ class Tool(Generic[P, T]):
             parameters=Parameters.of_schema(schema, name, undeclared=options.get("undeclared")),
             **options,
         )
-        made.parameters.compile()
+        made.compile()
         return made
 
     @property
@@ -151,8 +178,24 @@ class Tool(Generic[P, T]):
             "parameters": deepcopy(self.parameters.schema),
         }
 
-    def _compile_and_parse(self, arguments: object) -> Any:
+    def compile(self) -> None:
+        """Compile its parameters now, if they are not: at the first use of the tool it would take longer.
+
+        Raises:
+            SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
+        """
         self.parse = self.parameters.compile().parse
+        if not self.parameters.flat:
+            self.copies_direct = self.copies_direct or self.direct  # or: another thread may be here too
+            self.copies, self.direct = True, False
+
+    def copy_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Copy the dicts, lists, tuples and sets in params; objects of other classes stay the same objects."""
+        return copy_containers(params)
+
+    def compile_and_parse(self, arguments: object) -> Any:
+        """Parse the arguments of the first call; `parse` is its parameters' own from then on."""
+        self.compile()
         return self.parse(arguments)
 
     def _check(self) -> None:
@@ -168,6 +211,7 @@ class Tool(Generic[P, T]):
             raise SetupError(f"{self.name}: `undeclared` must be one of {_list(Undeclared)}, not {self.undeclared!r}")
         if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
             raise SetupError(f"{self.name}: `detect` must be a sync function, not {self.detect!r}")
+        check_options(self.name, self.meta, self.output_schema, self.timeout, self.attempts)
         if not _is_name(self.run_in):
             raise SetupError(
                 f"{self.name}: `run_in` must be the name of an executor, such as loop, thread or process, "
@@ -197,16 +241,47 @@ def make_tool(
     Raises:
         SetupError: The options contradict each other, or one of them is not what it must be.
     """
-    run_in, reveal = options.pop("run_in", None), options.pop("reveal", ())
+    for option in options.keys() - ToolOptions.__optional_keys__ - {"description", "parameters"}:
+        allowed = ", ".join(sorted(ToolOptions.__optional_keys__))
+        raise SetupError(f"{name}: @tool has no option `{option}`; it has name, description, context, {allowed}")
+    if not isinstance(options.get("resource"), str):
+        check_function(name, "resource", options.get("resource"), "a name or", optional=True)
+    run_in, reveal, errors = options.pop("run_in", None), options.pop("reveal", ()), options.pop("errors", None)
     return kind(
         name=name,
         fn=fn,
         context=context,
         reveal=_check_revealed(name, reveal),
+        errors=ErrorTable.of(name, errors),
         run_in=default_run_in(fn) if run_in is None else run_in,
         anywhere=run_in is None,
         **options,
     )
+
+
+def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attempts: Any) -> None:
+    """Raise SetupError for an option that is not what it must be."""
+    if not isinstance(meta, Mapping):
+        raise SetupError(f"{name}: `meta` must be a mapping, not {meta!r}")
+    if output_schema is not None:
+        if not isinstance(output_schema, Mapping):
+            raise SetupError(
+                f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}"
+            )
+        check_schema(cast("object", output_schema), name)
+    if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
+        raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")
+    if attempts is not None and not (type(attempts) is int and attempts > 0):
+        raise SetupError(f"{name}: `attempts` must be an integer ≥ 1 or None, not {attempts!r}")
+
+
+def check_resource(name: str, resource: object, parameters: Collection[str]) -> None:
+    """Raise SetupError for a resource that is called like a parameter: its value must have been meant."""
+    if isinstance(resource, str) and resource in parameters:
+        raise SetupError(
+            f"{name}: `resource` {resource!r} is also a parameter, and as a name it is one resource for all calls; for "
+            f"the value of the parameter write resource=lambda arguments: arguments[{resource!r}]"
+        )
 
 
 def _is_name(name: object) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import json
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any, Literal, TypeAlias, cast
 
 from ..errors import FailureDetails, Landed
-from ..privacy import approved
+from ..privacy import PublicText, approved
 
 FailureKind: TypeAlias = Literal[
     "execution",
@@ -23,14 +26,19 @@ FailureKind: TypeAlias = Literal[
 class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise ToolFailed"
     """A failure with a text for the model, which the tool's author approves by raising it.
 
+    All that is given reaches the model, in each kind and in each profile. A value of a wrong type is no error: it is
+    shown as text, or left out.
+
     Args:
-        message: The text for the model. Errors of the kinds ``unavailable``, ``timeout`` and ``transient`` have a fixed
-            text instead.
-        kind: What kind of error it is; see `pipeline.tools.classification`. Default: ``execution``.
+        message: The text for the model.
+        kind: What kind of error it is; the guide of ``pipeline/tools`` has an example of each. Default ``execution``.
         parameter: The argument that caused the failure. Default None: no single one.
+        constraint: What that argument must be, such as "at most 100". Default None: not said.
+        value: What that argument was. Default None: not said.
         suggestion: The next step, for the model. Default None: none.
-        retry_after: Seconds until another attempt makes sense, for ``unavailable`` and ``transient``. Default None: not
-            known.
+        details: Further facts by name, such as ``{"limit": 100}``. Default None: none.
+        retry_after: Seconds until another attempt makes sense. The kinds ``timeout`` and ``transient`` are not repeated
+            earlier. Default None: not known.
         landed: Whether the side effect happened. Default None: not known, so a mutating tool is not called again.
     """
 
@@ -40,13 +48,59 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
         *,
         kind: FailureKind = "execution",
         parameter: str | None = None,
+        constraint: str | None = None,
+        value: object = None,
         suggestion: str | None = None,
+        details: Mapping[str, object] | None = None,
         retry_after: float | None = None,
         landed: bool | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.kind = kind
-        self.details = FailureDetails(parameter, None if suggestion is None else approved(suggestion))
-        self.retry_after = retry_after
+        self.kind: FailureKind = kind
+        self.retry_after = as_seconds(retry_after)
+        self.details = FailureDetails(
+            as_public(parameter),
+            as_public(suggestion),
+            as_public(constraint),
+            _as_plain(value),
+            self.retry_after,
+            _read_names(details),
+        )
         self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
+
+
+def as_public(value: object) -> PublicText | None:
+    """What an author gave where a text belongs, as text; None for None, and for what has no text. Never raises."""
+    if value is None:
+        return None
+    try:
+        return approved(value if type(value) is str else str(value))
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+        return None
+
+
+def as_seconds(value: object) -> float | None:
+    """What an author gave where seconds belong; None for what is no number ≥ 0. Never raises."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return value if isfinite(value) and value >= 0 else None
+    except Exception:  # noqa: BLE001  # more digits than a float has, or a subclass with comparisons of its own
+        return None
+
+
+def _read_names(details: object) -> dict[str, object]:
+    try:
+        return {str(name): _as_plain(value) for name, value in cast("Mapping[Any, object]", details or {}).items()}
+    except Exception:  # noqa: BLE001  # no mapping, or a foreign one
+        return {}
+
+
+def _as_plain(value: object) -> object:
+    """A value as JSON has it, so that it can be pickled and does not change any more."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    from ..messages.values import as_json
+
+    return json.loads(as_json(value))

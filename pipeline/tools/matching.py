@@ -1,18 +1,16 @@
-"""Tool names as models write them: transport noise, the canonical form, and the names worth suggesting."""
+"""Names worth suggesting: those that are similar to the one that a model wrote."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import attrs
 
-_TOKEN = re.compile(r"<\|[^|>]*\|?>?")  # a control token of a chat template, whole or cut off: <|channel|>
-_WRAPPING = " \t\r\n\"'`"
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _WORD = re.compile(r"[^\W_]+")
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
-_GENERIC = frozenset(("", "functions", "function", "tools", "tool", "mcp", "api", "default", "defaultapi"))
+_PREFIX_END = re.compile(r"__|[./:]")
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
 _TAIL_WEIGHT = 0.95  # of a similarity without the server prefix
 _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
@@ -20,14 +18,6 @@ _MIN_PART = 4  # letters; a shorter part of a name says too little
 _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
 _MAX_SUGGESTIONS = 3  # suggestions
-
-
-def strip_noise(name: str) -> str:
-    """Remove what a transport or a chat template left on a name: control tokens, ``functions.``, quotes, blanks."""
-    head, token, _ = name.partition("<|")
-    if token:  # the text after a token is its argument ("<|channel|>commentary"), unless nothing stands before it
-        name = head if head.strip(_WRAPPING) else _TOKEN.sub("", name)
-    return name.strip(_WRAPPING).removeprefix("functions.").strip(_WRAPPING)
 
 
 @attrs.frozen
@@ -39,7 +29,6 @@ class Spelling:
     sorted: str  # the words in alphabetical order: sorting once makes each comparison five times as fast
     tail: str  # the words without a server prefix, joined
     tail_sorted: str  # the words without a server prefix, in alphabetical order
-    prefix: str  # the server prefix, joined; "" without one
 
     @classmethod
     def of(cls, name: str) -> Spelling:
@@ -47,39 +36,17 @@ class Spelling:
         found = _PREFIXED.fullmatch(name)
         tail = found[1] if found and found[1] else name
         words, tail_words = _split_words(name), _split_words(tail)
-        prefix = _split_words(name[: len(name) - len(tail)])
         return cls(
             words,
             words.replace(" ", ""),
             " ".join(sorted(words.split())),
             tail_words.replace(" ", ""),
             " ".join(sorted(tail_words.split())),
-            prefix.replace(" ", ""),
         )
 
 
 def _split_words(name: str) -> str:
     return " ".join(_WORD.findall(_CAMEL.sub(" ", name))).lower()
-
-
-def find_canonical(name: str, spellings: Mapping[str, Spelling]) -> list[str]:
-    """The names that differ from this one only in case, separators and server prefix: none, one or several.
-
-    A prefix that the model wrote has to be the tool's own or a generic one (``functions``): the same tail on another
-    server is another tool.
-
-    Args:
-        name: The name as the model wrote it, without noise.
-        spellings: All names of the registry with their spellings.
-    """
-    sent = Spelling.of(name[:_MAX_LENGTH])
-    if not sent.joined or len(name) > _MAX_LENGTH:
-        return []
-    return [
-        known
-        for known, spelling in list(spellings.items())
-        if sent.joined in (spelling.joined, spelling.tail) or (sent.tail == spelling.tail and sent.prefix in _GENERIC)
-    ]
 
 
 class SuggestionIndex:
@@ -97,6 +64,19 @@ class SuggestionIndex:
         self.sorted = [spelling.sorted for spelling in self.spellings]
         self.tails = [spelling.tail for spelling in self.spellings]
         self.tails_sorted = [spelling.tail_sorted for spelling in self.spellings]
+
+
+def find_bare_name(name: str, known: Container[str]) -> str | None:
+    """The known name that is the sent one without a prefix, such as ``tools.``; of several, the longest.
+
+    It is suggested alone: beside near names of other tools, a model took one of those.
+
+    Args:
+        name: The name as the model wrote it, without noise.
+        known: The names that may be suggested.
+    """
+    tails = (name[found.end() :] for found in _PREFIX_END.finditer(name[:_MAX_LENGTH]))
+    return next((tail for tail in tails if tail in known), None)
 
 
 def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:

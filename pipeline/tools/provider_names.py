@@ -7,15 +7,14 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ..errors import SetupError
+from ..sent_names import ALLOWED, DIGITS
+from ..sent_names import change_name as _change
 
 OPENAI = 64  # characters; https://platform.openai.com/docs/api-reference/chat/create, tools.function.name
 ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry here
 
-_ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
-_DIGITS = 8  # of the hash that ends a changed name
-_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
+_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{DIGITS}}}")
 
 
 class ProviderNames:
@@ -28,8 +27,8 @@ class ProviderNames:
     """
 
     def __init__(self, tools: Mapping[str, Any], aliases: Mapping[str, Any]) -> None:
-        self._tools, self._aliases = tools, aliases  # the registry's own, which only grow
-        self._known = 0  # tools and aliases that the maps below were made for
+        self._tools, self._aliases = tools, aliases  # the registry's own
+        self._known: tuple[list[str], list[str]] = [], []  # tools and aliases that the maps below were made for
         self._sent: dict[int, dict[str, str]] = {longest: {} for longest in LIMITS}
         self._own: dict[str, str] = {}
 
@@ -53,12 +52,12 @@ class ProviderNames:
         return self._own.get(sent)
 
     def _update(self) -> None:
-        known = len(self._tools) + len(self._aliases)
+        known = list(self._tools), list(self._aliases)
         if known == self._known:
             return
-        names = sorted(self._tools)
+        names = sorted(known[0])
         own: dict[str, str] = {}
-        taken = {*names, *self._aliases}
+        taken = {*names, *known[1]}
         maps = {longest: _map_names(names, longest, taken, own) for longest in LIMITS}
         self._sent, self._own, self._known = maps, own, known
 
@@ -67,20 +66,12 @@ def _map_names(names: Collection[str], longest: int, taken: Collection[str], own
     """The name that each tool has at a provider; changed names are added to ``own``."""
     sent: dict[str, str] = {}
     for name in names:
-        if len(name) <= longest and _ALLOWED.fullmatch(name):
+        if len(name) <= longest and ALLOWED.fullmatch(name):
             sent[name] = name
             continue
-        salt = 0
+        salt = 0  # another one only if the name without one is taken
         while (changed := _change(name, longest, salt)) in taken or own.get(changed, name) != name:
             salt += 1
         own[changed] = name
         sent[name] = changed
     return sent
-
-
-def _change(name: str, longest: int, salt: int) -> str:
-    from hashlib import sha256  # takes 2 ms to import, and few names have to be changed
-
-    salted = f"{name}\0{salt}" if salt else name  # a salt only if the name without one is taken
-    digest = sha256(salted.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{_FORBIDDEN.sub('_', name)[: longest - _DIGITS - 1]}_{digest}"

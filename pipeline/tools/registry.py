@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from logging import getLogger
 from threading import Lock
 from typing import Any, cast
 
+import attrs
+
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
-from .availability import ToolLock, ToolLocks, ViewGate
+from ..options import read_names
+from ..semconv import SCOPE
+from .availability import ToolLock, ToolLocks
 from .decorator import ToolDecorator
-from .definition import Tool
+from .definition import Tool, default_run_in
 from .matching import Spelling
 from .provider_names import ProviderNames
+from .redefinition import add_prefix, is_same_cell
 
 
 class ToolRegistry:
@@ -35,6 +42,8 @@ class ToolRegistry:
         self.closed: Mapping[str, Unavailable] = {}  # replaced as a whole: a reader has the old gate or the new one
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
+        self._new: list[Tool[..., Any]] = []  # not compiled by `compile` yet
+        self._listeners: tuple[Callable[[], object], ...] = ()  # replaced as a whole
         self._provider_names = ProviderNames(self.tools, self.aliases)
         self._renew_lock()
         register_after_fork(self._renew_lock)
@@ -42,22 +51,179 @@ class ToolRegistry:
     def register(self, tool: Tool[..., Any]) -> None:
         """Add a tool. Nothing is added if one of its names is taken.
 
+        A function that is defined again in a notebook, or at the interactive prompt, replaces its own tool.
+
         Args:
             tool: What ``@tool`` or `Tool.from_schema` made.
 
         Raises:
             SetupError: ``tool`` is not a Tool, or its name or an alias is taken; the text names both origins.
         """
-        if not isinstance(cast("object", tool), Tool):
-            raise SetupError(f"register() takes a Tool, not {tool!r}; make one with @tool or Tool.from_schema")
+        _check_is_tool(tool, "register")
         with self._writing:
-            for name in (tool.name, *tool.aliases):
-                if (first := self.tools.get(name) or self.aliases.get(name)) is not None:
-                    raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
-            self.spellings[tool.name] = Spelling.of(tool.name)
-            self.aliases.update(dict.fromkeys(tool.aliases, tool))
-            self.tools[tool.name] = tool
-            self._locks.count_change()
+            old = self.tools.get(tool.name)
+            if old is not None and not is_same_cell(old, tool):
+                old = None
+            self._put(tool, old)
+        self._tell()
+
+    def replace(self, tool: Tool[..., Any]) -> None:
+        """Put a tool in the place of the one that has its name. It keeps the place in the order, and what closed it.
+
+        A call that has been resolved before runs the old tool.
+
+        Args:
+            tool: What ``@tool`` or `Tool.from_schema` made.
+
+        Raises:
+            SetupError: ``tool`` is not a Tool, the registry has none of its name, or an alias is taken.
+        """
+        _check_is_tool(tool, "replace")
+        with self._writing:
+            self._require(tool.name)
+            self._put(tool, self.tools[tool.name])
+        self._tell()
+
+    def unregister(self, name: str) -> None:
+        """Remove a tool, with its aliases and with what closed it. A call that has been resolved before still runs.
+
+        Args:
+            name: The tool's name, not an alias.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
+        with self._writing:
+            self._require(name)
+            for alias in self.tools.pop(name).aliases:
+                del self.aliases[alias]
+            del self.spellings[name]
+            self._new = [tool for tool in self._new if tool.name != name]
+            self._locks.forget(name)
+            self._publish()
+        self._tell()
+
+    @contextmanager
+    def override(self, name: str, fake: Callable[..., Any]) -> Generator[Tool[..., Any], None, None]:
+        """Run another function in place of a tool's own, as a test does: ``with tools.override("pay", fake): …``.
+
+        Name, schema, effect and all other options stay as they are, so the fake gets valid arguments by name, after the
+        ToolContext if the tool takes one. `Pipeline.run` takes the tool as before.
+
+        Args:
+            name: The tool's name, not an alias.
+            fake: The function to run, sync or async.
+
+        Yields:
+            The tool that stands in its place until the block ends.
+
+        Raises:
+            SetupError: The registry has no tool of that name, or ``fake`` is no function.
+        """
+        self._require(name)
+        own = self.tools[name]
+        if isinstance(fake, Tool):
+            raise SetupError(f"override: `fake` must be a function, not the tool {fake.name!r}; take its `fn`")
+        if not callable(cast("object", fake)):
+            raise SetupError(f"override: `fake` must be a function, not {fake!r}")
+        stand_in = attrs.evolve(own, fn=fake, run_in=default_run_in(fake), origin="", overrides=own.overrides or own)
+        self.replace(stand_in)
+        try:
+            yield stand_in
+        finally:
+            if self.tools.get(name) is stand_in:
+                self.replace(own)
+
+    def merge(self, other: ToolRegistry, prefix: str = "") -> None:
+        """Add all tools of another registry, as they are now. Nothing is added if one of the names is taken.
+
+        What is closed there is open here, and what is registered there later is not added.
+
+        Args:
+            other: The registry. Of a view, only the tools that it shows are added.
+            prefix: Put before each name and alias, such as ``"billing_"``. Default "": the tools are shared as they
+                are. With a prefix they are copies, so `Pipeline.run` takes the tools of this registry only.
+
+        Raises:
+            SetupError: A name or an alias is taken, or ``other`` is no registry.
+        """
+        if not isinstance(cast("object", other), ToolRegistry):
+            raise SetupError(f"merge() takes a ToolRegistry, not {other!r}")
+        shown = other.list_shown()
+        names = {tool.name for tool in shown}
+        added = [add_prefix(tool, prefix, names) for tool in shown] if prefix else shown
+        with self._writing:
+            for tool in added:
+                self._check_free(tool, None)
+            for tool in added:
+                self._put(tool, None)
+        self._tell()
+
+    def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Call a function after each change of what is registered or closed, in the thread that made the change.
+
+        It is not called when a lock ends by itself, see `close`; `version` tells of that too. What it raises is logged.
+
+        Args:
+            listener: The function, without arguments.
+
+        Returns:
+            A function that ends this.
+        """
+        with self._writing:
+            self._listeners = (*self._listeners, listener)
+
+        def stop() -> None:
+            with self._writing:
+                self._listeners = tuple(each for each in self._listeners if each is not listener)
+
+        return stop
+
+    def compile(self) -> None:
+        """Compile the tools that are not compiled, so that no call has to. A pipeline does it when it is built.
+
+        Raises:
+            SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
+        """
+        with self._writing:
+            pending, self._new = self._new, []
+        while pending:
+            try:
+                pending[-1].compile()
+            except SetupError:
+                with self._writing:
+                    self._new = pending + self._new
+                raise
+            pending.pop()
+
+    def list_shown(self) -> list[Tool[..., Any]]:
+        """The tools that are not left out by a view, open or closed, in the order of registration."""
+        return list(self.tools.values())
+
+    def _put(self, tool: Tool[..., Any], old: Tool[..., Any] | None) -> None:
+        """Add a tool in the place of an old one, or as a new one."""
+        self._check_free(tool, old)
+        if old is not None:
+            for alias in old.aliases:
+                del self.aliases[alias]
+        self.spellings[tool.name] = Spelling.of(tool.name)
+        self.aliases.update(dict.fromkeys(tool.aliases, tool))
+        self.tools[tool.name] = tool
+        self._new.append(tool)
+        self._locks.count_change()
+
+    def _check_free(self, tool: Tool[..., Any], old: Tool[..., Any] | None) -> None:
+        for name in (tool.name, *tool.aliases):
+            first = self.tools.get(name) or self.aliases.get(name)
+            if first is not None and first is not old:
+                raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            try:
+                listener()
+            except Exception:  # a user's function; whoever made the change may be a call
+                getLogger(SCOPE).exception("a listener of ToolRegistry.on_change failed")
 
     def disable(self, name: str) -> None:
         """Close a tool until `enable`.
@@ -105,36 +271,44 @@ class ToolRegistry:
         """
         self.reopen(name, "paused")
 
-    def close(self, why: Unavailable, left: Callable[[], float] | None = None) -> None:
+    def close(
+        self, why: Unavailable, left: Callable[[], float] | None = None, *, owner: Hashable | None = None
+    ) -> None:
         """Close ``why.tool`` for one reason, beside any other. Made for circuit breakers, quotas and the like.
 
         Args:
-            why: What a caller is told. The same tool and reason again replace what was set before.
+            why: What a caller is told. The same tool, reason and owner again replace what was set before.
             left: Seconds until the tool opens by itself, asked at every call; it opens at 0, and a caller is told this
                 number instead of ``why.retry_after``. Default None: the tool stays closed until `reopen`.
+            owner: Who keeps the tool closed, such as one breaker of several on this registry. The tool is open when
+                no owner keeps it closed. Default None: whoever gives no owner, all together.
 
         Raises:
             SetupError: The registry has no tool of that name.
         """
         self._require(why.tool)
+        expired = self._locks.find_expired(why.tool)  # asks functions of others, so not under the mutex
         with self._writing:
-            self._locks.add(ToolLock(why, left))
+            self._locks.add(ToolLock(why, left), owner, expired)
             self._publish()
+        self._tell()
 
-    def reopen(self, name: str, reason: str) -> None:
+    def reopen(self, name: str, reason: str, *, owner: Hashable | None = None) -> None:
         """Take one reason away. The tool opens when no reason is left; a reason that it does not have is ignored.
 
         Args:
             name: The tool's name, not an alias.
             reason: The ``reason`` of the `Unavailable` that closed it.
+            owner: The owner for whom it was closed. Default None: nobody in particular.
 
         Raises:
             SetupError: The registry has no tool of that name.
         """
         self._require(name)
         with self._writing:
-            self._locks.remove(name, reason)
+            self._locks.remove(name, reason, owner)
             self._publish()
+        self._tell()
 
     def _publish(self) -> None:
         gate = self._locks.build_gate()
@@ -202,15 +376,17 @@ class ToolRegistry:
             names: Names of tools, not aliases. Tools that are registered later are left closed in the view.
 
         Raises:
-            SetupError: The registry has no tool of one of these names.
+            SetupError: ``names`` is no collection of names, or the registry has no tool of one of them.
         """
-        shown = tuple(names)
+        shown = read_names("view", "names", names)
         for name in shown:
             self._require(name)
-        return _View(self, frozenset(shown))
+        from .registry_view import RegistryView  # which is a registry itself
+
+        return RegistryView(self, frozenset(shown))
 
     def __iter__(self) -> Iterator[Tool[..., Any]]:
-        return iter(self.tools.values())
+        return iter(list(self.tools.values()))  # a copy: another thread may unregister one
 
     def __len__(self) -> int:
         return len(self.tools)
@@ -219,27 +395,6 @@ class ToolRegistry:
         return name in self.tools
 
 
-class _View(ToolRegistry):
-    """What `ToolRegistry.view` returns: the tools of another registry, with locks of its own."""
-
-    def __init__(self, whole: ToolRegistry, shown: frozenset[str]) -> None:
-        super().__init__()
-        self._whole, self._shown = whole, shown
-        self.tools, self.aliases, self.spellings = whole.tools, whole.aliases, whole.spellings
-        self.closed = ViewGate(whole, shown, {})
-
-    def register(self, tool: Tool[..., Any]) -> None:
-        raise SetupError(f"{tool.name}: a view registers no tools; register it with the registry of the view")
-
-    def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
-        return ViewGate(self._whole, self._shown, own)
-
-    def find_by_provider_name(self, name: str) -> Tool[..., Any] | None:
-        return self._whole.find_by_provider_name(name)
-
-    def provider_names(self, longest: int) -> dict[str, str]:
-        return self._whole.provider_names(longest)
-
-    @property
-    def version(self) -> int:
-        return super().version + self._whole.version
+def _check_is_tool(tool: object, method: str) -> None:
+    if not isinstance(tool, Tool):
+        raise SetupError(f"{method}() takes a Tool, not {tool!r}; make one with @tool or Tool.from_schema")

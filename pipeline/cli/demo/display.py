@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from textwrap import shorten
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ...outside_text import dump_neutral_json, neutralise
 from ...telemetry.span_tree import ASCII, UNICODE, duration_ms, format_reasons, walk_tree
 from .script import CORRECTED, NO_MISTAKE, ScriptedCall
 
@@ -54,8 +54,11 @@ def print_call(console: Console, number: int, played: PlayedCall, note: str = ""
     rows = Table.grid(padding=(0, 2, 0, 0))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column(overflow="fold")
-    rows.add_row("sent", Text.assemble((scripted.name, "bold"), f" {format_arguments(scripted)}"))
-    rows.add_row("answer", Text(played.answer.rstrip("\n"), "green" if played.kind == "success" else "red"))
+    rows.add_row("sent", Text.assemble((neutralise(scripted.name), "bold"), f" {format_arguments(scripted)}"))
+    rows.add_row(
+        "answer",
+        Text(neutralise(played.answer.rstrip("\n"), keep_lines=True), "green" if played.kind == "success" else "red"),
+    )
     rows.add_row("spans", _render_spans(played, console))
     if note:
         rows.add_row("log", note)
@@ -65,7 +68,7 @@ def print_call(console: Console, number: int, played: PlayedCall, note: str = ""
 
 def format_arguments(scripted: ScriptedCall) -> str:
     """The arguments exactly as the model sent them: an object, or a string in its quotes."""
-    return json.dumps(scripted.arguments, ensure_ascii=False)
+    return dump_neutral_json(scripted.arguments)
 
 
 def _is_mistake(scripted: ScriptedCall) -> bool:
@@ -86,7 +89,7 @@ def _render_spans(played: PlayedCall, console: Console) -> RenderableType:
     table.add_column(overflow="fold")
     for guide, span in walk_tree(played.spans, ASCII if ascii_only else UNICODE):
         style = "" if span.status.is_ok else "red"
-        label = Text.assemble((guide, "dim"), (span.name, style))
+        label = Text.assemble((guide, "dim"), (neutralise(span.name), style))
         time = Text(f"{duration_ms(span):.2f} ms", style)
         bar = [Text(_draw_bar(root, span, width, "=" if ascii_only else "━"), style or "blue")] if width else []
         table.add_row(label, time, *bar, Text(format_reasons(span), style or "cyan"))
@@ -112,12 +115,14 @@ def print_summary(console: Console, played: Sequence[PlayedCall]) -> None:
     for number, each in enumerate(played, 1):
         scripted = each.scripted
         style = "yellow" if _is_mistake(scripted) else "dim"
-        call = Text.assemble((_make_foldable(scripted.name, console), "bold"), "\n", (scripted.mistake, style))
+        call = Text.assemble(
+            (_make_foldable(neutralise(scripted.name), console), "bold"), "\n", (scripted.mistake, style)
+        )
         outcome = Text(each.kind, "green" if each.kind == "success" else "red")
         if not each.as_expected:
             outcome.append(f"\nexpected {scripted.kind}\nin {scripted.runs} runs", "bold red reverse")
         time = f"{duration_ms(each.root_span):.1f}" if each.root_span else "-"
-        answer = _make_foldable(shorten_answer(each.answer), console)
+        answer = _make_foldable(neutralise(shorten_answer(each.answer)), console)
         table.add_row(str(number), call, outcome, str(each.runs), time, answer)
     console.print(table)
 

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
+from ...outside_text import neutralise
 from ..terminal_text import fit_on_one_line
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -35,4 +36,4 @@ class Finding:
 
 def quote(text: str) -> str:
     """The beginning of a text in quotes, on one line."""
-    return repr(fit_on_one_line(text, _MAX_QUOTED))
+    return f"'{neutralise(fit_on_one_line(text, _MAX_QUOTED))}'"

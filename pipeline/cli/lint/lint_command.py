@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -12,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ...messages.verbosity import CHARACTERS_PER_TOKEN
+from ...outside_text import dump_neutral_json, neutralise
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr
-from ..terminal_text import format_count, make_printable
+from ..terminal_text import format_count
 from .error_texts import ErrorTexts
 from .lint_report import SEVERITIES, LintReport, check_registry
 
@@ -34,7 +34,7 @@ def lint(target: str, *, as_json: bool, strict: bool) -> int:
     with redirect_to_stderr():
         report = check_registry(load_registry(target))
     if as_json:
-        print(json.dumps(_to_json(report), indent=2, ensure_ascii=False))
+        print(dump_neutral_json(_to_json(report), indent=2))
     else:
         _print_report(target, report)
     return int(report.count("error") > 0 or (strict and report.count("warning") > 0))
@@ -71,7 +71,7 @@ def _print_findings(console: Console, report: LintReport) -> None:
     for each in report.findings:
         what = f"{each.what} ({each.place})" if each.place else each.what
         severity = Text(each.severity, _STYLES[each.severity])
-        table.add_row(severity, *(Text(make_printable(cell)) for cell in (each.tool or "-", what, each.fix)))
+        table.add_row(severity, *(Text(neutralise(cell)) for cell in (each.tool or "-", what, each.fix)))
     console.print(table)
     console.print()
 
@@ -84,7 +84,7 @@ def _print_tools(console: Console, report: LintReport) -> None:
     for tool in report.tools:
         cost = tool.cost
         cells = (tool.name, tool.effect, f"{cost.openai:,}", f"{cost.anthropic:,}", _format_share(tool.texts))
-        table.add_row(*(Text(make_printable(cell)) for cell in cells))
+        table.add_row(*(Text(neutralise(cell)) for cell in cells))
     console.print(table)
     console.print()
 

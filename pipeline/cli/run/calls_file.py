@@ -7,7 +7,7 @@ import os
 import selectors
 import sys
 from collections import deque
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, NamedTuple, cast
 
 import anyio
@@ -143,6 +143,8 @@ def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
         problem = '"finish_reason" is not a string'
     elif timeout is not None and not _is_number(timeout):
         problem = '"timeout" is not a number'
+    elif timeout is not None and not isfinite(_as_float(timeout)):
+        problem = '"timeout" is too large'
     if problem:
         return CallLine(number, id_, text, None, problem)
     call = Call(
@@ -158,3 +160,10 @@ def _parse_object(number: int, found: dict[str, Any]) -> CallLine:
 
 def _is_number(value: object) -> bool:
     return type(value) is int or (isinstance(value, float) and isfinite(value))
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return inf

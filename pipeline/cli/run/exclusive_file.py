@@ -7,8 +7,9 @@ import re
 import stat
 from pathlib import Path
 
+from ...outside_text import neutralise
 from ..command_error import CommandError
-from ..terminal_text import fit_on_one_line, make_printable
+from ..terminal_text import fit_on_one_line
 
 _MODE = 0o600  # of a new file: it contains arguments and results
 # The line of a lock in fdinfo, with the process that took it: "lock:  1: FLOCK  ADVISORY  WRITE 123 fe:00:21 0 EOF".
@@ -103,5 +104,5 @@ def _describe_process(pid: int) -> str:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         command = ""
-    text = fit_on_one_line(make_printable(command), _MAX_COMMAND)
+    text = neutralise(fit_on_one_line(command, _MAX_COMMAND))
     return f"process {pid} ({text})" if text else f"process {pid}"

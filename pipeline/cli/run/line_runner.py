@@ -16,6 +16,7 @@ from ...errors import Crashed
 from ...executors import Executor
 from ...guards import Guards
 from ...messages import render
+from ...recordable import make_mask
 from ...telemetry.logs import log_failure
 from ..command_error import CommandError
 from .begin_guard import BeginGuard, find_tool, works_unmarked
@@ -146,5 +147,6 @@ class LineRunner:
             if self._workers.cancel_called:
                 raise
             error = Crashed(exc)
-            log_failure(call, None, error)
+            tool = self.pipeline.find(call.name)
+            log_failure(call, tool, error, make_mask(call, tool))
             return build_row_without_report(line, error.kind, render(error), 1, perf_counter() - began)

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ...outside_text import neutralise
 from ..terminal_text import format_count
 from .calls_file import LineReader
 from .result_rows import MALFORMED
@@ -46,7 +47,7 @@ class RunProgress:
 
     def print(self, text: str) -> None:
         """Print one line, above the bar if there is one."""
-        self._console.print(text, soft_wrap=True)
+        self._console.print(neutralise(text), soft_wrap=True)
 
     def print_malformed(self, number: int, problem: str) -> None:
         """Print what is wrong with a line of CALLS, for the first lines only."""
@@ -88,7 +89,7 @@ class RunProgress:
         total = kinds.total()
         for kind, count in sorted(kinds.items(), key=lambda each: (each[0] != SUCCESS, -each[1], each[0])):
             style = "green" if kind == SUCCESS else "yellow" if kind == MALFORMED else "red"
-            table.add_row(kind, f"{count:,}", f"{count / total:.1%}", style=style)
+            table.add_row(neutralise(kind), f"{count:,}", f"{count / total:.1%}", style=style)
         if total:
             self._console.print(table)
         rate = self.calls / max(seconds, 1e-9)

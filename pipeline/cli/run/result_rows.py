@@ -10,7 +10,9 @@ import attrs
 from ...call import is_failure
 from ...errors import InvalidParams, OutcomeUnknown, Repair
 from ...messages import render
+from ...outside_text import dump_neutral_json
 from ...report import Attempt, CallReport
+from ...telemetry.content import render_outcome
 from ...tools.definition import Tool
 from .calls_file import CallLine
 
@@ -27,7 +29,7 @@ def build_result(report: CallReport) -> dict[str, Any]:
     outcome = report.outcome
     assert outcome is not None  # Pipeline.report returns complete reports only
     error = outcome.failure() if is_failure(outcome) else None
-    told = render(outcome, limit=None)
+    told = render_outcome(report)
     return {
         "tool": report.tool.name if report.tool is not None else None,
         "ok": error is None,
@@ -72,11 +74,8 @@ def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any
 
 
 def encode_row(row: dict[str, Any]) -> bytes:
-    """The line of RESULTS."""
-    try:
-        return json.dumps(row, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can contain and UTF-8 cannot
-        return json.dumps(row).encode() + b"\n"
+    """The line of RESULTS. What a terminal would obey is escaped, by JSON's own escapes: a reader gets it as it was."""
+    return dump_neutral_json(row).encode() + b"\n"
 
 
 def _build_value(value: object, told: str) -> object:

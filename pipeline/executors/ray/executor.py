@@ -15,11 +15,12 @@ from returns.result import Failure
 
 from ...call import ValidCall
 from ...errors import Crashed, SetupError, Transient
+from ...loop_state import drop_loop_state, end_with_loop, get_loop_state
+from ...options import check_count
 from ...tools.definition import Tool, is_async
 from ..body import begin_body, end_body
 from ..function_address import find_address
-from ..loop_state import drop_loop_state, end_with_loop, get_loop_state
-from ..protocol import Executor, check_counts
+from ..protocol import Executor
 from ..remote_call import decode_reply, encode_job, make_job
 from .connection import Connection
 from .event_loop import get_event_loop
@@ -75,7 +76,9 @@ class Ray(Executor):
         needs: Mapping[str, Mapping[str, Any]] | None = None,
         init: Mapping[str, Any] | None = None,
     ) -> None:
-        check_counts("Ray", workers=1 if workers is None else workers, in_flight=in_flight, batch=batch)
+        check_count("Ray", "workers", workers, optional=True)
+        check_count("Ray", "in_flight", in_flight)
+        check_count("Ray", "batch", batch)
         try:
             self._ray: Any = import_module("ray")
         except ImportError as exc:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..default import UNAVAILABLE
 from ..templates import Texts
 
 # The families of the document's ``enhanceErrorForRetry``, and the one tool of its sequence diagram.
@@ -98,15 +99,33 @@ _OF_SEARCH: Mapping[str, Texts] = {
 # Two patterns of the document are for all families: "What [parameter] should I use?" and "There seems to be an issue
 # with [parameter]".
 _OF_ALL: Mapping[str, Texts] = {
+    "unknown_tool.empty": (
+        "Question: How would you like me to go on? There is no tool named '{tool}', and no tools are available."
+    ),
     "unknown_tool": (
+        (
+            "Question: Which tool would you like me to use? There is no tool named '{tool}'. Did you mean: "
+            "{suggestions} (of {count} tools)?"
+        ),
         "Question: Which tool would you like me to use? There is no tool named '{tool}'. Did you mean: {suggestions}?",
         (
             "Question: Which tool would you like me to use? There is no tool named '{tool}'. Please choose one of "
             "these: {available}."
         ),
+        (
+            "Question: Which tool would you like me to use? There is no tool named '{tool}', and of {count} tools "
+            "none has a similar name."
+        ),
         "Question: Which tool would you like me to use? There is no tool named '{tool}'.",
     ),
     "unavailable": "Question: How would you like me to go on? This tool is not available right now.",
+    **{
+        f"unavailable.{reason}": (
+            f"Question: Should I try again in {{seconds}}? {why}",
+            f"Question: Should I try again later? {why}",
+        )
+        for reason, why in UNAVAILABLE.items()
+    },
     "malformed_call": ("Question: What arguments should I use? Please provide them as one JSON object. {text}"),
     "malformed_call.truncated": (
         "Question: How should I split this? The arguments were cut off. Please provide a smaller payload, or split it "
@@ -169,10 +188,7 @@ _OF_ALL: Mapping[str, Texts] = {
         "settings."
     ),
     "provider=search:configuration": SET_UP["search"],
-    "timeout": (
-        "Question: Should I try something smaller? The tool did not finish within {seconds} seconds.",
-        "Question: Should I try something smaller? The tool did not finish in time.",
-    ),
+    "timeout": ("Question: Should I try something smaller? {text}",),
     "transient": (
         "Question: Should I try again in {seconds}? The service is temporarily unavailable.",
         "Question: Should I try again later? The service is temporarily unavailable.",

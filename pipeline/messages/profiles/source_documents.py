@@ -39,9 +39,11 @@ _AGAIN = "Please try again with one of the available tools."
 RFC015: Mapping[str, Texts] = {
     "unknown_tool": (
         f"Error: Tool '{{tool}}' not found.\n\nAvailable tools: {{available}}\n\n{_AGAIN}",
+        f"Error: Tool '{{tool}}' not found.\n\nAvailable tools: {{count}}, none with a similar name\n\n{_AGAIN}",
         f"Error: Tool '{{tool}}' not found.\n\nDid you mean: {{suggestions}}?\n\n{_AGAIN}",
         f"Error: Tool '{{tool}}' not found.\n\n{_AGAIN}",
     ),
+    "unknown_tool.empty": "Error: Tool '{tool}' not found.\n\nNo tools are available.",
     **{each.kind: _EXECUTING for each in ERROR_TYPES if each.kind not in _NAMES_AND_QUESTIONS},
 }
 
@@ -55,15 +57,19 @@ STRUCTURED: Mapping[str, Texts] = {
     "validation.additionalProperties": "Unknown parameter: {parameter}",
     "validation.validator": ("Invalid parameter value for {parameter}: {expected}", "{expected}"),
     "unknown_tool": "Tool '{tool}' not found. Please try again with one of the available tools.",
+    "unknown_tool.empty": "Tool '{tool}' not found. No tools are available.",
     "not_found": ("{message}", "Not found"),
     "execution": ("{message}", "Tool execution failed"),
 }
 
 # "Tool Registration Design: batch.rs and invalid.rs": ``Unknown tool: {}. Error: {}``.
 INVALID_TOOL: Mapping[str, Texts] = {
+    "unknown_tool.empty": "Unknown tool: {tool}. Error: there is no such tool, and no tools are available.",
     "unknown_tool": (
+        "Unknown tool: {tool}. Error: there is no such tool. Did you mean: {suggestions} (of {count} tools)?",
         "Unknown tool: {tool}. Error: there is no such tool. Did you mean: {suggestions}?",
         "Unknown tool: {tool}. Error: there is no such tool. Available tools: {available}",
+        "Unknown tool: {tool}. Error: there is no such tool. Available tools: {count}, none with a similar name",
         "Unknown tool: {tool}. Error: there is no such tool, and none has a similar name.",
     ),
 }

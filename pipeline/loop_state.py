@@ -1,6 +1,6 @@
-"""What an executor keeps for each event loop: it goes with the executor or with the loop, whichever ends first.
+"""What an executor or a stage keeps for each event loop: it goes with its owner or with the loop, whichever ends first.
 
-A run variable for each executor would stay for the life of the loop, also after the executor is gone.
+A run variable for each owner would stay for the life of the loop, also after the owner is gone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _LoopStates:
         self.watcher: AsyncGenerator[None] | None = None
 
 
-_STATES: RunVar[_LoopStates] = RunVar("toolcall_executors")
+_STATES: RunVar[_LoopStates] = RunVar("toolcall_loop_states")
 
 
 def get_loop_state(owner: object, make: Callable[[], T]) -> T:

@@ -1,0 +1,131 @@
+"""Shape: bounds what a model reads of a result, and says what is left out and how to get it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from returns.result import Failure, Success
+
+from pipeline import Handler, Outcome, Placement, ResolvedCall, Tool, ToolError
+from pipeline.messages.shaping import count_characters, shape_error, shape_value
+from pipeline.options import check_count, check_type, read_by_name
+
+R = TypeVar("R", bound=ResolvedCall)
+
+# Parameters by which tools let a model read on, and those that say how much of it.
+_POSITIONS = (
+    "offset",
+    "start",
+    "skip",
+    "page",
+    "cursor",
+    "page_token",
+    "start_line",
+    "from_line",
+    "after",
+    "start_index",
+)
+_SIZES = ("limit", "max_results", "page_size", "per_page", "count", "max_lines", "end_line", "top_k", "first")
+
+
+_SHORT = frozenset((bool, int, float))  # `render` bounds the digits of a number
+
+
+class Shape:
+    r"""A middleware that makes a result as long as a model should read it.
+
+    A result that fits stays as it is, the same object. Of a longer one:
+
+    - text keeps its head and tail;
+    - a list keeps its first items, an object all its keys and the short ones of its values; both stay valid JSON, and
+      so does text that is JSON;
+    - images and other parts are kept.
+
+    Where something is left out stands how much it was and how the model gets it: a hint of the author, or the tool's
+    own parameters for paging, such as ``offset`` and ``limit``. An empty result becomes a word. The texts of a failure
+    are bounded as well.
+
+    A result that is changed is text or plain data afterwards, no longer of the tool's own type. So it is for pipelines
+    whose results a model reads, and not in `standard`. `pipeline.render` bounds any text at 100,000 characters.
+
+    Args:
+        max_characters: Characters of a result, ≥ 200. Default 20,000. None: no limit.
+        max_tokens: Estimated tokens of a result, ≥ 50: a quarter for each ASCII character, one for any other. The
+            smaller limit counts. Default None: no limit.
+        tools: Characters of the results of single tools, by name, in place of ``max_characters``. None: no limit.
+        hints: How to get what is left out, by the tool's name: a sentence for the model.
+        empty: The word for an empty result. Default None: "(no output)" for no text, "(no results)" for an empty list
+            or object.
+        neutralise: Escape control characters, directional marks, tags and other characters that nobody sees, as in
+            ``\u202e``. Line ends and tabs stay. Default False: results are shown as they are.
+
+    Raises:
+        SetupError: A limit is too small, or ``tools`` or ``hints`` is no mapping of names.
+    """
+
+    placement: ClassVar[Placement] = Placement(
+        marks=True,
+        kind="shape",
+        reason="outside of cache and retry: what is kept and tried is the whole result",
+    )
+
+    def __init__(
+        self,
+        max_characters: int | None = 20_000,
+        *,
+        max_tokens: int | None = None,
+        tools: Mapping[str, int | None] | None = None,
+        hints: Mapping[str, str] | None = None,
+        empty: str | None = None,
+        neutralise: bool = False,
+    ) -> None:
+        self._limits: Mapping[str, int | None] = {} if tools is None else read_by_name("Shape", "tools", tools)
+        for name, limit in self._limits.items():
+            check_count("Shape", f"tools[{name!r}]", limit, 200, optional=True)
+        self._hints: Mapping[str, str] = {} if hints is None else read_by_name("Shape", "hints", hints)
+        for name, hint in self._hints.items():
+            check_type("Shape", f"hints[{name!r}]", hint, str)
+        check_count("Shape", "max_characters", max_characters, 200, optional=True)
+        check_count("Shape", "max_tokens", max_tokens, 50, optional=True)
+        check_type("Shape", "empty", empty, str, optional=True)
+        check_type("Shape", "neutralise", neutralise, bool)
+        self._max_characters, self._max_tokens = max_characters, max_tokens
+        self._empty = empty
+        self._neutralise = neutralise
+
+    async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
+        """The inside's outcome, bounded."""
+        outcome = await call_next(call)
+        if type(outcome) is Failure:
+            error: ToolError = outcome.failure()
+            bounded = shape_error(error, self._most(call), self._max_tokens, neutralise=self._neutralise)
+            return outcome if bounded is error else Failure(bounded)
+        value: Any = outcome.unwrap()
+        if type(value) in _SHORT:
+            return outcome
+        way = partial(self._way, call.tool)
+        most, tokens = self._most(call), self._max_tokens
+        shaped = shape_value(value, most, tokens, way, empty=self._empty, neutralise=self._neutralise)
+        if shaped is value:
+            return outcome
+        if call.report is not None:
+            before, after = count_characters(value), count_characters(shaped)
+            call.report.note(self, f"shaped: {before:,} characters became {after:,}")
+        return Success(shaped)
+
+    def _most(self, call: ResolvedCall) -> int | None:
+        """How many characters the result of a tool may have."""
+        return self._limits.get(call.tool.name, self._max_characters) if self._limits else self._max_characters
+
+    def _way(self, tool: Tool[..., Any]) -> str:
+        """How the model gets what is left out."""
+        if tool.name in self._hints:
+            return self._hints[tool.name]
+        names: Any = tool.parameters.schema.get("properties") or ()
+        position = next((name for name in _POSITIONS if name in names), None)
+        size = next((name for name in _SIZES if name in names), None)
+        if position is None:
+            return f"Ask for less with `{size}`." if size else ""
+        return f"To read on, use `{position}`{f' and `{size}`' if size else ''}."

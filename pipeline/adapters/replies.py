@@ -1,0 +1,143 @@
+"""Replies: what a provider answered, whose reply it is, and whether it is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+
+from ..call import Call
+from ..errors import SetupError
+from ..safe_logging import get_logger
+from ..tools.registry import ToolRegistry
+from .common import get_field, list_items, restore_names, text_or_empty
+from .text_calls import looks_like_calls, read_text_calls
+
+_logger = get_logger()
+
+
+@attrs.frozen
+class ReplyError:
+    """The backend answered with an error in place of a reply, or in the middle of a stream.
+
+    Args:
+        message: What it says. "": nothing.
+        type: Its kind of error, such as ``overloaded_error``. "": not told.
+        code: Its code, such as ``rate_limit_exceeded`` or ``429``. "": not told.
+    """
+
+    message: str
+    type: str = ""
+    code: str = ""
+
+
+class Calls(list[Call]):
+    """The calls of a reply, and why there are none.
+
+    Attributes:
+        error: What the backend answered in place of a reply. None: it answered with a reply.
+        text: What the model said beside its calls. "": nothing.
+    """
+
+    def __init__(self, calls: Iterable[Call] = (), *, error: ReplyError | None = None, text: str = "") -> None:
+        super().__init__(calls)
+        self.error = error
+        self.text = text
+
+
+@attrs.define
+class Reading:
+    """What was read of a reply."""
+
+    calls: list[Call]
+    text: str = ""
+    error: ReplyError | None = None
+
+    def to_calls(self, registry: ToolRegistry | None, longest: int, *, text: bool) -> Calls:
+        """The calls, with the tools' own names; an error, and calls as text that nobody asked for, are logged.
+
+        Args:
+            registry: As with `restore_names`.
+            longest: The same.
+            text: Whether calls that are written as text count, if there are no others.
+        """
+        found, said = self.calls, self.text
+        if not found and said and text:
+            found, said = read_text_calls(said)
+        elif not found and said and looks_like_calls(said) and _logger.hasHandlers():
+            _logger.warning("The reply has no calls, but its text looks like one: calls(reply, text=True) reads it")
+        if self.error is not None and _logger.hasHandlers():
+            _logger.warning("The provider answered with an error of type %.100r", self.error.type or self.error.code)
+        return Calls(restore_names(found, registry, longest), error=self.error, text=said)
+
+
+def read_error(reply: object) -> ReplyError | None:
+    """The error that a reply, or one event of a stream, is; None: it is not one."""
+    found = get_field(reply, "error")
+    if found is None and "error" in (get_field(reply, "type"), get_field(reply, "object")):
+        found = reply
+    if not found or found is True:
+        return None
+    if isinstance(found, str):
+        return ReplyError(found)
+    code: Any = get_field(found, "code")
+    message = text_or_empty(get_field(found, "message")) or text_or_empty(get_field(found, "detail"))
+    code = str(code) if type(code) in (int, str) else ""
+    return ReplyError(message, text_or_empty(get_field(found, "type")), code)
+
+
+def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -> None:
+    """Raise SetupError for a reply that another provider's adapter reads, or none: it would have no calls here.
+
+    Args:
+        reply: The reply.
+        events: The events of a stream, or the items of a list.
+        ours: The provider that is read here: ``OpenAI`` or ``Anthropic``.
+    """
+    for each in (reply, *events):
+        theirs = _find_provider(each)
+        if theirs is not None and theirs != ours:
+            adapter = f": use pipeline.adapters.{theirs.lower()}" if theirs in _ADAPTERS else ""
+            raise SetupError(f"calls() reads replies of {ours}, and this is a reply of {theirs}{adapter}")
+
+
+_ADAPTERS = ("OpenAI", "Anthropic")
+_ANTHROPIC_EVENTS = frozenset(
+    (
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    )
+)
+_ANTHROPIC_REASONS = frozenset(
+    ("end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal", "model_context_window_exceeded")
+)
+
+
+def _find_provider(reply: object) -> str | None:
+    """Whose reply, or event of a stream, this is; None: there is no telling."""
+    kind, content = text_or_empty(get_field(reply, "type")), get_field(reply, "content")
+    if isinstance(get_field(reply, "choices"), (list, tuple)) or get_field(reply, "tool_calls"):
+        return "OpenAI"
+    if kind.startswith("response.") or get_field(reply, "object") == "response" or kind == "function_call":
+        return "OpenAI"
+    if kind in _ANTHROPIC_EVENTS or kind == "tool_use" or _has_tool_use(content):
+        return "Anthropic"
+    if isinstance(content, (list, tuple)) and text_or_empty(get_field(reply, "stop_reason")) in _ANTHROPIC_REASONS:
+        return "Anthropic"
+    if isinstance(get_field(reply, "candidates"), (list, tuple)):
+        return "Gemini"
+    if get_field(reply, "stopReason") is not None or get_field(reply, "contentBlockStart") is not None:
+        return "Bedrock"
+    if type(get_field(reply, "done")) is bool and get_field(reply, "message") is not None:
+        return "Ollama"
+    return None
+
+
+def _has_tool_use(content: object) -> bool:
+    blocks = list_items(content) if type(content) in (list, tuple) else ()
+    return any(get_field(block, "type") == "tool_use" for block in blocks)

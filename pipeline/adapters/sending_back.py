@@ -1,0 +1,75 @@
+"""The model's own calls, made fit to send back: providers and chat templates refuse what is not well formed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, cast
+from uuid import uuid4
+
+import attrs
+
+from ..call import Call
+from ..messages.values import as_json
+from ..tools.registry import ToolRegistry
+from .common import text_or_empty
+from .replies import Calls
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,40}")  # Anthropic's characters, OpenAI's length
+_MAX_NAME = 64
+_KEY = "invalid_json"  # what the model wrote in place of an object stands under this name
+
+
+def new_id() -> str:
+    """An id of a call that no other call has."""
+    return f"call_{uuid4().hex[:24]}"
+
+
+def fit_calls(
+    calls: Calls, registry: ToolRegistry | None, longest: int, make_id: Callable[[], str]
+) -> tuple[Calls, list[str]]:
+    """The calls with an id each that no other has, and the names that the provider takes.
+
+    Args:
+        calls: The calls of a reply.
+        registry: The registry whose names `calls` restored. None: names are those that were sent.
+        longest: Characters that the provider takes in a name.
+        make_id: Returns a new id.
+    """
+    fitted = Calls(error=calls.error, text=calls.text)
+    names: list[str] = []
+    sent = {} if registry is None else registry.provider_names(longest)
+    seen: set[str] = set()
+    for call in calls:
+        id_: Any = call.id
+        if type(id_) is not str or not _ID.fullmatch(id_) or id_ in seen:
+            id_ = make_id()
+        seen.add(id_)
+        fitted.append(call if id_ == call.id else attrs.evolve(call, id=id_))
+        name = text_or_empty(call.name)
+        name = sent.get(name, name)
+        names.append(re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_NAME] or "unknown")
+    return fitted, names
+
+
+def fit_arguments(call: Call) -> dict[str, Any]:
+    """The arguments as an object; text that is none stands in one, as it is."""
+    arguments: Any = call.arguments
+    if isinstance(arguments, str) and arguments.strip():
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return {_KEY: call.arguments}
+    if arguments is None or arguments == "" or isinstance(arguments, str):
+        return {_KEY: arguments} if arguments and arguments.strip() else {}
+    plain = json.loads(as_json(arguments))
+    return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {_KEY: plain}
+
+
+def fit_arguments_text(call: Call) -> str:
+    """The arguments as the JSON text of an object: as they were written, if they are one."""
+    arguments: Any = call.arguments
+    fitted = fit_arguments(call)
+    is_as_sent = isinstance(arguments, str) and _KEY not in fitted and arguments.strip()
+    return arguments if is_as_sent else json.dumps(fitted, ensure_ascii=False)

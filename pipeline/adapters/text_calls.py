@@ -1,0 +1,147 @@
+"""Calls that a model wrote as text: open models do so if their server does not know their format.
+
+Read are the forms of Hermes and Qwen (``<tool_call>{…}</tool_call>``), of Mistral (``[TOOL_CALLS][…]``), of Llama
+(``<|python_tag|>{…}``, ``<function=name>{…}</function>``, ``{"name": …, "parameters": …}`` as the whole text, and
+``[f(a=1), g()]``), and JSON in a fenced block.
+
+Sources: the chat templates of these models, and the parsers of vLLM (tool_parsers) and llama.cpp (common/chat.cpp).
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any, cast
+from uuid import uuid4
+
+from ..call import Call
+
+_LONGEST = 200_000  # characters of a text in which calls are looked for
+_LONGEST_PYTHON = 10_000
+_ARGUMENTS = ("arguments", "parameters", "args", "input")
+_KEYS = frozenset(("name", "id", "type", "function", *_ARGUMENTS))
+_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
+_FUNCTION = re.compile(r"<function=([^>\s]{1,200})>(.*?)(?:</function>|\Z)", re.DOTALL)
+_FENCED = re.compile(r"```(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_MARKS = ("<|python_tag|>", "[TOOL_CALLS]")
+_END_TOKENS = re.compile(r"(?:<\|eom_id\|>|<\|eot_id\|>|<\|im_end\|>|</s>)\s*\Z")
+_MARK = f"number-{uuid4().hex[:8]}:"  # no text begins with it
+_NUMBER = re.compile(f'"{_MARK}([^"]*)"')
+
+
+def read_text_calls(text: str) -> tuple[list[Call], str]:
+    """The calls in a text, without ids, and the text around them. Never raises.
+
+    An object is a call if it has a name and arguments, and nothing that a call does not have. Numbers in arguments
+    stay as they were written.
+    """
+    text = _END_TOKENS.sub("", text[:_LONGEST]) if len(text) <= _LONGEST else ""
+    for pattern, read in ((_TAGGED, _read_tagged), (_FUNCTION, _read_function), (_FENCED, _read_json)):
+        found: list[Call] = []
+        around: list[str] = []
+        end = 0
+        for match in pattern.finditer(text):
+            if calls := read(*match.groups()):
+                found += calls
+                around.append(text[end : match.start()])
+                end = match.end()
+        if found:
+            return found, "".join([*around, text[end:]]).strip()
+    for mark in _MARKS:
+        before, _, after = text.partition(mark)
+        if after and (calls := _read_json(after) or _read_python(after)):
+            return calls, before.strip()
+    calls = _read_json(text) or _read_python(text)
+    return calls, "" if calls else text
+
+
+def looks_like_calls(text: str) -> bool:
+    """Whether a text has one of these forms."""
+    return any(mark in text for mark in ("{", "<function=", "[")) and bool(read_text_calls(text)[0])
+
+
+def _read_tagged(text: str) -> list[Call]:
+    found = [call for match in _FUNCTION.finditer(text) for call in _read_function(*match.groups())]  # Qwen3-Coder
+    return found or _read_json(text, tagged=True)
+
+
+def _read_function(name: str, body: str) -> list[Call]:
+    values = re.findall(r"<parameter=([^>\s]{1,200})>\n?(.*?)\n?</parameter>", body, re.DOTALL)
+    if values:  # of Qwen3-Coder; the schema says which of them are numbers
+        return [Call(name, dict(values))]
+    arguments = body.strip()
+    return [Call(name, arguments)] if arguments.startswith("{") or not arguments else []
+
+
+def _read_json(text: str, *, tagged: bool = False) -> list[Call]:
+    """The calls in JSON: one object, a list of them, or several one after the other. None if anything else is there."""
+    text = text.strip()
+    decoder = json.JSONDecoder(parse_float=_keep, parse_int=_keep, parse_constant=_keep)
+    calls: list[Call] = []
+    place = 0
+    try:
+        while place < len(text):
+            data, end = decoder.raw_decode(text, place)
+            items: list[Any] = cast("list[Any]", data) if isinstance(data, list) else [data]
+            each = [_read_object(item, tagged=tagged) for item in items]
+            if not each or None in each:
+                return []
+            calls += [call for call in each if call is not None]
+            place = end + len(text[end:]) - len(text[end:].lstrip(" \n\r\t;,"))
+    except (ValueError, RecursionError):
+        return []
+    return calls
+
+
+def _read_object(data: Any, *, tagged: bool) -> Call | None:
+    if not isinstance(data, dict):
+        return None
+    found = cast("dict[str, Any]", data)
+    if isinstance(found.get("function"), dict):
+        found = cast("dict[str, Any]", found["function"])
+    name = found.get("name", found.get("function"))
+    key = next((key for key in _ARGUMENTS if key in found), None)
+    if (
+        not isinstance(name, str)
+        or not name
+        or name.startswith(_MARK)
+        or not set(found) <= _KEYS
+        or (key is None and not tagged)
+    ):
+        return None
+    arguments: Any = {} if key is None or found[key] is None else found[key]
+    if isinstance(arguments, str):
+        return Call(name, arguments)
+    return Call(name, _dump(arguments)) if isinstance(arguments, dict) else None
+
+
+def _keep(token: str) -> str:
+    """A number as it was written: 3.10 and 1e400 would be others after a float."""
+    return _MARK + token
+
+
+def _dump(arguments: Any) -> str:
+    return _NUMBER.sub(r"\1", json.dumps(arguments, ensure_ascii=False))
+
+
+def _read_python(text: str) -> list[Call]:
+    """The calls in a list in Python's spelling, with nothing but literals as keyword arguments."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith(")]") and len(text) <= _LONGEST_PYTHON):
+        return []
+    try:
+        tree = ast.parse(text, mode="eval").body
+        each = tree.elts if isinstance(tree, ast.List) else []
+        return [_read_python_call(node) for node in each]
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return []
+
+
+def _read_python_call(node: ast.expr) -> Call:
+    if not isinstance(node, ast.Call) or node.args or not isinstance(node.func, (ast.Name, ast.Attribute)):
+        raise ValueError("not a call with keyword arguments")
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError("** has no names")
+    arguments = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in node.keywords}
+    return Call(ast.unparse(node.func), json.dumps(arguments, ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,85 @@
+"""What a tool's author wrote about a failure: it stands in the text of each kind of error, whatever the profile."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..errors import FailureDetails, NeedsSetup, OutcomeUnknown, ToolError
+from .text import as_sentence, format_wait, is_known_time, shorten, to_one_line
+from .values import as_json
+
+_MAX_FACT = 1_000  # characters of one fact
+_MAX_FACTS = 20
+_NO_DETAILS = FailureDetails()
+
+
+def details_of(error: ToolError) -> FailureDetails:
+    """The author's details; of an unknown outcome, those of the failure behind it."""
+    source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+    return getattr(source, "details", _NO_DETAILS)
+
+
+def message_of(error: ToolError) -> str:
+    """The author's text; "" if the error has none."""
+    source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+    return getattr(source, "message", "")
+
+
+def wait_of(error: ToolError) -> float | None:
+    """The seconds until another call makes sense; None: not known."""
+    source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+    seconds = getattr(source, "retry_after", None)
+    return details_of(error).retry_after if seconds is None else seconds
+
+
+def add_author_words(text: str, error: ToolError) -> str:
+    """The text with all that the author wrote and that it does not say yet."""
+    details = details_of(error)
+    said = " ".join(text.split())
+    for each in (message_of(error), details.suggestion):
+        if each and " ".join(each.split()) not in said and not _is_template(each, error):
+            text = f"{as_sentence(text)} {each}"
+    seconds = wait_of(error) if message_of(error) else details.retry_after
+    if is_known_time(seconds) and (wait := format_wait(seconds)) not in text:
+        text = f"{as_sentence(text)} Try again in {wait}."
+    facts = _list_facts(error, details)
+    return f"{text}\n{facts}" if facts and facts not in text else text
+
+
+def _is_template(text: str, error: ToolError) -> bool:
+    """Whether a profile has a text of its own for what the author says, by `template_key`."""
+    return isinstance(error, NeedsSetup) and text is error.message and "corrupt" in text.lower()
+
+
+def build_facts(error: ToolError) -> dict[str, Any]:
+    """The author's details as JSON, by the names of the source document "Tool Error Handling Analysis"."""
+    details = details_of(error)
+    facts: dict[str, Any] = {
+        "parameter": shorten(details.parameter or ""),
+        "constraint": details.constraint,
+        "value": _shorten_value(details.value),
+        "suggestion": details.suggestion,
+    }
+    facts |= {shorten(name): _shorten_value(value) for name, value in list(details.more.items())[:_MAX_FACTS]}
+    return {name: value for name, value in facts.items() if value not in (None, "")}
+
+
+def _list_facts(error: ToolError, details: FailureDetails) -> str:
+    """A line with the facts that no sentence holds; "" without any."""
+    if details.constraint is None and details.value is None and not details.more:
+        return ""
+    facts = {name: value for name, value in build_facts(error).items() if name != "suggestion"}
+    shown = (
+        f"{name}: {to_one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _MAX_FACT)}"
+        for name, value in facts.items()
+    )
+    return f"Details: {'; '.join(shown)}"
+
+
+def _shorten_value(value: object) -> Any:
+    """A value as JSON has it, or as cut text if it is long."""
+    if value is None:
+        return None
+    text = as_json(value)
+    return json.loads(text) if len(text) <= _MAX_FACT else f"{text[:_MAX_FACT]}…"

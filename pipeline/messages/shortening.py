@@ -1,0 +1,153 @@
+"""A result within so many characters: JSON stays JSON, text keeps head and tail, and each cut says what is left out."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, cast
+from uuid import uuid4
+
+from .parts import Part
+from .result_parts import find_parts
+from .values import to_data
+
+_MARK = f"float-{uuid4().hex[:8]}:"  # no text begins with it
+_TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
+_LONGEST_TOKEN = 40
+_LEAST = 60  # characters, of which a piece of a value still says something
+_FRACTION = 3  # one item takes at most this part of the room of its list
+
+
+def shorten_result(value: object, room: int, way: str = "") -> Any:
+    """The value itself if its text fits, else a shorter one that says where something is left out.
+
+    Text keeps its head and tail. Text that is JSON stays JSON, and so does any other value, as data: a list keeps its
+    first items, an object its keys and the short ones of its values. Parts that are no text are kept.
+
+    Args:
+        value: What a tool returned.
+        room: Characters of its text. Notes may exceed it where it is very small.
+        way: How the model gets the rest: a sentence. "": it is not told.
+    """
+    parts = None if isinstance(value, str) else find_parts(value, with_bytes=True)
+    if parts is not None:
+        return _fit_parts(parts, room, way, value)
+    if isinstance(value, str):
+        return value if len(value) <= room else _fit_text(value, room, way)
+    data, text = to_data(value)
+    return value if len(text) <= room else _fit(data, room, way)
+
+
+def elide(text: str, room: int, way: str = "") -> str:
+    """Head and tail of a text that is too long, two thirds and one, and between them what is left out."""
+    if len(text) <= room:
+        return text
+    marker = f"\n… ({len(text):,} of {len(text):,} characters left out{_tell(way, room)}) …\n"
+    kept = max(0, room - len(marker))
+    marker = f"\n… ({len(text) - kept:,} of {len(text):,} characters left out{_tell(way, room)}) …\n"
+    tail = kept // 3
+    shorter = f"{text[: kept - tail]}{marker}{text[len(text) - tail :]}"
+    return shorter if len(shorter) < len(text) else text
+
+
+def _fit_parts(parts: list[Part], room: int, way: str, value: object) -> object:
+    sizes = [len(part) if isinstance(part, str) else 0 for part in parts]
+    if sum(sizes) <= room:
+        return value
+    shares = _share(sizes, room)
+    return [
+        _fit_text(part, share, way) if isinstance(part, str) else part
+        for part, share in zip(parts, shares, strict=True)
+    ]
+
+
+def _fit_text(text: str, room: int, way: str) -> str:
+    """A text, which may be JSON."""
+    if len(text) > room and text.lstrip()[:1] in ("{", "["):
+        try:
+            fitted = _fit(json.loads(text, parse_float=_keep_token), room, way)
+            return _TOKEN.sub(r"\1", json.dumps(fitted, ensure_ascii=False))
+        except (ValueError, RecursionError):  # it is not JSON
+            pass
+    return elide(text, room, way)
+
+
+def _keep_token(token: str) -> str | float:
+    """A number as it was written: 3.10 and 1e400 would be others after a float."""
+    return f"{_MARK}{token}" if len(token) <= _LONGEST_TOKEN else float(token)
+
+
+def _fit(data: Any, room: int, way: str) -> Any:
+    if isinstance(data, str):
+        return _fit_string(data, room, way)
+    if isinstance(data, list):
+        return _fit_list(cast("list[Any]", data), room, way)
+    return _fit_object(cast("dict[str, Any]", data), room, way) if isinstance(data, dict) else data
+
+
+def _fit_string(text: str, room: int, way: str) -> str:
+    """A text whose JSON has so many characters: an escape takes two of them, or six."""
+    limit = room - 2
+    while limit > _LEAST and (size := _size(shorter := elide(text, limit, way))) > room:
+        limit = min(limit - 1, limit * room // size)
+        if limit <= _LEAST:
+            return shorter
+    return elide(text, limit, way)
+
+
+def _fit_list(items: list[Any], room: int, way: str) -> list[Any]:
+    note = _note(len(items), len(items), "items", way, room)
+    left = room - len(note) - 6
+    kept: list[Any] = []
+    for item in items:
+        most = max(_LEAST, room // _FRACTION)
+        fitted = item if _size(item) <= most else _fit(item, most, "")
+        left -= _size(fitted) + 2
+        if left < 0:
+            break
+        kept.append(fitted)
+    missing = len(items) - len(kept)
+    return [*kept, _note(missing, len(items), "items", way, room)] if missing else kept
+
+
+def _fit_object(data: dict[str, Any], room: int, way: str) -> dict[str, Any]:
+    keys = sum(_size(key) + 4 for key in data)
+    shares = _share([_size(value) for value in data.values()], max(0, room - keys - 2))
+    fitted = {
+        key: value if _size(value) <= share else _fit(value, share, way)
+        for (key, value), share in zip(data.items(), shares, strict=True)
+    }
+    if _size(fitted) <= room:
+        return fitted
+    left = room - len(_note(len(data), len(data), "keys", way, room)) - 12
+    kept: dict[str, Any] = {}
+    for key, value in fitted.items():
+        left -= _size(key) + _size(value) + 4
+        if left < 0:
+            break
+        kept[key] = value
+    missing = len(data) - len(kept)
+    return {**kept, "…": _note(missing, len(data), "keys", way, room)} if missing else kept
+
+
+def _share(sizes: list[int], room: int) -> list[int]:
+    """How much of the room each gets: those that need less than an equal share leave the rest to the others."""
+    shares = [0] * len(sizes)
+    left = room
+    for rank, place in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
+        shares[place] = min(sizes[place], left // (len(sizes) - rank))
+        left -= shares[place]
+    return shares
+
+
+def _note(missing: int, number: int, noun: str, way: str, room: int) -> str:
+    return f"… ({missing:,} of {number:,} {noun} left out{_tell(way, room)})"
+
+
+def _tell(way: str, room: int) -> str:
+    """How to get the rest, unless that takes more of the room than the rest of the text."""
+    return f". {way}" if way and len(way) < room // 2 else ""
+
+
+def _size(data: Any) -> int:
+    return len(json.dumps(data, ensure_ascii=False))

@@ -1,0 +1,158 @@
+"""Options: what somebody gave to a stage, an executor or a function of ours, checked before anything is built of it.
+
+Each check raises `SetupError` with a text of one form: "Concurrency: `limit` must be an integer ≥ 1, not 1.5". An entry
+of a mapping is named as Python writes it: "Retry: `tools['search']['attempts']` must be …". A bool is no number here,
+and neither is NaN.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Mapping
+from math import inf, isinf, nan
+from typing import Any, NoReturn, cast
+
+from .errors import SetupError
+
+_SHOWN = 200  # characters of what was given
+
+
+def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
+    """Raise SetupError for an option.
+
+    Args:
+        owner: The class or function that has the option.
+        option: The name of the option.
+        allowed: What it must be, as in "an integer ≥ 1".
+        given: What it is.
+    """
+    raise SetupError(f"{owner}: `{option}` must be {allowed}, not {_show(given)}")
+
+
+def check_count(
+    owner: str, option: str, given: object, least: int = 1, *, most: float = inf, optional: bool = False
+) -> None:
+    """Check an integer from ``least`` to ``most``; with ``optional``, None will do as well."""
+    if optional and given is None:
+        return
+    if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+        bounds = f"≥ {least}" if most == inf else f"from {least} to {most}"
+        refuse(owner, option, f"an integer {bounds}" + _or_none(optional=optional), given)
+
+
+def check_number(
+    owner: str,
+    option: str,
+    given: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float = inf,
+    infinite: bool = False,
+    optional: bool = False,
+    unit: str = "",
+) -> None:
+    """Check a number.
+
+    Args:
+        owner: The class or function that has the option.
+        option: The name of the option.
+        given: What was given.
+        above: It must be greater than this. Default None: no bound.
+        least: It must be this or greater. Default None: no bound.
+        most: It must be this or less. Default: no bound.
+        infinite: Whether infinity will do. Default False.
+        optional: Whether None will do. Default False.
+        unit: Such as "seconds", for the text.
+    """
+    if optional and given is None:
+        return
+    number = _read_number(given)
+    is_inside = (above is None or number > above) and (least is None or number >= least) and number <= most
+    if not is_inside or (isinf(number) and not infinite):
+        bounds = [f"> {above}"] if above is not None else [f"≥ {least}"] if least is not None else []
+        bounds += ["finite"] if isinf(number) and not infinite else [f"≤ {most}"] if most < inf else []
+        allowed = f"a number of {unit}" if unit else "a number"
+        refuse(owner, option, f"{allowed} {' and '.join(bounds)}".rstrip() + _or_none(optional=optional), given)
+
+
+def check_function(
+    owner: str, option: str, given: object, else_: str = "", *, optional: bool = False, may_be_async: bool = False
+) -> None:
+    """Check something to call.
+
+    Args:
+        owner: The class or function that has the option.
+        option: The name of the option.
+        given: What was given.
+        else_: What else will do, such as "a ToolRegistry or", for the text.
+        optional: Whether None will do. Default False.
+        may_be_async: Whether its result is awaited. Default False: an async function is refused.
+    """
+    if optional and given is None:
+        return
+    called = given if isinstance(given, type) else getattr(given, "__call__", None)  # noqa: B004  # it is not asked whether
+    is_async = inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(called)
+    if not callable(given) or (is_async and not may_be_async):
+        function = "a function" if may_be_async else "a plain function"
+        refuse(owner, option, f"{else_} {function}".lstrip() + _or_none(optional=optional), given)
+
+
+def read_names(owner: str, option: str, given: object, choices: Collection[str] | None = None) -> frozenset[str]:
+    """Check names, and return them. A text holds names too, its letters, and is refused.
+
+    Args:
+        owner: The class or function that has the option.
+        option: The name of the option.
+        given: What was given.
+        choices: The names that there are. Default None: names of tools, which nobody knows here.
+    """
+    allowed = "a collection of names of tools" if choices is None else f"a collection of {', '.join(choices)}"
+    names = read_items(owner, option, given, allowed.removeprefix("a collection of "))
+    if not all(isinstance(name, str) and (choices is None or name in choices) for name in names):
+        refuse(owner, option, allowed, cast("object", given) if isinstance(given, Collection) else names)
+    return frozenset(names)
+
+
+def read_items(owner: str, option: str, given: object, what: str) -> list[Any]:
+    """Check a collection of ``what``, and return what it holds. The items are the caller's to check."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        refuse(owner, option, f"a collection of {what}", given)
+    return list(cast("Iterable[Any]", given))
+
+
+def read_by_name(owner: str, option: str, given: object, what: str = "tools") -> Mapping[str, Any]:
+    """Check a mapping by the names of ``what``, and return it. Its values are the caller's to check."""
+    by_name = cast("Mapping[Any, Any]", given)
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in by_name):
+        refuse(owner, option, f"a mapping by the names of {what}", by_name)
+    return by_name
+
+
+def check_type(owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False) -> None:
+    """Check an instance of a class."""
+    if not isinstance(given, kind) and not (optional and given is None):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        refuse(owner, option, f"{article} {kind.__name__}" + _or_none(optional=optional), given)
+
+
+def _read_number(given: object) -> float:
+    """The number as a float; NaN if it is none, infinity if it is too large for a float."""
+    if not isinstance(given, (int, float)) or isinstance(given, bool):
+        return nan
+    try:
+        return float(given)
+    except OverflowError:
+        return inf
+
+
+def _or_none(*, optional: bool) -> str:
+    return " or None" if optional else ""
+
+
+def _show(given: object) -> str:
+    try:
+        text = repr(given)
+    except Exception:  # noqa: BLE001  # a foreign `__repr__`; the option is wrong anyhow
+        text = f"<{type(given).__name__}>"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,73 @@
+"""Text that came from outside, made safe to print: in a terminal, in a log, in a row of a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+CUT: Final = "…"  # ends a text that is cut
+_LINES = frozenset("\n\t")
+# Characters that Python calls printable and that nobody sees: fillers, the braille blank, and the variation selectors,
+# of which a sequence carries any number of hidden bytes (Unicode 16, sections 23.4 and 23.2).
+_UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
+_HIDDEN = re.compile(f"[{_UNSEEN}]")
+
+
+def neutralise(text: str, *, keep_lines: bool = False, limit: int | None = None) -> str:
+    r"""Escape each character that a terminal obeys, that forges a line, or that nobody sees.
+
+    They are control characters (C0, DEL, C1, and so ESC, CSI and OSC), line and paragraph separators, directional and
+    other format characters, Unicode tags, variation selectors, fillers and lone surrogates. Each becomes what Python
+    writes in a string: ``\n``, ``\x1b``, ``\u202e``, ``\U000e0041``. A space of another kind becomes a blank.
+
+    Args:
+        text: Any text.
+        keep_lines: Whether line ends and tabs stay. Default False: the result is one line. A carriage return right
+            before a line end is dropped.
+        limit: Characters of the text that are kept; a final "…" shows that it is cut. Default None: no limit.
+
+    Returns:
+        The same text where there is nothing to change.
+    """
+    if limit is not None and len(text) > limit:
+        text = text[:limit] + CUT
+    if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
+        return text
+    return _replace_unsafe(text.replace("\r\n", "\n") if keep_lines else text, _escape, _LINES if keep_lines else "")
+
+
+def dump_neutral_json(value: object, *, indent: int | None = None) -> str:
+    r"""The value as JSON that is safe to print. A reader gets the value back as it was: the escapes are those of JSON.
+
+    Args:
+        value: Anything that `json.dumps` takes.
+        indent: As that of `json.dumps`. Default None: one line.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    lines = _LINES if indent is not None else ""
+    if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
+        return text
+    return _replace_unsafe(text, lambda char: json.dumps(char)[1:-1], lines, spaces=False)
+
+
+def _replace_unsafe(text: str, escape: Callable[[str], str], kept: Any, *, spaces: bool = True) -> str:
+    return "".join(
+        char
+        if char in kept or (char.isprintable() and _HIDDEN.match(char) is None)
+        else " "
+        if spaces and _is_space(char)
+        else escape(char)
+        for char in text
+    )
+
+
+def _is_space(char: str) -> bool:
+    """Whether it is a space of another kind than a blank, such as U+00A0, and neither a control nor a line end."""
+    return char.isspace() and ord(char) > 0x9F and char not in "\u2028\u2029"  # noqa: PLR2004  # the last C1 control
+
+
+def _escape(char: str) -> str:
+    written = char.encode("unicode_escape").decode()
+    return written if written != char else f"\\u{ord(char):04x}"

@@ -1,0 +1,120 @@
+"""Arguments that a program gives, and no model: values of the annotated types stay what they are.
+
+A model's arguments are JSON, and are read by pydantic's JSON mode. To send a program's values the same way would change
+them: the JSON of a SecretStr is ``"**********"``, and that of a subclass may be that of its base.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import abc
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
+
+import attrs
+from pydantic import InstanceOf, ValidationError, WrapValidator
+
+from .annotations import Known, adapt_annotation, name_behind
+
+_Handler: TypeAlias = Callable[[Any], Any]
+_LISTS: Final = (abc.Iterable, abc.Collection, abc.Container, abc.Reversible, abc.Sequence)
+_LIST: Any = list  # the type checkers accept no variable as a type
+_INSTANCE_OF: Any = InstanceOf
+_TEXTS: Final = (str, bytes, bytearray)
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+
+
+def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
+    """Whether a value has JSON's types only, as a model's arguments have. Subclasses are other types.
+
+    Args:
+        value: Any value; it may hold itself.
+        arrays: The types that count as an array.
+    """
+    parts, seen = [value], set[int]()
+    while parts:
+        part: Any = parts.pop()
+        kind = cast("type[Any]", type(part))
+        if kind in _SCALARS or id(part) in seen:
+            continue
+        seen.add(id(part))
+        if kind is dict:
+            if not all(type(key) is str for key in part):
+                return False
+            parts += part.values()
+        elif kind in arrays:
+            parts += part
+        else:
+            return False
+    return True
+
+
+def accept_given(hint: Any, read_json: Callable[[object], Any]) -> Any:
+    """Adapt the type of a parameter: it accepts its own values as they are, else the JSON form of them.
+
+    Args:
+        hint: The annotation, as the function has it.
+        read_json: Makes a value of that type of one of JSON's types.
+    """
+
+    def accept(value: Any, check: _Handler) -> Any:
+        try:
+            checked = check(value)
+        except ValidationError:
+            if not is_json(value, (list, tuple)):
+                raise
+            return read_json(value)
+        return value if _is_unchanged(value, checked) else checked
+
+    return Annotated[_adapt(hint, {}), WrapValidator(accept)]
+
+
+def _is_unchanged(value: Any, checked: Any) -> bool:
+    """Whether what pydantic made is a copy, perhaps one that is cut to the base class: then the value itself is it."""
+    if value is checked:
+        return True
+    try:
+        return isinstance(value, type(checked)) and bool(value == checked)
+    except Exception:  # noqa: BLE001  # the ``__eq__`` of a foreign value may raise anything, or give an array
+        return False
+
+
+def _adapt(hint: Any, known: Known) -> Any:
+    """Adapt a type, with all types inside it, so that strict validation of Python values takes an instance."""
+    if (behind := name_behind(hint, known)) is not None:
+        known[hint] = hint
+        adapted = known[hint] = _adapt(behind, known)
+        return hint if adapted == behind else adapted
+    origin: Any = get_origin(hint)
+    args = get_args(hint)
+    if (origin or hint) in _LISTS:
+        return Annotated[_LIST[_adapt(args[0], known) if args else Any], WrapValidator(_accept_items)]
+    if attrs.has(hint) and not hasattr(hint, "__get_pydantic_core_schema__"):
+        return _INSTANCE_OF[hint]
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(cast("object", hint), "_fields"):
+        return Annotated[cast("Any", hint), WrapValidator(_accept_instance_of(cast("Any", hint)))]
+    if origin is Literal:
+        return adapt_annotation(hint, {})
+    if not args:
+        return cast("Any", hint)
+    if origin is Annotated:
+        return Annotated[_adapt(args[0], known), *args[1:]]
+    inner_args: tuple[Any, ...] = tuple(_adapt(arg, known) for arg in args)
+    if inner_args == args:
+        return cast("Any", hint)
+    return Union[inner_args] if origin in (Union, types.UnionType) else origin[inner_args]  # noqa: UP007  # any number
+
+
+def _accept_instance_of(cls: type[Any]) -> Callable[[Any, _Handler], Any]:
+    """Of a named tuple pydantic makes another one, and that of the base class."""
+    return lambda value, check: value if isinstance(value, cls) else check(value)
+
+
+def _accept_items(value: Any, check: _Handler) -> Any:
+    """Check the items of any iterable but text; what can be read only once becomes a list."""
+    given: Any = value
+    if isinstance(value, _TEXTS) or not isinstance(value, abc.Iterable):
+        return check(given)
+    items = list(cast("abc.Iterable[Any]", value))
+    checked = check(items)
+    return given if isinstance(value, abc.Collection) and _is_unchanged(items, checked) else checked

@@ -1,0 +1,125 @@
+"""The texts of known secrets, and how they are taken out of another text, such as that of an exception."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final, cast
+
+import attrs
+
+from ..privacy import REDACTED
+from .reading import read_literal
+
+_MAX_TEXTS = 100  # of one call
+_MAX_VALUES = 2_000  # that are looked at
+_SHORT: Final = 4  # characters: a shorter secret is taken out where it stands alone, for it may be a part of any word
+_SHORT_NUMBER: Final = 8  # digits, as above
+_LIKE_A_SECRET: Final = 6  # characters of a text under a name that is not declared, for it to be taken for a secret
+_LINE: Final = 12  # characters of a line of a longer secret, such as a key in PEM
+
+
+_MAX_PATTERN: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+_QUOTED: Final = frozenset("\"'\\")  # characters that get a backslash in quotes
+_LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a"}  # after a backslash
+_PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
+
+
+@attrs.define(eq=False)
+class TextCollector:
+    """Collects the texts of values that are withheld."""
+
+    texts: set[str] = attrs.field(factory=set[str])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no more."""
+        return len(self.texts) >= _MAX_TEXTS
+
+    def add(self, value: object, *, declared: bool = True) -> None:
+        """Add every text and number in a value.
+
+        Args:
+            value: Any value.
+            declared: Whether it is declared to be secret. False: it stands under a name that is not declared, so that
+                only what is long enough for a secret is added.
+        """
+        least = 1 if declared else _LIKE_A_SECRET
+        pending: list[Any] = [value]
+        for _ in range(_MAX_VALUES):
+            if not pending or self.is_full:
+                return
+            each = _open(pending.pop())
+            if isinstance(each, str):
+                if len(each.strip()) >= least:
+                    self._add_text(each)
+                    held = read_literal(each) if each.lstrip().startswith(("{", "[")) else None
+                    pending += [held] if isinstance(held, (dict, list)) else []
+            elif isinstance(each, (int, float)):
+                if not isinstance(each, bool) and len(str(each)) >= least:
+                    self.texts.add(str(each))
+            elif isinstance(each, Mapping):
+                pending += cast("Mapping[Any, Any]", each).values()
+            elif isinstance(each, (list, tuple, set, frozenset)):
+                pending += cast("Iterable[Any]", each)
+
+    def make_mask(self) -> Callable[[str], str]:
+        """A function that takes these texts out of a text, also where they are written with escapes."""
+        if not self.texts:
+            return _keep
+        pattern = re.compile("|".join(map(_match, sorted(self.texts, key=len, reverse=True))))
+        return lambda text: pattern.sub(REDACTED, text)
+
+    def _add_text(self, text: str) -> None:
+        stripped = text.strip()
+        self.texts.add(stripped)
+        self.texts.update(line for each in stripped.splitlines()[:50] if len(line := each.strip()) >= _LINE)
+
+
+def _keep(text: str) -> str:
+    return text
+
+
+def _open(value: Any) -> object:
+    """What a value holds: the text of a secret type, the fields of a model, text of bytes; else the value itself."""
+    try:
+        if callable(reveal := getattr(value, "get_secret_value", None)):
+            value = reveal()
+        if isinstance(value, (bytes, bytearray)):
+            return bytes(value).decode(errors="replace")
+        fields: Any = getattr(cast("type[Any]", type(value)), "__attrs_attrs__", None)
+        if fields:
+            return {field.name: getattr(value, field.name) for field in fields}
+        is_model = hasattr(value, "__dict__") and not isinstance(value, _PLAIN)
+        return cast("object", vars(value) if is_model else value)
+    except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is read
+        return None
+
+
+def _match(text: str) -> str:
+    """A pattern for a text, also where it stands in quotes by Python or JSON, any number of times, or in a URL."""
+    pattern = "".join(map(_match_character, text[:_MAX_PATTERN]))
+    if len(text) > _MAX_PATTERN:
+        pattern += r"[^\s\"']*"
+    alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
+    return rf"(?<!\w){pattern}(?!\w)" if alone else pattern
+
+
+@lru_cache(maxsize=512)
+def _match_character(char: str) -> str:
+    if char.isascii() and char.isalnum():
+        return char
+    number = ord(char)
+    written = rf"\\*{re.escape(char)}" if char in _QUOTED else re.escape(char)
+    escapes = [rf"u{number:04x}", rf"U{number:08x}"]
+    if number <= 0xFF:  # noqa: PLR2004  # Python writes these with two digits
+        escapes.append(rf"x{number:02x}")
+    if number > 0xFFFF:  # noqa: PLR2004  # JSON writes two surrogates
+        high, low = divmod(number - 0x10000, 0x400)
+        escapes.append(rf"u{0xD800 + high:04x}\\+u{0xDC00 + low:04x}")
+    if char in _LETTERS:
+        escapes.append(_LETTERS[char])
+    in_url = "".join(f"%{byte:02x}" for byte in char.encode(errors="replace"))
+    space = r"|\+" if char == " " else ""
+    return rf"(?:{written}|\\+(?i:{'|'.join(escapes)})|(?i:{in_url}){space})"

@@ -1,0 +1,78 @@
+"""The JSON Schema that pydantic makes of a type, where pydantic's own one says something else than pydantic accepts."""
+
+from __future__ import annotations
+
+from enum import Flag
+from typing import Any, Final
+
+from pydantic_core import core_schema
+
+from .schema import JsonObject
+from .secret_types import SecretTypes
+
+_WHOLE: Final = r"[+-]?[0-9]+"
+_NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
+_UNSIGNED: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
+_COMPLEX: Final = rf"^([+-]?{_UNSIGNED}|([+-]?{_UNSIGNED})?[+-]({_UNSIGNED})?j|({_UNSIGNED})?j)$"
+_FRACTION: Final = rf"^({_NUMBER}|{_WHOLE}/[0-9]*[1-9][0-9]*)$"
+_DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
+_KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
+
+
+class SchemaGenerator(SecretTypes):
+    """Makes the JSON Schema of a function's parameters. Its methods are pydantic's, one for each kind of type."""
+
+    def field_is_present(self, field: Any) -> bool:
+        """Leave out the fields of a dataclass that are not set by its ``__init__``: pydantic refuses them."""
+        return field.get("init", True) and super().field_is_present(field)
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonObject:
+        """Say what keys may be: numbers, or only text that matches a pattern."""
+        made = super().dict_schema(schema)
+        if "patternProperties" in made:
+            made["additionalProperties"] = False
+        if (pattern := _KEYS.get(schema.get("keys_schema", {}).get("type", ""))) is not None:
+            made["propertyNames"] = {"pattern": pattern}
+        return made
+
+    def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonObject:
+        """Say that the text must be a number."""
+        made = super().decimal_schema(schema)
+        return {**made, "anyOf": [_add_pattern(each, f"^{_NUMBER}$") for each in made["anyOf"]]}
+
+    def fraction_schema(self, schema: Any) -> JsonObject:
+        """Say that the text must be a number or a fraction."""
+        make: Any = getattr(super(), "fraction_schema")  # noqa: B009  # newer than the oldest pydantic that we take
+        made = make(schema)
+        return {**made, "anyOf": [_add_pattern(each, _FRACTION) for each in made["anyOf"]]}
+
+    def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonObject:
+        """Say that the text must be a number as Python writes a complex one."""
+        return _add_pattern(super().complex_schema(schema), _COMPLEX)
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonObject:
+        """Say that a time without a zone has none: the format ``date-time`` asks for one."""
+        naive = schema.get("tz_constraint") == "naive"
+        return {"type": "string", "pattern": f"^{_DAY}[Tt ]{_CLOCK}$"} if naive else super().datetime_schema(schema)
+
+    def enum_schema(self, schema: core_schema.EnumSchema) -> JsonObject:
+        """Say that the members of a Flag may be combined."""
+        made = super().enum_schema(schema)
+        cls: Any = schema["cls"]
+        if issubclass(cls, Flag):
+            del made["enum"]
+            made |= {"type": "integer", "minimum": 0, "maximum": flag_mask(cls)}
+        return made
+
+
+def flag_mask(cls: type[Flag]) -> int:
+    """All bits that the members of a Flag have."""
+    mask = 0
+    for member in cls:
+        mask |= member.value
+    return mask
+
+
+def _add_pattern(schema: JsonObject, pattern: str) -> JsonObject:
+    return schema if schema.get("type") != "string" or "pattern" in schema else {**schema, "pattern": pattern}

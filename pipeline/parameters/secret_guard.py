@@ -1,0 +1,146 @@
+"""What a tool with secrets adds to parsing: no refusal and no repair quotes one, and secret types are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import attrs
+
+from ..errors import InvalidParams, Problem, Repair
+from ..privacy import PublicText, Redact
+from .declared_paths import read_path
+from .known_texts import TextCollector
+from .phrases import NOUNS
+from .redaction import Redaction
+from .secret_schemas import SecretSchema
+
+if TYPE_CHECKING:
+    from .tool_parameters import Parse
+
+_TYPES = frozenset(NOUNS.values())
+_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+
+
+@attrs.frozen
+class SecretGuard:
+    """Keeps the secrets of one tool out of what is said and recorded of its calls."""
+
+    schema: SecretSchema
+
+    def guard(self, parse: Parse) -> Parse:
+        """The parser, with secrets left out of its refusals.
+
+        It takes pydantic's secret types too, as a caller of ``pipeline.run`` passes them: to make JSON of one would
+        put asterisks in its place.
+        """
+
+        def parse_guarded(arguments: Any) -> Any:
+            found = parse(_reveal(arguments) if type(arguments) is _DICT else arguments)
+            return self.hide(found, arguments) if type(found) is InvalidParams else found
+
+        return parse_guarded
+
+    def redact(self, arguments: object, hook: Redact | None = None) -> object:
+        """The arguments as they may be recorded."""
+        return Redaction(self.schema, hook).redact(arguments)
+
+    def collect(self, arguments: object) -> TextCollector:
+        """The texts of the secrets in the arguments, and of what may be one."""
+        collector = TextCollector()
+        Redaction(self.schema, None, collector).redact(arguments)
+        return collector
+
+    def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
+        """The refusal without what was sent for a secret."""
+        quotes = self.schema.has_secret_names or any(each.rule == "validator" for each in error.problems)
+        mask = self.collect(arguments).make_mask() if quotes else _keep
+        problems = tuple(self._hide_problem(problem, mask) for problem in error.problems)
+        return InvalidParams(problems, error.repairs, sent=error.sent, schema=error.schema)
+
+    def hide_repairs(self, repairs: tuple[Repair, ...], arguments: object) -> tuple[Repair, ...]:
+        """The repairs without the values of secrets."""
+        mask = self.collect(arguments).make_mask()
+        return tuple(self._hide_repair(repair, mask) for repair in repairs)
+
+    def _hide_problem(self, problem: Problem, mask: Any) -> Problem:
+        expected = PublicText(mask(problem.expected)) if problem.rule == "validator" else problem.expected
+        suggestion, got = problem.suggestion, problem.got if problem.got in _TYPES else ""
+        if problem.path and problem.rule not in ("required", "additionalProperties"):
+            _, forms = read_path(self.schema, problem.path)
+            if forms is None or self.schema.holds_secret(forms):
+                suggestion = ""
+        return Problem(mask(problem.path), problem.rule, expected, got, mask(suggestion))
+
+    def _hide_repair(self, repair: Repair, mask: Any) -> Repair:
+        redaction = Redaction(self.schema)
+        before, after, path = repair.before, repair.after, repair.path
+        if repair.rule == "parameter_name":
+            before, after = (mask(each) if isinstance(each, str) else each for each in (before, after))
+        elif path:
+            _, forms = read_path(self.schema, path)
+            before, after = (redaction.redact_at(forms, each, path) for each in (before, after))
+        else:
+            before, after = redaction.redact(before), redaction.redact(after)
+        return Repair(mask(path), repair.rule, before, after)
+
+
+def _keep(text: str) -> str:
+    return text
+
+
+def _reveal(arguments: dict[str, Any]) -> object:
+    try:
+        return _open(arguments)
+    except RecursionError:  # it is refused for its depth
+        return arguments
+
+
+def _open(value: Any) -> Any:
+    if isinstance(value, (str, int, float, type(None))):
+        return value
+    if type(value) is _DICT:
+        return {name: _open(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_open(each) for each in cast("list[Any]", value)]
+        return items if isinstance(value, list) else tuple(items)
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        return _open(reveal())
+    opened = _open_model(value)
+    return {name: _open(each) for name, each in opened.items()} if opened is not None else value
+
+
+def _open_model(value: Any) -> Mapping[str, Any] | None:
+    """The fields of a model that holds a secret type, by the names under which it is read; None for any other value."""
+    cls = cast("Any", type(value))
+    if (known := getattr(cls, "model_fields", None)) is not None:
+        named = {(field.alias or name): getattr(value, name) for name, field in known.items()}
+    elif is_dataclass(value):
+        named = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    elif attrs.has(cls):
+        named = {field.alias or field.name: getattr(value, field.name) for field in attrs.fields(cls) if field.init}
+    else:
+        return None
+    return named if any(map(_is_secret_type, named.values())) else None
+
+
+def _is_secret_type(value: Any) -> bool:
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(_is_secret_type, cast("list[Any]", value)))
+    if isinstance(value, Mapping):
+        return any(map(_is_secret_type, cast("Mapping[Any, Any]", value).values()))
+    return hasattr(value, "get_secret_value") or _open_model(value) is not None
+
+
+def hide_defaults(schema: dict[str, Any]) -> None:
+    """Leave the defaults and examples of secret parameters out of a schema that a model is shown."""
+    if (secret := SecretSchema.find(schema)) is None:
+        return
+    redaction = Redaction(secret)
+    for node in secret.nodes():
+        forms = secret.expand([node])
+        for keyword in ("default", "examples"):
+            shown = node.get(keyword)
+            if shown and secret.holds_secret(forms) and redaction.redact_at(forms, shown, "") != shown:
+                del node[keyword]

@@ -1,0 +1,203 @@
+"""Which places of a JSON Schema hold secrets.
+
+A place is secret if its subschema says ``"writeOnly": true`` or ``"format": "password"``. ``Annotated[…, Secret]`` and
+pydantic's secret types become that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple, cast
+
+import attrs
+
+from .schema import Form, JsonObject, find_target, is_array, is_object
+
+_SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")  # lists of further subschemas of the same place
+_SAME_PLACE_ONE: Final = ("if", "then", "else", "not")
+_OF_ITEMS: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
+_OF_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_MAX_FORMS = 1_000  # of one place
+_MAX_STEPS = 1_000  # of one schema that are kept
+
+
+class Facts(NamedTuple):
+    """What is asked of a place for each value that stands there."""
+
+    forms: Sequence[Form]  # what applies there
+    secret: bool  # the value is secret as a whole
+    holds: bool  # it is secret, or may hold a secret
+    types: frozenset[str]  # JSON types that the schema names there; empty: none
+    secret_names: bool  # the names in an object are secret
+    closed: bool  # an object has declared names
+
+
+@attrs.define(eq=False)
+class SecretSchema:
+    """A schema that is asked which of its places are secret, or hold something that is."""
+
+    schema: Form
+    _holding: dict[int, bool] = attrs.field(init=False, factory=dict[int, bool])  # by the id of a node
+    # What applies to a place, by what applies around it and by the step that leads there.
+    _steps: dict[tuple[Any, ...], list[Form]] = attrs.field(init=False, factory=dict[Any, Any])
+    _facts: dict[int, Facts] = attrs.field(init=False, factory=dict[int, Facts])  # by the id of the forms, which stay
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of secret parameters, wherever they stand."""
+        return frozenset(
+            name
+            for node in _every_node(self.schema)
+            for name, inner in _mapping(node.get("properties")).items()
+            if self.is_secret(self.expand([inner]))
+        )
+
+    @classmethod
+    def find(cls, schema: Form) -> SecretSchema | None:
+        """The schema, to be asked; None if it declares no secret."""
+        return cls(schema) if any(map(_is_marked, _every_node(schema))) else None
+
+    def root(self) -> list[Form]:
+        """What applies to the arguments as a whole."""
+        return self._step([self.schema])
+
+    def nodes(self) -> list[JsonObject]:
+        """Every object in the schema."""
+        return list(_every_node(self.schema))
+
+    def expand(self, nodes: Iterable[Any]) -> list[Form]:
+        """List these subschemas with all that apply at the same place: what they refer to, and branches."""
+        found: dict[int, Form] = {}
+        pending = list(nodes)
+        while pending and len(found) < _MAX_FORMS:
+            node = pending.pop()
+            if not is_object(node) or id(node) in found:
+                continue
+            found[id(node)] = node
+            if isinstance(reference := node.get("$ref"), str):
+                pending.append(find_target(self.schema, reference))
+            for keyword in _SAME_PLACE:
+                pending += _items(node.get(keyword))
+            pending += [node.get(keyword) for keyword in _SAME_PLACE_ONE]
+            pending += _mapping(node.get("dependentSchemas")).values()
+        return list(found.values())
+
+    def is_secret(self, forms: Sequence[Form]) -> bool:
+        """Whether the value at a place is secret as a whole."""
+        return any(map(_is_marked, forms))
+
+    def holds_secret(self, forms: Sequence[Form]) -> bool:
+        """Whether the value at a place is secret, or may hold a secret somewhere inside."""
+        return any(self._is_holding(form) for form in forms)
+
+    def declares_names(self, forms: Sequence[Form]) -> bool:
+        """Whether the object at a place has declared names."""
+        return any(_mapping(form.get("properties")) for form in forms)
+
+    def names_of(self, forms: Sequence[Form]) -> list[str]:
+        """The declared names of the object at a place, the longest first."""
+        return sorted({name for form in forms for name in _mapping(form.get("properties"))}, key=len, reverse=True)
+
+    def child(self, forms: Sequence[Form], name: str) -> list[Form] | None:
+        """What applies to a declared name in the object at a place; None if the name is not declared."""
+        nodes = [node for form in forms if (node := _mapping(form.get("properties")).get(name)) is not None]
+        return self._step(nodes) if nodes else None
+
+    def free_child(self, forms: Sequence[Form]) -> list[Form]:
+        """What applies to a name that is not declared."""
+        nodes: list[Any] = [form.get(keyword) for form in forms for keyword in _OF_OTHERS]
+        nodes += [node for form in forms for node in _mapping(form.get("patternProperties")).values()]
+        return self._step(nodes)
+
+    def has_items(self, forms: Sequence[Form]) -> bool:
+        """Whether an array may stand at a place."""
+        return any("array" in _types(form) or "items" in form or "prefixItems" in form for form in forms)
+
+    def facts(self, forms: Sequence[Form]) -> Facts:
+        """What is asked of a place for each value there."""
+        known = self._facts.get(id(forms))
+        if known is not None:
+            return known
+        types = {each for form in forms for each in _types(form)}
+        if any("properties" in form for form in forms):
+            types.add("object")
+        if any("prefixItems" in form or "items" in form for form in forms):
+            types.add("array")
+        if "number" in types:
+            types.add("integer")
+        made = Facts(
+            forms,
+            self.is_secret(forms),
+            self.holds_secret(forms),
+            frozenset(types),
+            any(self.is_secret(self.expand([form.get("propertyNames")])) for form in forms),
+            self.declares_names(forms),
+        )
+        if len(self._facts) < _MAX_STEPS:
+            self._facts[id(forms)] = made
+        return made
+
+    @property
+    def has_secret_names(self) -> bool:
+        """Whether names are secret anywhere."""
+        return any("propertyNames" in node for node in _every_node(self.schema))
+
+    def item(self, forms: Sequence[Form], index: int) -> list[Form]:
+        """What applies to an item of the array at a place."""
+        nodes: list[Any] = []
+        for form in forms:
+            first = _items(form.get("prefixItems"))
+            nodes += [first[index]] if index < len(first) else [form.get(keyword) for keyword in _OF_ITEMS]
+            nodes += _items(form.get("items"))  # as drafts before 2020-12 had it
+        return self._step(nodes)
+
+    def _step(self, nodes: list[Any]) -> list[Form]:
+        """As `expand`, for nodes of the schema; they stay, so that their ids are theirs."""
+        key = tuple(map(id, nodes))
+        known = self._steps.get(key)
+        if known is None:
+            known = self.expand(nodes)
+            if len(self._steps) < _MAX_STEPS:
+                self._steps[key] = known
+        return known
+
+    def _is_holding(self, form: Form) -> bool:
+        """Whether it or anything below it is marked; a schema that holds itself ends the search."""
+        known = self._holding.get(id(form))
+        if known is None:
+            known = self._holding[id(form)] = any(map(_is_marked, _every_node(form, self.schema)))
+        return known
+
+
+def _is_marked(node: Form) -> bool:
+    return node.get("writeOnly") is True or node.get("format") == "password"
+
+
+def _every_node(start: Any, root: Form | None = None) -> Iterator[JsonObject]:
+    """Every object in a schema, subschema or not; with ``root`` also what its references lead to."""
+    pending: list[Any] = [start if is_object(start) else dict(start)]
+    seen: set[int] = set()
+    while pending:
+        node = pending.pop()
+        if is_array(node):
+            pending += node
+        elif is_object(node) and id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            pending += node.values()
+            if root is not None and isinstance(reference := node.get("$ref"), str):
+                pending.append(find_target(root, reference))
+
+
+def _mapping(node: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", node) if isinstance(node, Mapping) else {}
+
+
+def _types(form: Form) -> Sequence[str]:
+    declared = form.get("type")
+    return (declared,) if isinstance(declared, str) else _items(declared)
+
+
+def _items(node: Any) -> list[Any]:
+    return node if is_array(node) else []

@@ -1,0 +1,82 @@
+"""How numbers are written in JSON: what a float no longer says, and what would be rounded."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final
+
+from .schema import JsonObject
+
+# RFC 8259, section 6, bounded; digits are ASCII's only.
+NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
+_MAX_DIGITS = 16  # of a number that is no plain integer and is read as one: no more are exact in a float
+_NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
+
+
+class Written:
+    """How the numbers of a call were written, as far as the number no longer says it: 3.10, 1e5, -0."""
+
+    __slots__ = ("_tokens", "negative_zero")
+
+    def __init__(self) -> None:
+        self._tokens: dict[int, tuple[float, str]] = {}  # by id; they are held, so no other object gets the id
+        self.negative_zero = False  # whether a 0 may have been written as -0
+
+    def find(self, value: float) -> str | None:
+        """Return how a number of these very arguments was written; None for one that came in a mapping."""
+        found = self._tokens.get(id(value))
+        return None if found is None else found[1]
+
+    def read(self, text: str) -> Any:
+        """Read JSON text without losing anything.
+
+        Raises:
+            ValueError: It is no JSON, or it holds a number that a float would round, or an object with one name twice.
+            RecursionError: It is nested too deeply.
+        """
+        self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
+
+        def read_float(token: str) -> float:
+            if not is_exact(token):
+                raise ValueError(token)
+            value = float(token)
+            self._tokens[id(value)] = (value, token)
+            return value
+
+        return json.loads(text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=_refuse_twins)
+
+
+def is_exact(token: str) -> bool:
+    """Whether a number in JSON's spelling is the decimal number that a float of it stands for, and not rounded."""
+    from decimal import Decimal  # 2 ms, and only repairs need it
+
+    if not NUMBER.fullmatch(token):
+        return False
+    value = float(token)
+    return math.isfinite(value) and Decimal(repr(value)) == Decimal(token)
+
+
+def read_whole(token: str) -> int | None:
+    """Read a number in JSON's spelling as an integer; None where it has a fraction, or is too large to be meant."""
+    from decimal import Decimal
+
+    if not NUMBER.fullmatch(token):
+        return None
+    number = Decimal(token)
+    if number.adjusted() >= _MAX_DIGITS and not token.lstrip("-").isdigit():
+        return None
+    return int(number) if number == int(number) else None
+
+
+def refuse_constant(constant: str) -> None:
+    """Refuse what Python's parser takes for JSON. Raises ValueError."""
+    raise ValueError(constant)  # NaN and the infinities are not JSON
+
+
+def _refuse_twins(pairs: list[tuple[str, Any]]) -> JsonObject:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice")
+    return found

@@ -1,0 +1,130 @@
+"""The order of many calls by the resources of their tools: reads run together, and a change runs alone on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+
+from .call import Call
+from .errors import OutcomeUnknown, TimedOut
+from .guards import Guard, Guards
+from .parameters import read_arguments
+from .report import error_of
+from .sent_names import OfferedName
+from .tools.definition import Tool
+
+_TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
+
+
+def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
+    """What the call works on; None if that cannot be told."""
+    if isinstance(tool.resource, str) or tool.resource is None:
+        return tool.resource
+    try:
+        found: Any = tool.resource(read_arguments(arguments) or {})
+    except Exception:  # noqa: BLE001  # a user's function, and arguments as sent: a key may be missing or elsewhere
+        return None
+    return found if isinstance(found, str) else None
+
+
+@attrs.define
+class _Resource:
+    """One resource, as indices of calls: the last one that changes it, and those that read it since."""
+
+    change: int | None = None
+    reads: list[int] = attrs.field(factory=list[int])
+
+    def enter(self, index: int, *, changes: bool) -> list[int]:
+        """Add a call; returns the earlier calls that it has to wait for."""
+        earlier = [] if self.change is None else [self.change]
+        if not changes:
+            self.reads.append(index)
+            return earlier
+        earlier += self.reads
+        self.change, self.reads = index, []
+        return earlier
+
+
+@attrs.define(eq=False)
+class _RunningBodies(Guard):
+    """A guard that refuses nothing: it counts the bodies of one call that still run."""
+
+    counts_bodies: ClassVar[bool] = True
+    needs_params: ClassVar[bool] = False
+
+    running: int = 0
+
+    def begin(self, call: Call) -> None:  # noqa: ARG002
+        """A body begins."""
+        self.running += 1
+
+    def end(self, call: Call) -> None:  # noqa: ARG002
+        """It returned or raised, perhaps in a thread that nobody waits for any more."""
+        self.running -= 1
+
+
+class ResourceOrder:
+    """Which call waits for which, as indices of calls."""
+
+    def __init__(self) -> None:
+        self.blocked: set[int] = set()  # they must not run any more
+        self._waits: dict[int, int] = {}  # by call: for how many others
+        self._waiting: dict[int, list[int]] = {}  # by call: those that wait for it
+        self._changes: dict[int, _RunningBodies] = {}
+
+    def add(self, index: int, earlier: set[int], *, changes: bool) -> None:
+        """Add a call that waits for these earlier ones."""
+        self._waits[index] = len(earlier)
+        for each in earlier:
+            self._waiting.setdefault(each, []).append(index)
+        if changes:
+            self._changes[index] = _RunningBodies()
+
+    def list_ready(self, count: int) -> list[int]:
+        """Of so many calls those that wait for no other."""
+        return [index for index in range(count) if not self._waits.get(index)]
+
+    def watch(self, index: int, call: Call) -> Call:
+        """The call as it is to run: if it changes something, its bodies are counted."""
+        bodies = self._changes.get(index)
+        return call if bodies is None else call.under(call.report, Guards.of(bodies, outer=call.guards))
+
+    def release(self, index: int, outcome: object) -> list[int]:
+        """Those that waited for this call alone. If it changes something and a body of it runs, they are blocked."""
+        waiting = self._waiting.pop(index, [])
+        bodies = self._changes.get(index)
+        if bodies is not None and (index in self.blocked or bodies.running or _is_still_running(outcome)):
+            self.blocked.update(waiting)
+        for each in waiting:
+            self._waits[each] -= 1
+        return [each for each in waiting if not self._waits[each]]
+
+
+def order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]) -> ResourceOrder | None:
+    """The order of the calls; None if none of their tools declares a resource."""
+    if not tools:
+        return None
+    order, resources, unknown = ResourceOrder(), dict[str, _Resource](), _Resource()
+    for index, call in enumerate(calls):
+        tool = tools.get(call.name) if type(call.name) in _TEXTS else None
+        if tool is None:
+            continue
+        name, changes = _find_resource(tool, call.arguments), tool.effect != "read"
+        if name is not None:
+            touched = [resources.setdefault(name, _Resource(unknown.change, [*unknown.reads]))]
+        else:
+            touched = [*resources.values(), unknown]
+            if changes:
+                resources = {}  # every later call waits for this one at least
+        earlier = {each for resource in touched for each in resource.enter(index, changes=changes)}
+        order.add(index, earlier, changes=changes)
+    return order
+
+
+def _is_still_running(outcome: object) -> bool:
+    """Whether an outcome says so, as that of an executor which knows more than when its bodies begin and end."""
+    error = error_of(outcome)
+    cause = error.cause if type(error) is OutcomeUnknown else error
+    return type(cause) is TimedOut and cause.still_running

@@ -1,0 +1,170 @@
+"""An exception as a log may have it: a stand-in of the same name, whose text is one line, and whose chain is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from types import TracebackType
+from typing import Any, cast
+
+from .outside_text import neutralise
+
+_MAX_TEXT = 2_000  # characters of the text of an exception
+_MAX_STACK = 20_000  # characters of a stack from another process, which is the text of an exception here
+_MAX_NOTE = 500  # characters of a note
+_MAX_NOTES = 10  # of one exception
+_MAX_NAME = 200  # characters of the name of a class
+_KEPT_IN_CHAIN = 5  # of a longer chain of causes and contexts, at its beginning and at its end
+_MAX_GROUP = 10  # exceptions of one group
+_MAX_ALL = 30  # exceptions of one record, those in groups included
+_KEPT_FRAMES = 15  # of a longer traceback, at its beginning and at its end
+_LEFT_OUT = "further exceptions are left out"
+
+
+class StandIn(Exception):  # noqa: N818  # it stands for an exception of any name
+    """Stands for an exception whose text came from outside."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class StandInGroup(ExceptionGroup[Exception]):
+    """Stands for an exception group."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -> Exception:
+    """Make the stand-in of an exception, with stand-ins of what led to it.
+
+    It has the name, the traceback, the notes and the group of the exception. Each text is on one line, escaped and
+    cut; a long chain, a wide or deep group and a long traceback are cut too, and a note says so. The stack of another
+    process (an exception class with a true ``is_stack``) keeps its lines, and each of them is indented.
+
+    Args:
+        exc: Any exception. It is not changed. A stand-in comes back as it is.
+        rewrite: Applied to each text first, as to take secrets out of it. Default None: texts are taken as they are.
+    """
+    if isinstance(exc, (StandIn, StandInGroup)):
+        return exc
+    return _Copying(rewrite or _keep).copy_chain(exc)
+
+
+def cut_traceback(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback with the frames at its beginning and at its end; a short one as it is."""
+    links: list[TracebackType] = []
+    while traceback is not None:
+        links.append(traceback)
+        traceback = traceback.tb_next
+    if len(links) <= 2 * _KEPT_FRAMES:
+        return links[0] if links else None
+    made: TracebackType | None = None
+    for link in reversed(links[:_KEPT_FRAMES] + links[-_KEPT_FRAMES:]):
+        made = TracebackType(made, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return made
+
+
+def _keep(text: str) -> str:
+    return text
+
+
+class _Copying:
+    def __init__(self, rewrite: Callable[[str], str]) -> None:
+        self._rewrite = rewrite
+        self._left = _MAX_ALL
+        self._seen: set[int] = set()  # ids, since an exception may be its own context
+
+    def copy_chain(self, exc: BaseException) -> Exception:
+        """The exception with what led to it. Without recursion along the chain, which may be of any length."""
+        links = self._list_links(exc)
+        cut = len(links) > 2 * _KEPT_IN_CHAIN
+        if cut:
+            links = links[:_KEPT_IN_CHAIN] + links[-_KEPT_IN_CHAIN:]
+        first = last = self._copy_one(exc)
+        for number, (led, is_cause) in enumerate(links, 1):
+            if self._left <= 0:
+                last.add_note(_LEFT_OUT)
+                break
+            copy = self._copy_one(led)
+            if cut and number == _KEPT_IN_CHAIN:
+                copy.add_note(_LEFT_OUT)
+            if is_cause:
+                last.__cause__ = copy
+            else:
+                last.__context__ = copy
+            last = copy
+        return first
+
+    def _list_links(self, exc: BaseException) -> list[tuple[BaseException, bool]]:
+        """What led to the exception, each with whether it is a cause: as Python's own traceback shows it."""
+        links: list[tuple[BaseException, bool]] = []
+        self._seen.add(id(exc))
+        while True:
+            is_cause = exc.__cause__ is not None
+            led = exc.__cause__ if is_cause else None if exc.__suppress_context__ else exc.__context__
+            if led is None or id(led) in self._seen:
+                return links
+            self._seen.add(id(led))
+            links.append((led, is_cause))
+            exc = led
+
+    def _copy_one(self, exc: BaseException) -> Exception:
+        self._left -= 1
+        is_stack = getattr(type(exc), "is_stack", False) is True
+        text = _indent(self._tell(exc, _MAX_STACK, keep_lines=True)) if is_stack else self._tell(exc, _MAX_TEXT)
+        names = (type(exc).__module__, type(exc).__qualname__)
+        made: Exception
+        if isinstance(exc, BaseExceptionGroup):
+            made = self._copy_group(cast("BaseExceptionGroup[BaseException]", exc), text, *names)
+        else:
+            made = _make_class(*names)(text)
+        notes: Any = getattr(cast("object", exc), "__notes__", None)
+        if isinstance(notes, (list, tuple)):
+            for note in cast("list[object]", notes)[:_MAX_NOTES]:
+                made.add_note(self._tell(note, _MAX_NOTE))
+            if len(cast("list[object]", notes)) > _MAX_NOTES:
+                made.add_note("further notes are left out")
+        return made.with_traceback(cut_traceback(exc.__traceback__))
+
+    def _copy_group(
+        self, group: BaseExceptionGroup[BaseException], text: str, module: str, name: str
+    ) -> ExceptionGroup[Exception]:
+        inner: list[Exception] = []
+        for each in group.exceptions[:_MAX_GROUP]:
+            if self._left <= 0:
+                break
+            inner.append(self.copy_chain(each))
+        made = _make_group_class(module, name)(text, inner or [StandIn(_LEFT_OUT)])
+        if len(inner) < len(group.exceptions):
+            made.add_note(_LEFT_OUT)
+        return made
+
+    def _tell(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
+        try:
+            text = value if isinstance(value, str) else str(value)
+        except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+            text = f"<{type(value).__name__} without a text>"
+        return neutralise(self._rewrite(text), keep_lines=keep_lines, limit=limit)
+
+
+def _indent(text: str) -> str:
+    """No line of it looks like the first line of a record."""
+    return text.replace("\n", "\n    ")
+
+
+@lru_cache(maxsize=256)
+def _make_class(module: str, name: str) -> type[StandIn]:
+    return cast("type[StandIn]", _name_alike(type("StandIn", (StandIn,), {}), module, name))
+
+
+@lru_cache(maxsize=64)
+def _make_group_class(module: str, name: str) -> type[StandInGroup]:
+    return cast("type[StandInGroup]", _name_alike(type("StandInGroup", (StandInGroup,), {}), module, name))
+
+
+def _name_alike(made: Any, module: object, name: str) -> Any:
+    made.__module__ = neutralise(str(module), limit=_MAX_NAME)
+    made.__qualname__ = neutralise(name, limit=_MAX_NAME)
+    made.__name__ = made.__qualname__.rpartition(".")[2]
+    return made

@@ -1,0 +1,57 @@
+"""What of a call's arguments and of its result may be recorded, as text. The only place where either is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from returns.result import Success
+
+from ..messages import render
+from ..messages.values import as_json
+from ..privacy import Redact
+from ..report import CallReport
+
+_RESULT = "result"  # begins the paths of values in a result, for the application's `redact`
+
+
+def render_arguments(report: CallReport) -> str:
+    """The arguments: text as it was sent, anything else as JSON."""
+    recorded = report.recorded
+    arguments = report.call.arguments if recorded is None else recorded.call.arguments
+    if arguments is None:
+        return "{}"
+    return arguments if isinstance(arguments, str) else render(Success(arguments))
+
+
+def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
+    """The text for the model, without secrets and with each value as the application's `redact` returned it.
+
+    Args:
+        report: That of a call which has ended.
+        limit: As that of `render`, for the value of a success. Default None: no limit.
+
+    Returns:
+        "" for a cancelled call.
+    """
+    outcome, recorded = report.outcome, report.recorded
+    if outcome is None:
+        return ""
+    if recorded is None:
+        return render(outcome, limit=limit)
+    if recorded.redact is not None and type(outcome) is Success:
+        outcome = Success(_redact_result(cast("Any", outcome).unwrap(), recorded.redact))
+    return recorded.hide(render(outcome, limit=limit))
+
+
+def hide_secrets(report: CallReport, text: str) -> str:
+    """A text of a tool or a stage without the secrets of the call."""
+    return text if report.recorded is None else report.recorded.hide(text)
+
+
+def _redact_result(value: object, redact: Redact) -> object:
+    """The result in JSON's types, so that the paths lead into models too."""
+    from ..parameters.redaction import Redaction
+
+    plain: object = value if isinstance(value, str) else json.loads(as_json(value))
+    return Redaction(None, redact).redact_at((), plain, _RESULT)

@@ -1,0 +1,211 @@
+"""What the exceptions of the usual clients mean. They are known by package and class name, so no client is imported.
+
+`find_meaning` walks the base classes of an exception and takes the first that stands in `MEANINGS`. A row is a kind, or
+a function for the classes whose kind depends on what the exception holds. A class that stands in no row has no meaning
+here, and so it is a crash: add rows for clients of your own with ``errors=``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from .client_rules import (
+    Kind,
+    Meaning,
+    read_aiohttp,
+    read_botocore,
+    read_connection,
+    read_grpc,
+    read_mongo,
+    read_mysql,
+    read_orm,
+    read_os_error,
+    read_postgres,
+    read_psycopg,
+    read_sqlite,
+    read_subprocess,
+    read_urllib,
+    read_urllib3,
+)
+from .http_status import read_status
+
+Rule: TypeAlias = Kind | Callable[[BaseException], "Kind | Meaning | None"]
+
+_HTTPX: Mapping[str, Rule] = {
+    "TimeoutException": "timeout",
+    "LocalProtocolError": "internal",  # a request that the tool built wrongly
+    "UnsupportedProtocol": "internal",
+    "TransportError": read_connection,
+    "NetworkError": read_connection,  # in httpcore it is no TransportError, and so are the next two
+    "ProtocolError": read_connection,
+    "ProxyError": read_connection,
+    "DecodingError": read_connection,
+    "TooManyRedirects": "execution",
+}
+_MODEL_SDK: Mapping[str, Rule] = {"APITimeoutError": "timeout", "APIConnectionError": read_connection}  # else: status
+_POSTGRES: Mapping[str, Rule] = {"OperationalError": read_psycopg, "Error": read_postgres}
+_MYSQL: Mapping[str, Rule] = {"OperationalError": read_mysql, "InternalError": read_mysql}
+
+# Package, then class. The first one of the class and its bases that stands here decides.
+MEANINGS: Mapping[str, Mapping[str, Rule]] = {
+    "builtins": {
+        "ConnectionError": "transient",
+        "TimeoutError": "timeout",  # also that of asyncio, socket and concurrent.futures
+        "PermissionError": "permission",
+        "FileNotFoundError": "not_found",
+        "OSError": read_os_error,
+    },
+    "socket": {"gaierror": "transient", "herror": "transient"},
+    "ssl": {
+        "SSLCertVerificationError": "configuration",
+        "SSLError": read_connection,
+    },
+    "asyncio": {"IncompleteReadError": "transient", "LimitOverrunError": "internal"},
+    "anyio": {
+        "BrokenResourceError": "transient",
+        "EndOfStream": "transient",
+        "IncompleteRead": "transient",
+        "ConnectionFailed": read_connection,
+    },
+    "trio": {"BrokenResourceError": "transient", "TooSlowError": "timeout"},
+    "subprocess": {"TimeoutExpired": "timeout", "CalledProcessError": read_subprocess},
+    "http": {"IncompleteRead": "transient", "BadStatusLine": "transient"},  # http.client
+    "urllib": {"HTTPError": read_urllib, "ContentTooShortError": "transient", "URLError": read_connection},
+    "httpx": _HTTPX,
+    "httpx2": _HTTPX,
+    "httpcore": _HTTPX,
+    "httpcore2": _HTTPX,
+    "requests": {
+        "ConnectTimeout": "timeout",  # a ConnectionError too
+        "Timeout": "timeout",
+        "ConnectionError": read_connection,
+        "ChunkedEncodingError": read_connection,
+        "ContentDecodingError": read_connection,
+        "RetryError": "transient",
+        "TooManyRedirects": "execution",
+    },
+    "urllib3": {
+        "NewConnectionError": read_connection,  # a TimeoutError by its bases, which a refused connection is not
+        "TimeoutError": "timeout",
+        "MaxRetryError": read_urllib3,
+        "ResponseError": "transient",
+        "ProtocolError": read_connection,
+        "IncompleteRead": "transient",
+        "EmptyPoolError": "transient",
+        "ProxyError": read_connection,
+        "SSLError": read_connection,
+        "DecodeError": read_connection,
+    },
+    "aiohttp": {
+        "ClientResponseError": read_aiohttp,
+        "ServerTimeoutError": "timeout",
+        "ClientConnectorCertificateError": "configuration",
+        "ServerFingerprintMismatch": "configuration",
+        "ClientConnectionError": read_connection,
+        "ClientPayloadError": read_connection,
+    },
+    "openai": _MODEL_SDK,
+    "anthropic": {
+        **_MODEL_SDK,
+        "CredentialsError": "configuration",
+        "WorkloadIdentityError": "configuration",
+        "RetryableError": "transient",
+    },
+    "botocore": {
+        "ClientError": read_botocore,
+        "ConnectTimeoutError": "timeout",
+        "ReadTimeoutError": "timeout",
+        "SSLError": read_connection,
+        "ConnectionError": read_connection,
+        "HTTPClientError": read_connection,
+        "IncompleteReadError": "transient",
+        "NoCredentialsError": "configuration",
+        "PartialCredentialsError": "configuration",
+        "CredentialRetrievalError": "configuration",
+        "NoAuthTokenError": "configuration",
+        "SSOError": "configuration",
+        "LoginError": "configuration",
+        "NoRegionError": "configuration",
+        "ProfileNotFound": "configuration",
+        "ConfigNotFound": "configuration",
+    },
+    "grpc": {"RpcError": read_grpc, "FutureTimeoutError": "timeout"},
+    "asyncpg": {"PostgresError": read_postgres, "TargetServerAttributeNotMatched": "transient"},
+    "psycopg": {**_POSTGRES, "ConnectionTimeout": "timeout"},
+    "psycopg2": _POSTGRES,
+    "psycopg_pool": {"PoolTimeout": "timeout", "TooManyRequests": "transient", "PoolClosed": "internal"},
+    "pymysql": _MYSQL,
+    "MySQLdb": _MYSQL,
+    "sqlite3": {"Error": read_sqlite},
+    "sqlalchemy": {
+        "TimeoutError": "timeout",  # no connection of the pool became free
+        "DisconnectionError": "transient",
+        "DBAPIError": read_orm,
+        "Error": read_orm,  # how the asyncio dialects wrap the error of a driver
+    },
+    "redis": {
+        "AuthenticationError": "configuration",
+        "AuthenticationWrongNumberOfArgsError": "configuration",
+        "AuthorizationError": "configuration",
+        "ExternalAuthProviderError": "configuration",
+        "NoPermissionError": "permission",
+        "ConnectionError": read_connection,
+        "TimeoutError": "timeout",
+        "ClusterError": "transient",
+        "TryAgainError": "transient",
+        "ReadOnlyError": "transient",  # a replica, while another server takes over
+        "OutOfMemoryError": "transient",
+    },
+    "pymongo": {
+        "ConfigurationError": "configuration",
+        "NetworkTimeout": "timeout",
+        "ExecutionTimeout": "timeout",
+        "WTimeoutError": "timeout",
+        "ConnectionFailure": read_connection,
+        "OperationFailure": read_mongo,
+    },
+}
+
+
+def find_meaning(exc: BaseException) -> Meaning | None:
+    """What an exception means by its type, else by its HTTP status; None: nothing that is known here. Never raises."""
+    rule = _find_rule(type(exc))
+    found: Kind | Meaning | None = None
+    if callable(rule):
+        try:
+            found = rule(exc)
+        except Exception:  # noqa: BLE001  # a foreign exception may hold anything
+            found = None
+    else:
+        found = rule
+    if found is None:
+        kind, headers = read_status(exc)
+        return None if kind is None else Meaning(kind, headers)
+    return found if isinstance(found, Meaning) else Meaning(found)
+
+
+def _find_rule(cls: type[BaseException]) -> Rule | None:
+    try:
+        return _FOUND[cls]
+    except KeyError:
+        pass
+    except Exception:  # noqa: BLE001  # a foreign metaclass may refuse to be hashed or compared
+        return None
+    if len(_FOUND) >= _MAX_FOUND:  # classes made at run time must not be kept for ever
+        _FOUND.clear()
+    rule = _FOUND[cls] = _look_up(cls)
+    return rule
+
+
+def _look_up(cls: type[BaseException]) -> Rule | None:
+    for each in cls.__mro__:
+        known = MEANINGS.get(str(each.__module__).partition(".")[0])
+        if known is not None and (rule := known.get(each.__name__)) is not None:
+            return rule
+    return None
+
+
+# What was found for a class, so that an exception that nobody knows costs a walk only once.
+_FOUND: dict[type[BaseException], Rule | None] = {}
+_MAX_FOUND = 1_000

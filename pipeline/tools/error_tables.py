@@ -1,0 +1,151 @@
+"""``errors=``: a user's own table of exceptions, for one tool or for a pipeline."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast, get_args
+
+import attrs
+
+from ..errors import ERROR_TYPES, Crashed, FailureDetails, Landed, SetupError, ToolError, Transient
+from ..privacy import PublicText
+from ..timing import wall_time
+from .client_rules import Kind
+from .error_building import build_error
+from .failure import FailureKind, ToolFailed, as_public
+from .http_status import parse_retry_after, read_status
+
+# A kind; or a function of the exception that returns a kind, an error, or None: the next table decides.
+ErrorEntry: TypeAlias = Kind | Callable[[Any], "Kind | ToolError | None"]
+# By an exception's type, or by its name: "package.Class", as in "httpx.ConnectError".
+Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
+
+_KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
+
+
+def not_begun(exc: BaseException) -> Transient:
+    """For ``errors={httpx.ConnectError: not_begun}`` of a tool whose only request this is: nothing happened.
+
+    The call may then be repeated, also that of a mutating tool. In the table of a pipeline it counts as "may have
+    happened": of a tool that sends two requests, the first may have taken effect when the second is refused.
+    """
+    return Transient(exc, landed="no")
+
+
+@attrs.frozen
+class ErrorTable:
+    """A checked ``errors=``. The entry of the exception's own class decides, else that of its nearest base."""
+
+    owner: str
+    entries: Mapping[type[Exception] | str, ErrorEntry]
+    by_name: bool  # some entries are names
+
+    @staticmethod
+    def of(owner: str, errors: Errors | None) -> ErrorTable | None:
+        """Check a table.
+
+        Args:
+            owner: The tool or stage whose option it is, for error texts.
+            errors: The table. None and an empty one: there is none.
+
+        Raises:
+            SetupError: An entry is not valid.
+        """
+        if errors is None:
+            return None
+        if not isinstance(cast("object", errors), Mapping):
+            raise SetupError(f"{owner}: `errors` must map exception types to kinds or functions, not {errors!r}")
+        table = dict(errors)
+        for key, entry in table.items():
+            _check_key(owner, key)
+            _check_entry(owner, key, entry)
+        return ErrorTable(owner, table, any(isinstance(key, str) for key in table)) if table else None
+
+    def find(self, exc: BaseException, tool: str, text: PublicText, now: float | None = None) -> ToolError | None:
+        """The error that the table has for an exception. Never raises.
+
+        Args:
+            exc: What the tool raised.
+            tool: The name of the tool.
+            text: The exception's text, if a model may see it, else "".
+            now: Seconds since the epoch, for a ``Retry-After`` that is a date. Default None: those of this moment.
+
+        Returns:
+            None, if there is no entry, or if its function returns None. A crash with the mistake as its cause, if the
+            function fails.
+        """
+        entry = self._find_entry(type(exc))
+        if entry is None:
+            return None
+        found: object = entry
+        if callable(entry):
+            try:
+                found = entry(exc)
+            except ToolFailed as failed:
+                return declared(failed, tool)
+            except Exception as mistake:  # noqa: BLE001  # the border to the user's function
+                if mistake.__cause__ is None and mistake is not exc:
+                    mistake.__cause__ = exc  # for the log
+                return Crashed(mistake)
+        if found is None:
+            return None
+        if type(found) in ERROR_TYPES:
+            return cast("ToolError", found)
+        if isinstance(found, str) and found in _KINDS:
+            _, headers = read_status(exc)
+            seconds = parse_retry_after(headers, wall_time() if now is None else now)
+            return build_error(cast("Kind", found), tool, text, retry_after=seconds, cause=exc)
+        if inspect.iscoroutine(found):
+            found.close()
+        wrong = TypeError(f"{self.owner}: a function in `errors` must return a kind or an error, not {type(found)}")
+        wrong.__cause__ = exc
+        return Crashed(wrong)
+
+    def _find_entry(self, cls: type[BaseException]) -> ErrorEntry | None:
+        for each in cls.__mro__:
+            entry = self.entries.get(cast("type[Exception]", each))
+            if entry is None and self.by_name:
+                module, name = str(each.__module__), each.__qualname__
+                entry = self.entries.get(f"{module}.{name}") or self.entries.get(f"{module.partition('.')[0]}.{name}")
+            if entry is not None:
+                return entry
+        return None
+
+
+def declared(failed: ToolFailed, tool: str) -> ToolError:
+    """The error that a ToolFailed is."""
+    said: Any = failed  # a subclass may have skipped our __init__
+    known: Any = getattr(said, "kind", None)
+    kind: Kind = cast("Kind", known) if isinstance(known, str) and known in _KINDS else "execution"
+    landed: Any = getattr(said, "landed", None)
+    details = getattr(said, "details", None)
+    return build_error(
+        kind,
+        tool,
+        as_public(getattr(said, "message", failed)) or PublicText(""),
+        details if type(details) is FailureDetails else FailureDetails(),
+        landed=landed if landed in get_args(Landed) else "maybe",
+        cause=failed,
+    )
+
+
+def _check_key(owner: str, key: object) -> None:
+    if isinstance(key, str):
+        if not all(part.isidentifier() for part in key.split(".")) or "." not in key:
+            raise SetupError(f"{owner}: `errors` must name a class as 'package.Class', not {key!r}")
+    elif not (isinstance(key, type) and issubclass(key, Exception)):
+        raise SetupError(f"{owner}: `errors` must map exception types or their names, not {key!r}")
+    elif issubclass(key, ToolFailed):
+        raise SetupError(f"{owner}: `errors` must not have {key.__name__}: a ToolFailed says its kind itself")
+
+
+def _check_entry(owner: str, key: object, entry: object) -> None:
+    name = key.__name__ if isinstance(key, type) else key
+    if isinstance(entry, str) and entry in _KINDS:
+        return
+    if isinstance(entry, type) or not callable(entry) or inspect.iscoroutinefunction(entry):
+        raise SetupError(
+            f"{owner}: `errors` maps {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the exception, "
+            f"not to {entry!r}"
+        )

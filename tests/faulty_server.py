@@ -1,0 +1,136 @@
+"""An HTTP server on this machine that fails in the way that the path names, and counts what took effect.
+
+A request ``POST /<fault>/<run>/…`` takes effect as soon as it is read; one with the Idempotency-Key of an earlier one
+does not. Then the fault happens.
+"""
+
+from __future__ import annotations
+
+import socket
+import socketserver
+import struct
+import threading
+from collections import defaultdict
+from contextlib import suppress
+from email.utils import formatdate
+from types import TracebackType
+from typing import Any, Self
+
+HEADERS = {
+    "429 in seconds": ("Retry-After: 2",),
+    "429 at a date": (f"Retry-After: {formatdate(4_000_000_000, usegmt=True)}",),
+}
+BODY = b'{"error": {"message": "db-7: password=hunter2"}}'
+FAULTS = (
+    "refused",
+    "reset",
+    "closed",
+    "hang",
+    "cut",
+    "stalled",
+    "401",
+    "403",
+    "404",
+    "408",
+    "410",
+    "418",
+    "425",
+    "429",
+    "429 in seconds",
+    "429 at a date",
+    "500",
+    "502",
+    "503",
+    "504",
+)
+
+
+class FaultyServer:
+    """A server that lives as long as its ``with`` block."""
+
+    def __init__(self) -> None:
+        self.requests: defaultdict[str, list[str]] = defaultdict(list)  # of each run, the keys
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.requests = self.requests
+        self.port: int = self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()  # waits for the handlers, which end when their client hangs up
+        self._thread.join()
+
+    def url(self, fault: str, run: str) -> str:
+        """The address at which each request of this run meets this fault."""
+        port = find_closed_port() if fault == "refused" else self.port
+        return f"http://127.0.0.1:{port}/{fault.replace(' ', '-')}/{run}"
+
+    def count_effects(self, run: str) -> int:
+        """How many requests of a run took effect."""
+        keys = self.requests[run]
+        return keys.count("") + len(set(keys) - {""})
+
+
+def find_closed_port() -> int:
+    """A port on which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = False
+    request_queue_size = 64
+    requests: defaultdict[str, list[str]]
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    server: Any
+
+    def handle(self) -> None:
+        line = self.rfile.readline().decode()
+        if not line:
+            return
+        _, fault, run, *_ = line.split()[1].split("/")
+        headers: dict[str, str] = {}
+        while (header := self.rfile.readline().decode().strip()) != "":
+            name, _, value = header.partition(":")
+            headers[name.lower()] = value.strip()
+        self.rfile.read(int(headers.get("content-length", 0)))
+        self.server.requests[run].append(headers.get("idempotency-key", ""))
+        with suppress(OSError):  # the client has hung up
+            self.fail(fault.replace("-", " "))
+
+    def fail(self, fault: str) -> None:
+        match fault:
+            case "reset":
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            case "closed":
+                pass
+            case "hang":
+                self.wait_for_client()
+            case "cut":
+                self.answer("200 OK", length=len(BODY) + 100)
+            case "stalled":
+                self.answer("200 OK", length=len(BODY) + 100)
+                self.wait_for_client()
+            case "ok":
+                self.answer("200 OK")
+            case _:
+                self.answer(f"{fault[:3]} Failed", *HEADERS.get(fault, ()))
+
+    def answer(self, status: str, *headers: str, length: int = len(BODY)) -> None:
+        lines = (f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {length}", *headers)
+        self.wfile.write("\r\n".join((*lines, "Connection: close", "", "")).encode() + BODY)
+
+    def wait_for_client(self) -> None:
+        self.connection.settimeout(30)
+        while self.connection.recv(1024):
+            pass

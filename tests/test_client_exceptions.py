@@ -1,0 +1,267 @@
+"""Exceptions of clients by their names: those of the standard library, and those that other packages have."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import http.client
+import socket
+import sqlite3
+import ssl
+import subprocess
+import sys
+import types
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import httpx
+import pytest
+import requests
+import urllib3.exceptions
+
+from middlewares import standard
+from pipeline import Crashed, ToolRegistry, render
+from pipeline.tools import classify, client_exceptions
+from pipeline.tools.client_exceptions import MEANINGS, find_meaning
+from support import a_tool
+
+
+def caused(exc: Exception, cause: BaseException) -> Exception:
+    exc.__cause__ = cause
+    return exc
+
+
+def in_context(exc: Exception, context: BaseException) -> Exception:
+    exc.__context__ = context
+    return exc
+
+
+def ring() -> Exception:
+    exc = httpx.ConnectError("x")
+    exc.__cause__ = caused(httpx.ConnectError("y"), exc)
+    return exc
+
+
+CERTIFICATE = ssl.SSLCertVerificationError(1, "certificate verify failed")
+BY_EXCEPTION: list[tuple[Exception, str]] = [
+    (TimeoutError(), "timeout"),
+    (TimeoutError(), "timeout"),
+    (socket.gaierror(8, "x"), "transient"),
+    (ConnectionResetError(), "transient"),
+    (OSError(errno.EHOSTUNREACH, "x"), "transient"),
+    (OSError(errno.ENETUNREACH, "x"), "transient"),
+    (OSError(errno.ENOSPC, "x"), "internal"),
+    (OSError("Multiple exceptions: [Errno 111] Connect call failed"), "transient"),
+    (OSError("something else"), "internal"),
+    (asyncio.IncompleteReadError(b"", 5), "transient"),
+    (anyio.BrokenResourceError(), "transient"),
+    (anyio.EndOfStream(), "transient"),
+    (anyio.ClosedResourceError(), "internal"),
+    (http.client.RemoteDisconnected(""), "transient"),
+    (http.client.IncompleteRead(b""), "transient"),
+    (http.client.InvalidURL(), "internal"),
+    (urllib.error.URLError(ConnectionRefusedError()), "transient"),
+    (urllib.error.URLError(TimeoutError()), "timeout"),
+    (urllib.error.URLError(CERTIFICATE), "configuration"),
+    (urllib.error.HTTPError("x", 403, "x", http.client.HTTPMessage(), None), "permission"),
+    (CERTIFICATE, "configuration"),
+    (ssl.SSLEOFError(8, "x"), "transient"),
+    (subprocess.TimeoutExpired("x", 5), "timeout"),
+    (subprocess.CalledProcessError(3, "x"), "execution"),
+    (httpx.ConnectTimeout("x"), "timeout"),
+    (httpx.PoolTimeout("x"), "timeout"),
+    (httpx.WriteError("x"), "transient"),
+    (httpx.RemoteProtocolError("x"), "transient"),
+    (httpx.LocalProtocolError("x"), "internal"),
+    (httpx.ProxyError("x"), "transient"),
+    (httpx.UnsupportedProtocol("x"), "internal"),
+    (httpx.TooManyRedirects("x"), "execution"),
+    (httpx.InvalidURL("x"), "internal"),
+    (caused(httpx.ConnectError("x"), CERTIFICATE), "configuration"),
+    (in_context(httpx.ConnectError("x"), CERTIFICATE), "transient"),  # of an earlier request
+    (ring(), "transient"),
+    (requests.exceptions.ConnectTimeout(), "timeout"),
+    (requests.exceptions.SSLError(urllib3.exceptions.SSLError(CERTIFICATE)), "configuration"),
+    (requests.exceptions.JSONDecodeError("x", "x", 0), "internal"),
+    (requests.exceptions.InvalidURL("x"), "internal"),
+    (ExceptionGroup("g", [httpx.ConnectError("x"), ConnectionResetError()]), "transient"),
+    (ExceptionGroup("g", [httpx.ConnectError("x"), httpx.ReadTimeout("x")]), "internal"),
+    (ExceptionGroup("g", [ExceptionGroup("h", [httpx.ReadTimeout("x")])]), "timeout"),
+]
+
+
+@pytest.mark.parametrize(
+    ("exc", "kind"), BY_EXCEPTION, ids=[f"{n}-{exc!r}"[:60] for n, (exc, _) in enumerate(BY_EXCEPTION)]
+)
+def test_an_exception_has_the_kind_of_its_row(exc: Exception, kind: str) -> None:
+    """An exception has the kind of its class, and never says that nothing happened."""
+    error = classify(Crashed(exc), a_tool(effect="mutating"), 0.0)
+    assert error.kind == kind
+    assert getattr(error, "landed", "maybe") == "maybe"
+
+
+def make(module: str, name: str, base: type[Exception] = Exception, **attributes: Any) -> Exception:
+    """An exception of a package that is not installed."""
+    made: Any = type(name, (base,), {"__module__": module, **attributes})
+    return cast("Exception", made("hunter2"))
+
+
+def an_aws_error(status: int, code: str = "x", headers: Any = None) -> Exception:
+    metadata: dict[str, Any] = {"HTTPStatusCode": status, "HTTPHeaders": headers or {}}
+    return make("botocore.exceptions", "ClientError", response={"Error": {"Code": code}, "ResponseMetadata": metadata})
+
+
+def with_code(name: str) -> Any:
+    def code(_self: object) -> Any:
+        return types.SimpleNamespace(name=name)
+
+    return code
+
+
+BY_NAME: list[tuple[Exception, str]] = [
+    (an_aws_error(503), "transient"),
+    (an_aws_error(400, "ThrottlingException"), "transient"),
+    (an_aws_error(400, "AccessDeniedException"), "permission"),
+    (an_aws_error(403, "ExpiredToken"), "configuration"),
+    (an_aws_error(404, "NoSuchKey"), "not_found"),
+    (an_aws_error(400), "execution"),
+    (make("botocore.exceptions", "NoCredentialsError"), "configuration"),
+    (make("botocore.exceptions", "ClientError", response=None), "internal"),
+    (make("grpc._channel", "RpcError", code=with_code("UNAVAILABLE")), "transient"),
+    (make("grpc._channel", "RpcError", code=with_code("DEADLINE_EXCEEDED")), "timeout"),
+    (make("grpc._channel", "RpcError"), "internal"),
+    (make("asyncpg.exceptions", "PostgresError", sqlstate="57P01"), "transient"),
+    (make("asyncpg.exceptions", "PostgresError", sqlstate="53300"), "transient"),
+    (make("asyncpg.exceptions", "PostgresError", sqlstate="57014"), "timeout"),
+    (make("asyncpg.exceptions", "PostgresError", sqlstate="28P01"), "configuration"),
+    (make("asyncpg.exceptions", "PostgresError", sqlstate="42P01"), "internal"),
+    (make("psycopg", "OperationalError"), "transient"),
+    (make("psycopg", "OperationalError", sqlstate="40001"), "transient"),
+    (make("psycopg2", "OperationalError", pgcode="57014"), "timeout"),
+    (make("pymysql.err", "OperationalError"), "internal"),
+    (make("sqlalchemy.exc", "TimeoutError"), "timeout"),
+    (make("sqlalchemy.exc", "DBAPIError", connection_invalidated=True), "transient"),
+    (make("sqlalchemy.exc", "DBAPIError", orig=ConnectionResetError()), "transient"),
+    (make("sqlalchemy.exc", "DBAPIError", orig=None), "internal"),
+    (make("redis.exceptions", "ConnectionError"), "transient"),
+    (make("redis.exceptions", "ResponseError"), "internal"),
+    (make("pymongo.errors", "OperationFailure", code=13), "permission"),
+    (make("pymongo.errors", "OperationFailure", code=189), "transient"),
+    (make("pymongo.errors", "OperationFailure", timeout=True), "timeout"),
+    (make("openai", "APITimeoutError"), "timeout"),
+    (make("mine.httpx", "ConnectError"), "internal"),
+    (make("mine", "OwnError", httpx.ReadTimeout), "timeout"),  # by its base
+]
+
+
+@pytest.mark.parametrize(
+    ("exc", "kind"), BY_NAME, ids=[f"{n}-{type(exc).__name__}" for n, (exc, _) in enumerate(BY_NAME)]
+)
+def test_a_class_is_known_by_its_name(exc: Exception, kind: str) -> None:
+    """A class is known by its package and name, with no import; its text is not told."""
+    error = classify(Crashed(exc), a_tool(), 0.0)
+    assert error.kind == kind
+    assert "hunter2" not in render(error)
+
+
+def test_headers_of_an_aws_error_are_read() -> None:
+    """A Retry-After is read wherever a client keeps it."""
+    error: Any = classify(Crashed(an_aws_error(503, headers={"retry-after": "3"})), a_tool(), 0.0)
+    assert error.retry_after == 3.0
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Iterator[str]:
+    path = str(tmp_path / "db")
+    holder = sqlite3.connect(path)
+    holder.execute("create table t (a int)")
+    holder.execute("begin exclusive")
+    yield path
+    holder.rollback()
+    holder.close()
+
+
+async def test_a_locked_database(locked: str) -> None:
+    """A database that somebody else has locked may be free soon; a table that is not there is a bug."""
+
+    def run(path: str, query: str) -> None:
+        client = sqlite3.connect(path, timeout=0)
+        try:
+            client.execute(query)
+        finally:
+            client.close()
+
+    tools = ToolRegistry()
+    tools.tool(effect="read", name="run")(run)
+    pipeline = standard(tools, attempts=1)
+    assert (
+        await pipeline.call("run", {"path": locked, "query": "insert into t values (1)"})
+    ).failure().kind == "transient"
+    assert (await pipeline.call("run", {"path": ":memory:", "query": "select * from t"})).failure().kind == "internal"
+
+
+def test_the_output_of_a_command_stays_private() -> None:
+    """Of a command that failed the exit code is told, and neither its output nor its arguments."""
+    exc = subprocess.CalledProcessError(3, ["psql", "hunter2"], "hunter2", "hunter2")
+    assert render(classify(Crashed(exc), a_tool(), 0.0)) == "Error: Command failed with exit code 3"
+
+
+class Hostile(Exception):
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Unhashable(type):
+    def __hash__(cls) -> int:
+        raise RuntimeError
+
+    def __eq__(cls, other: object) -> bool:
+        raise RuntimeError
+
+
+ODD: list[Any] = [
+    make("httpx", "ConnectError", reason=5),
+    make("sqlite3", "Error", sqlite_errorname=5),
+    make("grpc", "RpcError", code=5),
+    make("grpc", "RpcError", code=lambda: 5),
+    make("asyncpg", "PostgresError", sqlstate=b"57P01"),
+    make("urllib.error", "HTTPError", code="500"),
+    make("urllib3.exceptions", "MaxRetryError", reason=None),
+    type("Odd", (Exception,), {"__module__": 5})(),
+    Unhashable("Odd", (Exception,), {})(),
+]
+
+
+@pytest.mark.parametrize("exc", ODD, ids=[str(n) for n in range(len(ODD))])
+def test_odd_exceptions(exc: Any) -> None:
+    """What an exception holds may be anything, and nothing raises."""
+    assert classify(Crashed(exc), a_tool(), 0.0).kind in ("internal", "transient")
+
+
+def test_no_client_is_imported() -> None:
+    """The table names clients, and imports none of them."""
+    code = f"import sys, middlewares; print([each for each in {sorted(MEANINGS)} if each in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {"anyio", "asyncio", "builtins", "http", "socket", "ssl", "subprocess", "urllib"}
+    assert set(eval(done.stdout)) <= loaded
+
+
+def test_an_unknown_class_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found for a class is kept, and not longer than the class."""
+    module: Any = client_exceptions
+    counted: list[type] = []
+    look_up = module._look_up
+
+    def count(cls: type[BaseException]) -> Any:
+        counted.append(cls)
+        return look_up(cls)
+
+    monkeypatch.setattr(module, "_look_up", count)
+    cls = type("OwnError", (Exception,), {})
+    before = len(module._FOUND)
+    assert [find_meaning(cls()) for _ in range(3)] == [None] * 3
+    assert counted == [cls]
+    assert len(module._FOUND) == before + 1

@@ -1,0 +1,584 @@
+"""Secrets by declaration: what a parameter declares to be secret reaches its tool, and is recorded nowhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Union, cast
+from urllib.parse import quote, quote_plus
+
+import anyio
+import attrs
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr
+from pydantic import Secret as PydanticSecret
+from returns.result import Failure, Success
+from typing_extensions import TypedDict
+
+from error_cases import PROFILES, VERBOSITIES
+from middlewares import LoopGuard, Retry, Trace, standard
+from pipeline import (
+    Call,
+    CallReport,
+    Denied,
+    FailureDetails,
+    Handler,
+    Outcome,
+    Pipeline,
+    Secret,
+    SetupError,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    approved,
+    is_failure,
+    raise_for_error,
+    render,
+)
+from pipeline.adapters import anthropic, openai
+from pipeline.builtin import install
+from pipeline.cli.run.calls_file import CallLine
+from pipeline.cli.run.result_rows import build_row, encode_row
+from pipeline.dialogue import run_turn
+from pipeline.errors import ExecutionFailed
+from pipeline.executors.remote_errors import decode_error, encode_error
+from pipeline.parameters.known_texts import TextCollector
+from pipeline.report import Progress
+from pipeline.telemetry import events_of
+from support import Exported, a_tool, nothing
+
+CANARY = "canary-pa55-w\u00f6rd\"'\n7f3a"  # with what is escaped in JSON, in Python and in a URL
+NUMBER = 4_111_000_011_112_222
+DIGITS = str(NUMBER)
+
+
+class Login(BaseModel):
+    user: str = "ada"
+    password: Annotated[str, Secret]
+
+
+class Account(BaseModel):
+    token: SecretStr
+    logins: list[Login] = []
+
+
+@dataclass
+class Card:
+    number: Annotated[int, Secret]
+    name: str = "ada"
+
+
+@attrs.define
+class Key:
+    text: Annotated[str, Secret]
+
+
+class Proxy(TypedDict):
+    host: str
+    key: SecretStr
+
+
+def refuse(value: str) -> str:
+    raise ValueError(f"{value} is too simple")
+
+
+# The annotation of a parameter, and a value for it. Each of them has a secret.
+SHAPES: dict[str, tuple[Any, Any]] = {
+    "Secret": (Annotated[str, Secret], CANARY),
+    "an instance of Secret": (Annotated[str, Secret()], CANARY),
+    "Secret, optional": (Annotated[str | None, Secret], CANARY),
+    "optional, Secret": (Union[Annotated[str, Secret], None], CANARY),  # noqa: UP007  # no type checker knows it with a bar
+    "a number": (Annotated[int, Secret], NUMBER),
+    "SecretStr": (SecretStr, CANARY),
+    "SecretBytes": (SecretBytes, CANARY),
+    "Secret of pydantic": (PydanticSecret[int], NUMBER),
+    "a list": (list[SecretStr], [CANARY]),
+    "a list that is secret": (Annotated[list[str], Secret], [CANARY]),
+    "a dict": (dict[str, SecretStr], {"a": CANARY}),
+    "the keys of a dict": (dict[SecretStr, int], {CANARY: 1}),
+    "a dict that is secret": (Annotated[dict[str, Any], Secret], {"a": [CANARY]}),
+    "a tuple": (tuple[int, SecretStr], [1, CANARY]),
+    "a model": (Login, {"password": CANARY}),
+    "a model in a model in a list": (list[Account], [{"token": CANARY, "logins": [{"password": CANARY}]}]),
+    "a model that is secret": (Annotated[Login, Secret], {"user": CANARY, "password": CANARY}),
+    "a union of models": (Login | Card, {"password": CANARY}),
+    "a dataclass": (Card, {"number": NUMBER}),
+    "an attrs class": (Key, {"text": CANARY}),
+    "a TypedDict": (Proxy, {"host": "h", "key": CANARY}),
+    "Field": (Annotated[str, Field(json_schema_extra={"writeOnly": True})], CANARY),
+    "Field with a format": (Annotated[str, Field(json_schema_extra={"format": "password"})], CANARY),
+    "a validator of the author's": (Annotated[str, Secret, AfterValidator(refuse)], CANARY),
+    "one of several": (Annotated[Literal["a", "b"], Secret], CANARY),
+}
+
+PASSWORD = {"type": "string", "writeOnly": True}
+# The schema of a parameter, as from a remote server, and a value for it.
+SCHEMAS: dict[str, tuple[Any, Any]] = {
+    "writeOnly": (PASSWORD, CANARY),
+    "format": ({"type": "string", "format": "password"}, CANARY),
+    "a reference": ({"$ref": "#/$defs/password"}, CANARY),
+    "beside a reference": ({"$ref": "#/$defs/text", "writeOnly": True}, CANARY),
+    "allOf": ({"allOf": [{"type": "string"}, {"writeOnly": True}]}, CANARY),
+    "then": ({"if": {"type": "string"}, "then": {"writeOnly": True}}, CANARY),
+    "an item": ({"type": "array", "prefixItems": [{"type": "integer"}, PASSWORD]}, [1, CANARY]),
+    "any name": ({"type": "object", "additionalProperties": PASSWORD}, {"a": CANARY}),
+    "names by a pattern": ({"type": "object", "patternProperties": {"^p": PASSWORD}}, {"pw": CANARY}),
+    "a tree": ({"$ref": "#/$defs/tree"}, {"below": [{"below": [{"password": CANARY}]}]}),
+}
+DEFINITIONS = {
+    "password": PASSWORD,
+    "text": {"type": "string"},
+    "tree": {
+        "type": "object",
+        "properties": {"password": PASSWORD, "below": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+    },
+}
+
+
+def make_function_tool(annotation: Any, act: Callable[[Any], object]) -> Tool[..., Any]:
+    async def probe(value: Any, plain: Any = "x") -> object:
+        return act(value)
+
+    probe.__annotations__ = {"value": annotation, "plain": str}
+    return ToolRegistry().tool(effect="read")(probe)
+
+
+def make_schema_tool(schema: Any, act: Callable[[Any], object]) -> Tool[..., Any]:
+    async def probe(value: Any, plain: Any = "x") -> object:
+        return act(value)
+
+    whole = {
+        "type": "object",
+        "properties": {"value": schema, "plain": {"type": "string"}},
+        "required": ["value"],
+        "$defs": DEFINITIONS,
+    }
+    return Tool.from_schema(name="probe", parameters=whole, handler=probe, effect="read")
+
+
+def tell(value: Any) -> str:
+    """What a careless author writes into a message: the secrets that the tool was given, in all the usual ways."""
+    given = TextCollector()
+    given.add(value)
+    given.add([*cast("dict[Any, Any]", value)] if isinstance(value, dict) else None)
+    plain = " ".join(sorted(given.texts))
+    return f"{plain} {value!r} {plain!r} {json.dumps(plain)} {quote(plain)} {quote_plus(plain)} {repr(plain)!r}"
+
+
+NOTHING: dict[str, object] = {}
+
+
+def crash(value: Any) -> object:
+    try:
+        return NOTHING[tell(value)]
+    except KeyError as exc:
+        error = RuntimeError(tell(value))
+        error.add_note(tell(value))
+        raise ExceptionGroup(tell(value), [error, OSError(tell(value))]) from exc
+
+
+def crash_elsewhere(value: Any) -> object:
+    raise decode_error(encode_error(ValueError(tell(value)), pickle.dumps))
+
+
+def lose(value: Any) -> object:
+    raise ConnectionError(f"https://ada:{tell(value)}@host")
+
+
+def fail(value: Any) -> object:
+    raise ToolFailed(tell(value), suggestion=tell(value))
+
+
+def refuse_again(value: Any) -> object:
+    raise ToolFailed(tell(value), kind="validation", parameter="value")
+
+
+def ask(value: Any) -> object:
+    raise ToolFailed(tell(value), kind="needs_input")
+
+
+def answer(value: Any) -> object:
+    return Failure(ExecutionFailed(approved(tell(value)), FailureDetails("plain", approved(tell(value)))))
+
+
+def deny(value: Any) -> object:
+    return Failure(Denied("probe", approved(tell(value))))
+
+
+def echo(value: Any) -> object:
+    return {"told": tell(value)}
+
+
+ACTS = (crash, crash_elsewhere, lose, fail, refuse_again, ask, answer, deny, echo)
+
+
+def send(value: Any) -> Iterator[tuple[str, Any]]:
+    """A call of the tool in the ways in which models write it, well and badly."""
+    yield "probe", {"value": value}
+    yield "probe", json.dumps({"value": value})
+    yield "probe", json.dumps({"value": value}, ensure_ascii=False)
+    yield "probe", {"Value": value}
+    yield "probe", {"arguments": {"value": value}}
+    yield "probe", {"value": json.dumps(value)}
+    yield "probe", {"value": [value]}
+    yield "probe", {"value": {"value": value}}
+    yield "probe", {"value": value, "plain": 1}
+    yield "probe", {"value": 3.5, "values": value}
+    yield "probe", json.dumps({"value": value})[:-3]
+    yield "probe", [value]
+    yield "prob", {"value": value}
+    yield "closed", {"value": value}
+
+
+class Records(logging.Handler):
+    """Keeps every record, as a file would have it and as a structured log would."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines += [self.format(record), repr(vars(record))]
+
+
+@pytest.fixture
+def records() -> Iterator[Records]:
+    logger, handler = logging.getLogger("toolcall_pipeline"), Records()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+class Recorded:
+    """A pipeline over one tool, recorded in every way."""
+
+    def __init__(self, tool: Tool[..., Any], **options: Any) -> None:
+        self.exported, self.reader, self.reports = Exported(), InMemoryMetricReader(), list[CallReport]()
+        self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
+        tools = ToolRegistry()
+        tools.register(tool)
+        tools.register(Tool.from_schema(name="closed", parameters=tool.parameters.schema, handler=print, effect="read"))
+        tools.disable("closed")
+        trace = Trace(
+            tracer_provider=self.exported.provider,
+            meter_provider=self.meters,
+            sinks=[self.reports.append],
+            content=True,
+            openinference=True,
+            **options,
+        )
+        retry = Retry(attempts=2, sleep=anyio.sleep, first_delay=0)
+        self.pipeline: Pipeline = standard(tools).replace("trace", trace).replace("retry", retry)
+
+    def shown(self) -> Iterator[str]:
+        """All that was recorded and exported."""
+        yield from (span.to_json() for span in self.exported.spans)
+        data = self.reader.get_metrics_data()
+        yield data.to_json() if data else ""
+
+
+def show(report: CallReport) -> Iterator[str]:
+    """A report as it is shown, stored and sent on, with the error texts of every profile."""
+    outcome = report.outcome
+    assert outcome is not None
+    yield repr(report)
+    yield repr(report.call)
+    yield repr(report.call.arguments)
+    yield repr(report.repairs)
+    yield repr(list(events_of(report)))
+    yield encode_row(build_row(CallLine(1, "c", "probe", report.call), report)).decode()
+    if is_failure(outcome):
+        error = outcome.failure()
+        yield repr(outcome)
+        yield repr(pickle.dumps(report))
+        yield repr(openai.message(report.call, outcome))
+        yield repr(anthropic.message(report.call, outcome))
+        for profile in PROFILES:
+            yield from (render(error, profile=profile, verbosity=each, repairs=report.repairs) for each in VERBOSITIES)
+        try:
+            raise_for_error(outcome)
+        except Exception as exc:
+            yield f"{exc} {exc!r}"
+
+
+def leaks(texts: Iterator[str]) -> list[str]:
+    """The texts that hold the secret or its beginning, however it is escaped."""
+    return [text for text in texts if "canary-pa55" in text or DIGITS in text]
+
+
+async def search(tool: Tool[..., Any], value: Any, records: Records) -> None:
+    recorded = Recorded(tool)
+    for name, arguments in send(value):
+        call = Call(name, arguments, "c1")
+        report = await recorded.pipeline.report(call)
+        assert leaks(iter([repr(call)])) == []
+        assert leaks(show(report)) == [], (name, arguments)
+    assert leaks(text for each in recorded.reports for text in (repr(each), repr(each.call.arguments))) == []
+    assert recorded.exported.spans
+    assert leaks(recorded.shown()) == []
+    assert leaks(iter(records.lines)) == []
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+async def test_a_failure_shows_no_secret(act: Callable[[Any], object], records: Records) -> None:
+    """Whatever a tool does with its secret, no text, report, span, metric, row or record has it."""
+    await search(make_function_tool(Annotated[str, Secret], act), CANARY, records)
+    await search(make_function_tool(PydanticSecret[int], act), NUMBER, records)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_each_declaration_keeps_its_secret(shape: str, records: Records) -> None:
+    """A secret is kept in each form of declaration, however a model sends it."""
+    annotation, value = SHAPES[shape]
+    tool = make_function_tool(annotation, crash)
+    assert tool.parameters.compile()
+    assert tool.parameters.secrets is not None
+    await search(tool, value, records)
+
+
+@pytest.mark.parametrize("shape", SCHEMAS)
+async def test_each_schema_keeps_its_secret(shape: str, records: Records) -> None:
+    """A secret is kept in each form that a schema may have."""
+    schema, value = SCHEMAS[shape]
+    await search(make_schema_tool(schema, crash), value, records)
+
+
+@pytest.mark.parametrize("shape", [each for each in SHAPES if "validator" not in each and "several" not in each])
+async def test_the_tool_gets_the_secret(shape: str) -> None:
+    """What the tool gets is what was sent, and not what stands for it."""
+    annotation, value = SHAPES[shape]
+    got: list[str] = []
+    outcome = await standard(_one(make_function_tool(annotation, lambda each: got.append(tell(each))))).call(
+        "probe", {"value": value}
+    )
+    assert type(outcome) is Success
+    assert CANARY in got[0] or DIGITS in got[0]
+
+
+def _one(tool: Tool[..., Any]) -> ToolRegistry:
+    tools = ToolRegistry()
+    tools.register(tool)
+    return tools
+
+
+async def test_a_caller_may_pass_secret_types() -> None:
+    """``pipeline.run`` hands on pydantic's secrets as they are, also those in a model of the caller's."""
+    tools = ToolRegistry()
+    got: list[str] = []
+
+    @tools.tool(effect="read")
+    async def login(key: SecretStr, account: Account, keys: list[SecretBytes]) -> None:
+        got.append(key.get_secret_value() + account.token.get_secret_value() + str(keys[0].get_secret_value()))
+
+    account = Account(token=SecretStr("b"), logins=[Login(password="c")])
+    outcome = await standard(tools).run(login, key=SecretStr("a"), account=account, keys=[SecretBytes(b"d")])
+    assert type(outcome) is Success
+    assert got == ["ab" + str(b"d")]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+async def test_a_stage_before_the_tool_is_found(traced: bool, records: Records) -> None:
+    """A secret is kept as well where the tool is found behind another stage, and where nobody records the call."""
+
+    async def pass_on(call: Call, call_next: Handler[Call]) -> Outcome:
+        return await call_next(call)
+
+    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], crash))).before("resolve", pass_on)
+    pipeline = pipeline if traced else pipeline.without("trace")
+    for outcome in (
+        await pipeline.call("probe", {"value": CANARY}),
+        (await pipeline.report(Call("probe", {"value": CANARY}))).outcome,
+    ):
+        assert leaks(iter([repr(outcome), *records.lines])) == []
+    assert records.lines
+
+
+async def test_progress_shows_no_secret() -> None:
+    """What a tool says of its progress is recorded without its secret."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", context=True)
+    async def login(context: ToolContext, password: Annotated[str, Secret]) -> None:
+        context.progress(1, message=f"as {password}")
+
+    report = await standard(tools).report(Call("login", {"password": CANARY}))
+    assert report.progress == [Progress(1, None, f"as {CANARY}")]
+    assert leaks(iter([repr(report), repr(list(events_of(report)))])) == []
+
+
+def nest(value: Any) -> Iterator[tuple[str, Any]]:
+    """A batch with a call of the tool, in the ways in which models write it."""
+    for key, name in (("args", "probe"), ("arguments", "probe"), ("args", "prob"), ("parameters", "closed")):
+        inner = {"tool": name, key: {"value": value}}
+        yield "batch", {"calls": [{"tool": "other", "args": {"to": "ada-lovelace"}}, inner]}
+        yield "batch", json.dumps({"calls": [inner]})
+        yield "batch", {"calls": json.dumps([inner])}
+        yield "batch", {"calls": [{"name": name, key: json.dumps({"value": value})}]}
+        yield "invalid", {"requested_tool": name, key: {"value": value}}
+
+
+@pytest.mark.parametrize("act", [crash, fail, echo], ids=lambda act: act.__name__)
+async def test_a_batch_shows_no_secret(act: Callable[[Any], object], records: Records) -> None:
+    """The arguments of a batch hold those of its calls, and are recorded without the secrets of their tools."""
+    recorded = Recorded(make_function_tool(Annotated[str, Secret], act))
+    (tools,) = recorded.pipeline.registries
+    tools.register(a_tool("other"))
+    install(tools, recorded.pipeline)
+    for name, arguments in nest(CANARY):
+        report = await recorded.pipeline.report(Call(name, arguments))
+        assert leaks(show(report)) == [], (name, arguments)
+    assert leaks(recorded.shown()) == []
+    assert leaks(iter(records.lines)) == []
+    assert "ada-lovelace" in "".join(recorded.shown())  # what is not secret is there
+
+
+async def test_a_turn_shows_no_secret() -> None:
+    """The records of a turn have the arguments without secrets, and so has all that is shown of the turn."""
+    pipeline = Recorded(make_function_tool(Annotated[str, Secret], crash)).pipeline
+
+    async def answer_nothing(answered: object, guidance: str, hints: object, /) -> list[Call]:
+        return []
+
+    calls = [Call("probe", {"value": CANARY}, "a"), Call("prob", {"value": CANARY}, "b")]
+    turn = await run_turn(answer_nothing, calls, pipeline)
+    assert leaks(iter([repr(turn)])) == []
+    assert turn.records[0].input_params == {"value": "[redacted]"}
+
+
+async def test_a_loop_guard_shows_no_secret() -> None:
+    """The refusal of a repeated call quotes its arguments without the secret."""
+    pipeline = standard(_one(make_function_tool(Annotated[str, Secret], echo))).before("retry", LoopGuard())
+    texts: list[str] = []
+    for _ in range(10):
+        outcome = await pipeline.call("probe", {"value": CANARY})
+        texts += [render(outcome)] if is_failure(outcome) else []
+    assert texts
+    assert leaks(iter(texts)) == []
+    assert "[redacted]" in texts[0]
+
+
+def test_defaults_of_secrets_are_not_shown() -> None:
+    """A model sees neither the default nor an example of a secret, also where it stands in the default of a model."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def login(
+        password: Annotated[str, Secret, Field(examples=[CANARY])] = CANARY,
+        first: Login = Login(password=CANARY),  # noqa: B008  # as an author writes it
+        user: str = "ada",
+    ) -> None:
+        """Log in."""
+
+    definition = json.dumps(login.definition())
+    assert leaks(iter([definition])) == []
+    assert '"default": "ada"' in definition
+
+
+def test_what_is_not_secret_is_recorded() -> None:
+    """A tool without secrets is recorded as it was, and of one with secrets all that is declared and not secret."""
+    tool = make_function_tool(Annotated[str, Secret], echo)
+    pipeline = standard(_one(tool))
+    call = Call("probe", {"value": CANARY, "plain": "hello"})
+    assert pipeline.redact(call).arguments == {"value": "[redacted]", "plain": "hello"}
+    text = Call("probe", json.dumps(call.arguments))
+    assert pipeline.redact(text).arguments == '{"value": "[redacted]", "plain": "hello"}'
+    other = Call("probe", {"value": "hello"})
+    assert standard(_one(make_function_tool(str, echo))).redact(other) is other
+
+
+@pytest.mark.parametrize("secret", ["ab", "123", "a"])
+async def test_a_short_secret_leaves_other_words_whole(secret: str, records: Records) -> None:
+    """A short secret is taken out of a text where it stands alone, and the text stays readable."""
+    await standard(_one(make_function_tool(Annotated[str, Secret], lose))).call("probe", {"value": secret})
+    message = next(line for line in records.lines if "transient" in line)
+    assert f"'{secret}'" not in message
+    assert "host" in message or "https" in message
+
+
+REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "4111"}, {"number": "4222"}], "count": 2}
+
+
+def redact_numbers(path: str, value: object) -> object:
+    return "#" if path.endswith((".number", "token")) else value
+
+
+async def test_redact_sees_every_value_that_is_recorded() -> None:
+    """The hook gets paths of arguments and of results; what it returns is in spans, reports, rows and events."""
+    tools = ToolRegistry()
+
+    class Result(BaseModel):
+        token: str
+        count: int
+
+    @tools.tool(effect="read")
+    async def pay(to: str, cards: list[dict[str, str]], count: int) -> Result:
+        assert cards[0]["number"] == "4111"
+        return Result(token="4333", count=count)
+
+    exported, reports = Exported(), list[CallReport]()
+    trace = Trace(tracer_provider=exported.provider, content=True, redact=redact_numbers, sinks=[reports.append])
+    pipeline = standard(tools).replace("trace", trace)
+    sent = {**REDACTED, "cards": json.dumps(REDACTED["cards"])}
+    for arguments in (REDACTED, json.dumps(REDACTED), sent):
+        reports.append(await pipeline.report(Call("pay", arguments)))
+    texts = [span.to_json() for span in exported.spans]
+    for report in reports:
+        texts += [repr(report), repr(report.call.arguments), repr(report.repairs), repr(list(events_of(report)))]
+        texts.append(encode_row(build_row(CallLine(1, "c", "pay", report.call), report)).decode())
+        assert type(report.outcome) is Success
+    assert not [text for text in texts for number in ("4111", "4222", "4333") if number in text]
+    assert reports[0].call.arguments == {
+        "to": "ada",
+        "cards": [{"number": "#"}, {"number": "#"}],
+        "count": 2,
+    }
+    call = next(span for span in exported.spans if span.parent is None)
+    assert json.loads(str((call.attributes or {})["gen_ai.tool.call.result"])) == {"token": "#", "count": 2}
+
+
+@pytest.mark.parametrize("sent", [{"a": [1, "x"]}, [1], "x", '{"a": 1}', '[{"a": "x"}]', 5, None])
+async def test_redact_by_the_path_of_a_whole(sent: Any) -> None:
+    """A hook that withholds one parameter withholds it whatever stands there, also as text."""
+    tools = _one(Tool.from_schema(name="probe", parameters=None, handler=nothing, effect="read"))
+    pipeline = standard(tools, redact=lambda path, value: "#" if path == "value" else value)
+    assert pipeline.redact(Call("probe", {"value": sent})).arguments == {"value": "#"}
+    assert pipeline.redact(Call("probe", json.dumps({"value": sent}))).arguments == '{"value": "#"}'
+
+
+async def test_redact_for_texts_only() -> None:
+    """A hook that takes texts only is asked for each text, also for those in objects and in text that holds one."""
+
+    def redact(path: str, value: Any) -> object:
+        return value.replace("4111", "#")
+
+    tools = _one(Tool.from_schema(name="probe", parameters=None, handler=nothing, effect="read"))
+    arguments = {"a": {"b": ["4111 x"]}, "c": "4111", "d": '{"e": "4111"}', "f": 4111}
+    expected = {"a": {"b": ["# x"]}, "c": "#", "d": '{"e": "#"}', "f": "[redacted]"}
+    assert standard(tools, redact=redact).redact(Call("probe", arguments)).arguments == expected
+
+
+async def test_redact_that_raises_withholds() -> None:
+    """If the hook raises for a value, that value is withheld, and the outcome stays."""
+
+    def redact(path: str, value: object) -> object:
+        raise RuntimeError(path)
+
+    tool = make_function_tool(str, lambda value: value)
+    report = await standard(_one(tool), redact=redact).report(Call("probe", {"value": CANARY}))
+    assert type(report.outcome) is Success
+    assert report.call.arguments == {"value": "[redacted]"}
+
+
+def test_redact_must_be_callable() -> None:
+    """Something else is refused at once."""
+    with pytest.raises(SetupError, match="Trace: `redact` must be a function of a path and a value, not 'x'"):
+        Trace(redact="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake that is tested

@@ -1,0 +1,183 @@
+"""pydantic_strictness: numbers and numeric text are no dates, and a Decimal has plain digits, wherever they stand."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Annotated, Any, Literal, NamedTuple
+
+import attrs
+import pydantic
+import pytest
+import typing_extensions
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import TypeAliasType
+
+from middlewares import Validate
+from pipeline import Call, InvalidParams, ValidCall, tool
+
+
+@dataclasses.dataclass
+class Trip:
+    day: dt.date
+
+
+class Stay(pydantic.BaseModel):
+    since: dt.datetime
+    nights: dt.timedelta | None = None
+
+
+class Tree(pydantic.BaseModel):
+    planted: dt.date | None = None
+    branches: list[Tree] = []
+
+
+class Meal(typing_extensions.TypedDict):
+    at: dt.time
+
+
+class Row(NamedTuple):
+    day: dt.date
+
+
+@attrs.frozen
+class Visit:
+    day: dt.date
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+    born: dt.date
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"]
+    born: dt.datetime
+
+
+Day = TypeAliasType("Day", dt.datetime)
+
+
+@tool(effect="read")
+async def plan(
+    at: dt.datetime | None = None,
+    day: dt.date | None = None,
+    hour: dt.time | None = None,
+    length: dt.timedelta | None = None,
+    day_or_count: dt.date | int | None = None,
+    past: pydantic.PastDate | None = None,
+    aware: pydantic.AwareDatetime | None = None,
+    named: Day | None = None,
+    lax: Annotated[dt.datetime, pydantic.Field(strict=False)] | None = None,
+    days: list[dt.date] | None = None,
+    by_day: dict[str, dt.datetime] | None = None,
+    pair: tuple[dt.date, int] | None = None,
+    trip: Trip | None = None,
+    stay: Stay | None = None,
+    tree: Tree | None = None,
+    meal: Meal | None = None,
+    row: Row | None = None,
+    visit: Visit | None = None,
+    pet: Annotated[Cat | Dog, pydantic.Field(discriminator="kind")] | None = None,
+    mixed: Decimal | int | dt.date | None = None,
+    amount: Decimal | None = None,
+    root: complex | None = None,
+) -> str:
+    return "planned"
+
+
+def wrap(name: str, value: Any) -> Any:
+    return {
+        "days": [value],
+        "by_day": {"a": value},
+        "pair": [value, 1],
+        "trip": {"day": value},
+        "stay": {"since": value},
+        "tree": {"branches": [{"branches": [{"planted": value}]}]},
+        "meal": {"at": value},
+        "row": [value],
+        "visit": {"day": value},
+        "pet": {"kind": "dog", "born": value},
+    }.get(name, value)
+
+
+def validate(name: str, value: Any, *, text: bool) -> Any:
+    arguments: Any = {name: wrap(name, value)}
+    return Validate()(Call("plan", json.dumps(arguments) if text else arguments).resolved(plan))
+
+
+TEMPORAL = (
+    "at", "day", "hour", "length", "past", "aware", "named", "lax", "days", "by_day", "pair", "trip", "stay", "tree",
+    "meal", "row", "visit", "pet",
+)  # fmt: skip
+NUMBERS = (2024, 0, -1, 86400, 1704067200, 1.5, "2024", "0", "-86400", "+1704067200", " 2024", "1704067200.0", "2.7E7")
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["mapping", "text"])
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+@pytest.mark.parametrize("name", TEMPORAL)
+def test_a_number_is_no_date(name: str, value: Any, text: bool) -> None:
+    """Neither a number nor numeric text becomes a date, a datetime, a time or a duration, at any depth."""
+    error = validate(name, value, text=text).failure()
+    assert isinstance(error, InvalidParams)
+    assert error.problems[0].path.startswith(name)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["mapping", "text"])
+def test_a_union_keeps_the_number(text: bool) -> None:
+    """Where a union admits a number too, the number stays one, and numeric text is refused."""
+    assert validate("day_or_count", 2024, text=text).params == {"day_or_count": 2024}
+    assert isinstance(validate("day_or_count", "86400", text=text).failure(), InvalidParams)
+    assert type(validate("mixed", 5, text=text).params["mixed"]) is int
+    assert validate("mixed", "86400", text=text).params == {"mixed": Decimal(86400)}
+
+
+RIGHT = {
+    "at": ("2026-11-21T10:00:00", dt.datetime.fromisoformat("2026-11-21T10:00:00")),
+    "day": ("2026-11-21", dt.date(2026, 11, 21)),
+    "hour": ("10:30", dt.time(10, 30)),
+    "length": ("P1DT2H", dt.timedelta(days=1, hours=2)),
+    "past": ("2020-01-01", dt.date(2020, 1, 1)),
+    "named": ("2026-11-21 10:00", dt.datetime.fromisoformat("2026-11-21T10:00:00")),
+    "days": ("2026-11-21", [dt.date(2026, 11, 21)]),
+    "trip": ("2026-11-21", Trip(dt.date(2026, 11, 21))),
+    "stay": ("2026-11-21T10:00:00", Stay(since=dt.datetime.fromisoformat("2026-11-21T10:00:00"))),
+    "visit": ("2026-11-21", Visit(dt.date(2026, 11, 21))),
+    "amount": ("3.10", Decimal("3.10")),
+    "root": ("1+2j", 1 + 2j),
+}
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["mapping", "text"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_json_form_is_accepted(name: str, text: bool) -> None:
+    """A date in its JSON form arrives as before, without a repair."""
+    sent, expected = RIGHT[name]
+    call = validate(name, sent, text=text)
+    assert isinstance(call, ValidCall)
+    assert (call.params, call.repairs) == ({name: expected}, ())
+
+
+@pytest.mark.parametrize("value", ["1_0", "٢٠٢٤", "1\uff12", "NaN", "-Infinity", "0x10"])
+@pytest.mark.parametrize("name", ["amount", "root"])
+def test_a_decimal_has_plain_digits(name: str, value: str) -> None:
+    """Digits of other scripts, underscores, hexadecimal numbers and infinities are no Decimal and no complex number."""
+    assert isinstance(validate(name, value, text=True).failure(), InvalidParams)
+
+
+def test_an_infinite_number_is_not_complex() -> None:
+    """A number too large for a float is refused, and not read as infinity."""
+    verdict: Any = Validate()(Call("plan", '{"root": 1e400}').resolved(plan))
+    assert isinstance(verdict.failure(), InvalidParams)
+
+
+@given(sent=st.text(alphabet="0123456789+-.:eETZPdD _", max_size=12))
+def test_a_datetime_shows_its_own_year(sent: str) -> None:
+    """Whatever text is taken for a datetime or a date has that year in it."""
+    for name in ("at", "day"):
+        verdict = validate(name, sent, text=True)
+        if isinstance(verdict, ValidCall) and verdict.params.get(name) is not None:
+            assert f"{verdict.params[name].year:04}" in sent

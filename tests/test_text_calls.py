@@ -1,0 +1,152 @@
+"""Text calls: calls that a model wrote as text are read if that is asked for, and else told in the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fake_providers as fake
+from middlewares import standard
+from pipeline import Call, Success
+from pipeline.adapters import anthropic, openai
+from pipeline.adapters.text_calls import looks_like_calls, read_text_calls
+
+ADD = Call("add", '{"a": 1, "b": 2}')
+NOW = Call("now", "{}")
+OBJECT = '{"name": "add", "arguments": {"a": 1, "b": 2}}'
+LLAMA = '{"name": "add", "parameters": {"a": 1, "b": 2}}'
+FORMS: dict[str, tuple[str, list[Call], str]] = {
+    "hermes": (f"<tool_call>\n{OBJECT}\n</tool_call>", [ADD], ""),
+    "hermes, twice, among text": (
+        f'I add.\n<tool_call>{OBJECT}</tool_call>\n<tool_call>{{"name": "now"}}</tool_call> Wait.',
+        [ADD, NOW],
+        "I add.\n\n Wait.",
+    ),
+    "hermes, not closed": (f"<tool_call>{OBJECT}<|im_end|>", [ADD], ""),
+    "hermes, arguments as text": (
+        '<tool_call>{"name": "add", "arguments": "{\\"a\\": 1}"}</tool_call>',
+        [Call("add", '{"a": 1}')],
+        "",
+    ),
+    "qwen coder": (
+        "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<parameter=b>2</parameter>\n</function>\n</tool_call>",
+        [Call("add", {"a": "1", "b": "2"})],
+        "",
+    ),
+    "llama, the whole text": (LLAMA, [ADD], ""),
+    "llama, python tag": (f"<|python_tag|>{LLAMA}<|eom_id|>", [ADD], ""),
+    "llama, two": (f"<|python_tag|>{LLAMA}; {LLAMA}", [ADD, ADD], ""),
+    "llama, function tag": ('<function=add>{"a": 1, "b": 2}</function>', [ADD], ""),
+    "llama, in Python": ("[add(a=1, b=2), now()]", [ADD, NOW], ""),
+    "llama, dotted": ("[fs.read(path='a')]", [Call("fs.read", '{"path": "a"}')], ""),
+    "mistral": (f"[TOOL_CALLS][{OBJECT}]</s>", [ADD], ""),
+    "fenced": (f"Let me add.\n```json\n{OBJECT}\n```", [ADD], "Let me add."),
+    "fenced list": (f"```\n[{OBJECT}, {OBJECT}]\n```", [ADD, ADD], ""),
+    "of OpenAI": (f'{{"type": "function", "function": {OBJECT}}}', [ADD], ""),
+    "numbers as they were written": (
+        '{"name": "f", "arguments": {"v": 3.10, "w": 1e400, "s": "3.10"}}',
+        [Call("f", '{"v": 3.10, "w": 1e400, "s": "3.10"}')],
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "calls", "rest"), [pytest.param(*row, id=name) for name, row in FORMS.items()])
+def test_each_form_is_read(text: str, calls: list[Call], rest: str) -> None:
+    """The calls come in order, with arguments as they were written, and the text around them stays text."""
+    assert read_text_calls(text) == (calls, rest)
+    assert looks_like_calls(text)
+
+
+TEXTS = [
+    "Hello.",
+    "",
+    '{"name": "Ann", "age": 7}',
+    '{"name": "Ann"}',
+    '```json\n{"a": 1}\n```',
+    '[{"name": "add", "arguments": {}}, 5]',
+    '{"name": "add", "arguments": {"a": 1}} and more',
+    '{"name": 5, "arguments": {}}',
+    '{"name": "add", "arguments": [1]}',
+    "<tool_call>add</tool_call>",
+    "[1, 2]",
+    "[add(1)]",
+    "[add(**x)]",
+    "[add(a=b)]",
+    "[(lambda: 1)()]",
+    "[" * 5000 + "add()" + "]" * 5000,
+    "<tool_call>" + "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_other_text_is_text(text: str) -> None:
+    """Data that is no call, and text that only looks like one, has no calls."""
+    assert read_text_calls(text) == ([], text)
+
+
+PIECES = [
+    "<tool_call>",
+    "</tool_call>",
+    "<function=f>",
+    "</function>",
+    "```json\n",
+    "```",
+    "[f(a=1)]",
+    OBJECT,
+    "{",
+    "]",
+]
+
+
+@given(st.lists(st.sampled_from([*PIECES, "<|python_tag|>", "[TOOL_CALLS]"]) | st.text(max_size=5), max_size=12))
+def test_it_never_raises(pieces: list[str]) -> None:
+    """Whatever the text is, each call has a name and arguments that a pipeline judges."""
+    for call in read_text_calls("".join(pieces))[0]:
+        assert call.name
+        assert isinstance(call.arguments, (str, dict))
+
+
+SAID = f"<tool_call>{OBJECT}</tool_call>"
+REPLIES: list[Any] = [
+    pytest.param(openai.calls, fake.completion(text=SAID), id="chat"),
+    pytest.param(openai.calls, fake.chat_chunks(fake.completion(text=SAID)), id="chunks"),
+    pytest.param(openai.calls, fake.response(text=SAID), id="response"),
+    pytest.param(openai.calls, fake.response_events(fake.response(text=SAID)), id="events"),
+    pytest.param(openai.calls, SAID, id="text"),
+    pytest.param(anthropic.calls, fake.message(text=SAID), id="anthropic"),
+    pytest.param(anthropic.calls, fake.message_events(fake.message(text=SAID)), id="anthropic-events"),
+]
+
+
+@pytest.mark.parametrize(("read", "reply"), REPLIES)
+def test_it_is_asked_for(read: Any, reply: Any, caplog: Any) -> None:
+    """With ``text=True`` the calls are read; without, there are none, and one warning says how to read them."""
+    reply = reply if type(reply) in (dict, str) else list(reply)
+    assert read(reply) == []
+    (record,) = caplog.records
+    assert (record.levelname, "text=True" in record.getMessage()) == ("WARNING", True)
+    assert "add" not in caplog.text.replace("adds", "")
+    caplog.clear()
+    assert read(reply, text=True) == [ADD]
+    assert read(reply, text=True).text == ""
+    assert caplog.records == []
+
+
+def test_the_provider_s_own_calls_come_first(caplog: Any) -> None:
+    """A reply that has calls keeps its text as it is."""
+    reply = fake.completion(("c", "now", "{}"), text=SAID)
+    found = openai.calls(reply, text=True)
+    assert (found, found.text) == ([Call("now", "{}", "c", finish_reason="tool_calls")], SAID)
+    assert caplog.records == []
+
+
+async def test_a_call_as_text_runs() -> None:
+    """A call that was written as text is resolved, validated and run as any other."""
+    tools = fake.adders()
+    (call,) = openai.calls(SAID, tools, text=True)
+    outcome = await standard(tools)(call)
+    assert outcome == Success(3)
