@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Union
 
 import pytest
@@ -14,7 +15,7 @@ from typing_extensions import TypedDict
 
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
-from pipeline.parameters.limits import measure
+from pipeline.parameters.limits import count_problems, measure
 from support import a_tool, nothing
 
 Expr = Union["Add", "Mul", int]
@@ -101,6 +102,28 @@ def test_a_limit_is_named_where_it_is_broken(
     error: Any = refuse(refused, limits)
     assert isinstance(error, kind)
     assert words in render(error)
+
+
+def test_a_mapping_that_is_no_dict_has_the_same_limits() -> None:
+    """It is measured as the dict that it will be read as."""
+    limits = Limits(keys=2)
+    assert limits.check(MappingProxyType({"a": 1, "b": 1})) is None
+    assert (
+        limits.check(MappingProxyType({"a": 1, "b": 1, "c": 1})) == limits.check({"a": 1, "b": 1, "c": 1}) is not None
+    )
+
+
+def test_as_many_problems_as_are_told_are_all() -> None:
+    """The entry that counts them stands before the others only where some are left out."""
+    error = refuse({"numbers": ["x"] * 3}, Limits(problems=3), total)
+    assert [problem.path for problem in error.problems] == ["numbers[0]", "numbers[1]", "numbers[2]"]
+    error = refuse({"numbers": ["x"] * 4}, Limits(problems=3), total)
+    assert [problem.path for problem in error.problems] == ["", "numbers[0]", "numbers[1]", "numbers[2]"]
+    assert error.problems[0].expected == f"{count_problems(4).expected}, of which 3 are listed, which is the limit"
+    assert [count_problems(found).expected for found in (4, None)] == [
+        "too much is wrong with them: there are 4 problems",
+        "too much is wrong with them: there may be more problems than the first",
+    ]
 
 
 def test_marks_in_a_text_are_no_levels_and_no_items() -> None:

@@ -13,7 +13,18 @@ import pytest
 from returns.result import Failure, Success
 
 from middlewares import Cache, Retry, Trace, standard
-from pipeline import Call, Crashed, Outcome, RemoteCause, Repair, ResolvedCall, ToolContext, ToolRegistry, ValidCall, is_failure
+from pipeline import (
+    Call,
+    Crashed,
+    Outcome,
+    RemoteCause,
+    Repair,
+    ResolvedCall,
+    ToolContext,
+    ToolRegistry,
+    ValidCall,
+    is_failure,
+)
 from support import Exported, a_tool
 
 

@@ -38,7 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     wanted = options.only.split(",") if options.only else None
     files = {
-        name: [each for each in room.files(_ROOT) if not wanted or name in wanted or any(part in each for part in wanted)]
+        name: [
+            each for each in room.files(_ROOT) if not wanted or name in wanted or any(part in each for part in wanted)
+        ]
         for name, room in ROOMS.items()
     }
     files = {name: each for name, each in files.items() if each}
@@ -69,7 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     score = _print(session, time.monotonic() - began)
     if options.json is not None:
-        rows = [{"mutant": each.mutant.key, "line": each.mutant.line, "verdict": each.verdict, "by": each.noticed_by} for each in session.results]
+        rows = [
+            {"mutant": each.mutant.key, "line": each.mutant.line, "verdict": each.verdict, "by": each.noticed_by}
+            for each in session.results
+        ]
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 1 if options.check and score < SCORE else 0
 

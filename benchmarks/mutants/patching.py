@@ -42,7 +42,9 @@ class Living:
             if type(each) is FunctionType and each.__code__.co_filename in paths:
                 functions.setdefault(key_of(each.__code__), []).append(each)
         modules = {
-            module.__file__: module for module in list(sys.modules.values()) if getattr(module, "__file__", None) in paths
+            module.__file__: module
+            for module in list(sys.modules.values())
+            if getattr(module, "__file__", None) in paths
         }
         return cls(root, functions, {str(Path(path or "").relative_to(root)): each for path, each in modules.items()})
 
@@ -55,7 +57,9 @@ class Living:
     def changes(self, mutant: Mutant) -> dict[Key, CodeType] | None:
         """The codes that differ in the mutant; None if it cannot be put in, or is no change."""
         path, tree = self.root / mutant.file, self.tree(mutant.file)
-        before, after = ({key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree)))
+        before, after = (
+            {key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree))
+        )
         changed = {key: code for key, code in after.items() if code != before.get(key)}
         if not changed or mutant.place != "body":
             return changed or None

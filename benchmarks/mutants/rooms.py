@@ -21,13 +21,28 @@ class Room:
 
     def test_files(self, root: Path) -> list[str]:
         """The test files."""
-        return sorted({str(each.relative_to(root)) for pattern in self.tests for each in (root / "tests").glob(pattern)})
+        return sorted(
+            {str(each.relative_to(root)) for pattern in self.tests for each in (root / "tests").glob(pattern)}
+        )
 
 
 ROOMS = {
     "resolve": Room(
-        ("middlewares/resolve.py", "pipeline/tools/matching.py"),
-        ("test_resolve.py", "test_oracle.py", "test_hints.py", "test_registry.py", "test_adapters_names.py"),
+        (
+            "middlewares/resolve.py",
+            "pipeline/tools/matching.py",
+            "pipeline/tools/canonical.py",
+            "pipeline/tools/transport_noise.py",
+        ),
+        (
+            "test_resolve.py",
+            "test_names.py",
+            "test_soundness.py",
+            "test_oracle.py",
+            "test_hints.py",
+            "test_registry.py",
+            "test_adapters_names.py",
+        ),
     ),
     "validate": Room(
         ("middlewares/validate.py", "pipeline/parameters/*.py"),
@@ -41,6 +56,11 @@ ROOMS = {
             "test_signature.py",
             "test_docstrings.py",
             "test_oracle.py",
+            "test_soundness.py",
+            "test_given.py",
+            "test_strictness.py",
+            "test_schemas_agree.py",
+            "test_secrets.py",
             "test_totality.py",
             "test_tool.py",
             "test_messages_example.py",
@@ -49,12 +69,34 @@ ROOMS = {
         ),
     ),
     "classify": Room(
-        ("middlewares/classify.py", "pipeline/tools/classification.py"),
-        ("test_classif*.py", "test_detect.py", "test_errors.py", "test_faults.py"),
+        (
+            "middlewares/classify.py",
+            "pipeline/tools/classification.py",
+            "pipeline/tools/client_*.py",
+            "pipeline/tools/error_*.py",
+            "pipeline/tools/http_status.py",
+        ),
+        (
+            "test_classif*.py",
+            "test_client_exceptions.py",
+            "test_error_tables.py",
+            "test_detect.py",
+            "test_errors.py",
+            "test_faults.py",
+        ),
     ),
     "messages": Room(
         ("pipeline/messages/*.py", "pipeline/messages/profiles/*.py"),
-        ("test_messages_*.py", "test_leaks.py", "test_errors.py", "test_hints.py"),
+        (
+            "test_messages_*.py",
+            "test_author_words.py",
+            "test_mcp_content.py",
+            "test_odd_fields.py",
+            "test_shape.py",
+            "test_leaks.py",
+            "test_errors.py",
+            "test_hints.py",
+        ),
     ),
     "retries": Room(
         ("pipeline/retries.py", "middlewares/retry.py"),
@@ -77,6 +119,7 @@ ROOMS = {
     "guards": Room(
         ("pipeline/guards/*.py", "pipeline/compose/deadline.py"),
         (
+            "test_guards.py",
             "test_effects.py",
             "test_timeout.py",
             "test_execute.py",
@@ -88,5 +131,8 @@ ROOMS = {
             "test_cli_begun.py",
         ),
     ),
-    "batch": Room(("pipeline/batch.py",), ("test_batch.py", "test_builtin.py", "test_effects.py")),
+    "batch": Room(
+        ("pipeline/batch.py", "pipeline/resource_order.py"),
+        ("test_batch.py", "test_portal.py", "test_builtin.py", "test_effects.py"),
+    ),
 }

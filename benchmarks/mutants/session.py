@@ -96,18 +96,21 @@ class MutantSession:
         living = Living.among(self.root, self.files)
         sample = self.choose(living)
         self.progress(f"{len(items)} tests, {len(sample)} mutants; first the tests without a mutant")
-        timed = self._measure(items, living)
+        timed = self._measure(items)
         with tempfile.TemporaryDirectory() as folder:
             self._run_all(items, living, sample, timed, Path(folder))
         return True
 
-    def _measure(self, items: dict[str, pytest.Item], living: Living) -> dict[str, Timed]:
+    def _measure(self, items: dict[str, pytest.Item]) -> dict[str, Timed]:
         shares = [list(items)[place :: self.workers] for place in range(self.workers)]
         timed: dict[str, Timed] = {}
         with tempfile.TemporaryDirectory() as folder:
             outputs = [Path(folder) / str(place) for place in range(self.workers)]
             children = [
-                _fork(lambda share=share, out=out: _measure_share([items[each] for each in share], self.root, out), Path(folder))
+                _fork(
+                    lambda share=share, out=out: _measure_share([items[each] for each in share], self.root, out),
+                    Path(folder),
+                )
                 for share, out in zip(shares, outputs, strict=True)
             ]
             for child in children:
@@ -130,6 +133,22 @@ class MutantSession:
     ) -> None:
         waiting = list(reversed(sample))
         running: dict[int, tuple[Result, float]] = {}  # by process: what it decides, and when it is killed
+        try:
+            self._work_through(items, living, waiting, timed, running, folder)
+        finally:
+            for child in running:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(child, signal.SIGKILL)
+
+    def _work_through(
+        self,
+        items: dict[str, pytest.Item],
+        living: Living,
+        waiting: list[tuple[str, Mutant]],
+        timed: dict[str, Timed],
+        running: dict[int, tuple[Result, float]],
+        folder: Path,
+    ) -> None:
         while waiting or running:
             while waiting and len(running) < self.workers:
                 room, mutant = waiting.pop()
@@ -140,7 +159,9 @@ class MutantSession:
                     self._note(result)
                     continue
                 tests = [items[each] for each in chosen]
-                child = _fork(lambda mutant=mutant, tests=tests, s=seconds: _decide(living, mutant, tests, s, folder), folder)
+                child = _fork(
+                    lambda mutant=mutant, tests=tests, s=seconds: _decide(living, mutant, tests, s, folder), folder
+                )
                 began = time.monotonic()
                 result.seconds = -began
                 running[child] = (result, began + 30 + 20 * seconds)
@@ -159,7 +180,6 @@ class MutantSession:
             def touches(calls: set[Key]) -> bool:
                 return any(each[0] == path and each[1] == mutant.function for each in calls)
         else:
-
             holders = living.holders(mutant)
 
             def touches(calls: set[Key]) -> bool:
@@ -231,7 +251,9 @@ def _decide(living: Living, mutant: Mutant, tests: Sequence[pytest.Item], second
     return 0
 
 
-def _run(tests: Sequence[pytest.Item], before: Callable[[], object] = lambda: None) -> Iterator[tuple[pytest.Item, bool]]:
+def _run(
+    tests: Sequence[pytest.Item], before: Callable[[], object] = lambda: None
+) -> Iterator[tuple[pytest.Item, bool]]:
     following = [*tests[1:], None]
     for item, then in zip(tests, following, strict=True):
         failed = item.session.testsfailed
