@@ -104,6 +104,55 @@ def test_a_limit_is_named_where_it_is_broken(
     assert words in render(error)
 
 
+@tool(effect="read")
+async def note(text: str, count: int = 1, also: str | None = None) -> str:
+    """Note."""
+    return "ok"
+
+
+@pytest.mark.parametrize("name", ["text", "also"])
+@pytest.mark.parametrize(("limits", "most"), [(Limits(), 1_000_000), (Limits(bytes=2_000), 2_000)], ids=str)
+def test_a_long_text_for_a_tool_of_flat_parameters_is_refused(limits: Limits, most: int, name: str) -> None:
+    """Only its texts are measured before it is parsed, and each of them is, up to the last byte."""
+    raw = Tool.from_schema(name="note", parameters=note.parameters.schema, handler=nothing, effect="read")
+    for made in (note, raw):
+        assert made.parse({"text": ""}) == {"text": ""}
+        assert made.parameters.flat
+        names = len({"text", name})  # "text" and "also" have four letters each
+        for length, refused in ((most - 4 * names, False), (most - 4 * names + 1, True)):
+            sent = {"text": "", name: "x" * length}
+            assert (type(refuse(sent, limits, made)) is MalformedCall) == refused
+        assert type(refuse(json.dumps({"text": "", name: "x" * most}), limits, made)) is MalformedCall
+
+
+def closed(count: int, form: Any, **beside: Any) -> dict[str, Any]:
+    properties = {f"p{n}": form for n in range(count)}
+    return {"type": "object", "properties": properties, "additionalProperties": False, **beside}
+
+
+@pytest.mark.parametrize(
+    ("schema", "flat"),
+    [
+        (closed(32, {"type": "string"}), True),
+        (closed(33, {"type": "string"}), False),
+        (closed(1, {"type": ["integer", "null"]}), True),
+        (closed(1, {"type": ["array", "null"]}), False),
+        (closed(1, {"type": "object"}), False),
+        (closed(1, {}), False),
+        (closed(1, {"anyOf": [{"type": "string"}, {"type": "null"}]}), True),
+        (closed(1, {"anyOf": [{"type": "string"}, {"type": "array"}]}), False),
+        (closed(1, {"$ref": "#/$defs/d"}, **{"$defs": {"d": {"type": "number"}}}), True),
+        (closed(1, {"type": "string"}, additionalProperties=True), False),
+        (closed(1, {"type": "string"}, allOf=[{"properties": {"p0": {"type": "string"}}}]), False),
+    ],
+)
+def test_which_parameters_are_flat(schema: dict[str, Any], flat: bool) -> None:
+    """Those of which every valid call has one level and few names; `Validate` measures the others first."""
+    made = Tool.from_schema(name="t", parameters=schema, handler=nothing, effect="read")
+    made.parameters.compile()
+    assert made.parameters.flat == flat
+
+
 def test_a_mapping_that_is_no_dict_has_the_same_limits() -> None:
     """It is measured as the dict that it will be read as."""
     limits = Limits(keys=2)

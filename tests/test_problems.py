@@ -14,6 +14,8 @@ from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
 from pipeline import InvalidParams, Problem, Tool, render, tool
+from pipeline.parameters.phrases import describe_value
+from pipeline.parameters.suggestions import find_nearest
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
 
@@ -396,6 +398,46 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
     text = render(found)
     assert text.startswith("Error: ")
     assert not [phrase for phrase in ("Input", "://", "pydantic", "Secret", "python") if phrase in text]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10**20 - 1, "99999999999999999999"),
+        (10**20, "an integer"),
+        (1 - 10**20, "-99999999999999999999"),
+        (-(10**20), "an integer"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (None, "null"),
+        ("secret", "a string"),
+        ([1], "an array"),
+        ({"a": 1}, "an object"),
+        (object(), "another value"),
+    ],
+    ids=str,
+)
+def test_what_was_sent_is_told_without_its_text(value: object, text: str) -> None:
+    """A number or a boolean itself, unless it is longer than anybody reads; the type of anything else."""
+    assert describe_value(value) == text
+
+
+@pytest.mark.parametrize(
+    ("sent", "among", "nearest"),
+    [
+        ("time", {"meal_time"}, "meal_time"),  # a name of four letters is found inside of another one
+        ("day", {"birthday"}, ""),  # one of three is in too many
+        ("", {"a"}, ""),
+        ("_", {"a"}, ""),
+        (5, {"a"}, ""),
+        ("n" * 100, {"n" * 99}, "n" * 99),
+        ("n" * 101, {"n" * 99}, ""),
+        ("colour", {"color", "flavour"}, "color"),
+    ],
+)
+def test_the_nearest_name(sent: object, among: set[str], nearest: str) -> None:
+    """The one that is most like what was sent; none, where none is like it."""
+    assert find_nearest(sent, among) == nearest
 
 
 @pytest.mark.parametrize(("hint", "sent"), [pytest.param(*row[:2], id=name) for name, row in WRONG.items()])
