@@ -15,6 +15,7 @@ from typing_extensions import TypedDict
 
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
+from pipeline.parameters.ambiguity import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
 from pipeline.parameters.limits import count_problems, measure
 from support import a_tool, nothing
 
@@ -278,6 +279,14 @@ def test_a_union_with_a_discriminator_has_no_bound_of_its_own() -> None:
 LINK = {"$ref": "#/$defs/l"}
 
 
+def test_how_often_values_are_read_is_counted_up_to_a_limit() -> None:
+    """The limit itself is counted; whatever is above it is one more."""
+    growth = Growth(names=1, items=1)
+    assert growth.count([{}] * 10) == 11
+    assert growth.count([{}] * (_MOST - 1)) == _MOST
+    assert growth.count([{}] * _MOST) == growth.count([{}] * (_MOST + 9)) == _MOST + 1
+
+
 @pytest.mark.parametrize(
     ("inner", "ambiguous"),
     [
@@ -289,6 +298,11 @@ LINK = {"$ref": "#/$defs/l"}
             id="an array is no object",
         ),
         pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"b": LINK}}]}, False, id="other names"),
+        *(
+            pytest.param({"items": LINK, keyword: dict(LINK)}, True, id=f"items and {keyword}")
+            for keyword in ("contains", "additionalItems", "unevaluatedItems")
+        ),
+        pytest.param({"items": LINK, "unevaluatedItems": {"type": "null"}}, False, id="items once"),
         pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="union"),
         pytest.param({"allOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="both"),
         pytest.param({"properties": {"a": LINK}, "patternProperties": {"^a": LINK}}, True, id="name and pattern"),

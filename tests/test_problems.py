@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
@@ -420,6 +421,39 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
 def test_what_was_sent_is_told_without_its_text(value: object, text: str) -> None:
     """A number or a boolean itself, unless it is longer than anybody reads; the type of anything else."""
     assert describe_value(value) == text
+
+
+class Share(Enum):
+    HALF = 0.5
+    WHOLE = 1.0
+
+
+class Rounded(Enum):
+    ONE = 1
+    TWO = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls.TWO if value == 3 else None
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "meant"),
+    [
+        (Share, 0.5, Share.HALF),
+        (Share, 1.0, Share.WHOLE),
+        (Share, 1, Share.WHOLE),  # JSON has one kind of number, and a model writes the shorter form
+        (Share, True, None),
+        (Share, 2, None),
+        (Rounded, 1, Rounded.ONE),
+        (Rounded, 3, Rounded.TWO),  # the class looks it up itself
+        (Rounded, 4, None),
+    ],
+)
+def test_an_enum_of_numbers(hint: Any, sent: Any, meant: Any) -> None:
+    """A number is a member if it has the member's value and is a number; a class with a lookup of its own decides."""
+    found = taking(hint).parse({"x": sent})
+    assert found == {"x": meant} if meant is not None else type(found) is InvalidParams
 
 
 @pytest.mark.parametrize(

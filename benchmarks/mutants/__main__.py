@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import attrs
 import pytest
 
 from benchmarks.mutants.equivalents import EQUIVALENT
@@ -23,6 +24,7 @@ from benchmarks.mutants.rooms import ROOMS
 from benchmarks.mutants.session import MutantSession, Result
 
 SCORE = 92  # percent of the mutants that can be noticed
+_NOTICED = {"killed", "timed out"}
 _ROOT = Path(__file__).parents[2]
 
 
@@ -32,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAMES", help=f"some of {', '.join(ROOMS)}, or parts of file names")
     parser.add_argument("--sample", type=int, default=6, metavar="N", help="mutants of each file; default: 6")
     parser.add_argument("--seed", default="1", help="another seed, another sample; default: 1")
+    parser.add_argument("--tests", metavar="PATTERNS", help="only these test files, such as test_retry.py,test_c*.py")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only what was not noticed in the run of this --json"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, metavar="N")
     parser.add_argument("--check", action="store_true", help=f"exit 1 if less than {SCORE} %% were noticed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write what became of each mutant")
@@ -45,6 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     files = {name: each for name, each in files.items() if each}
     tests = {name: ROOMS[name].test_files(_ROOT) for name in files}
+    if options.tests:
+        chosen = attrs.evolve(ROOMS["batch"], tests=tuple(options.tests.split(","))).test_files(_ROOT)
+        tests = dict.fromkeys(files, chosen)
+    alive = options.again and {row["mutant"] for row in _read_rows(options.again) if row["verdict"] not in _NOTICED}
 
     def choose(living: Living) -> list[tuple[str, Mutant]]:
         return [
@@ -52,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, room in files.items()
             for file in room
             for mutant in sample_of(file, living, options.sample, options.seed)
+            if alive is None or mutant.key in alive
         ]
 
     out = sys.stdout
@@ -77,6 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ]
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 1 if options.check and score < SCORE else 0
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
 
 
 def sample_of(file: str, living: Living, size: int, seed: str) -> list[Mutant]:
@@ -138,7 +154,7 @@ def _score(results: Sequence[Result]) -> float:
 
 
 def _is_noticed(result: Result) -> bool:
-    return result.verdict in {"killed", "timed out"}
+    return result.verdict in _NOTICED
 
 
 if __name__ == "__main__":
