@@ -49,13 +49,15 @@ class Mutant:
     line: int
     before: str
     after: str
+    statement: str  # the first line of the statement that it is in
     path: Place = attrs.field(repr=False)
     node: ast.AST = attrs.field(repr=False, eq=False)  # what stands at `path` then
 
     @property
     def key(self) -> str:
         """What names this change, also when lines have moved."""
-        return f"{self.file} {self.function} {self.operator}: {self.before} -> {self.after}"
+        change = f"{self.file} {self.function} {self.operator}: {self.before} -> {self.after}"
+        return change if self.statement == self.before else f"{change} in {self.statement}"
 
     def mutated(self, tree: ast.Module) -> ast.Module:
         """A copy of the module with this change."""
@@ -86,7 +88,7 @@ def mutants_of(file: str, tree: ast.Module) -> Iterator[Mutant]:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                 if not name.startswith("__") and not _is_of_types(statement):
                     path: Place = (("body", index), ("value", None))
-                    yield from _inside(statement.value, path, file, name, "constant")
+                    yield from _inside(statement.value, path, file, name, "constant", name)
             case _:
                 yield from _functions(statement, (("body", index),), file, "")
 
@@ -114,28 +116,30 @@ def _functions(statement: ast.stmt, path: Place, file: str, outer: str) -> Itera
         for field in ("defaults", "kw_defaults"):
             for index, default in enumerate(getattr(statement.args, field)):
                 if isinstance(default, ast.Constant):
-                    yield from _inside(default, (*path, ("args", None), (field, index)), file, name, "default")
+                    yield from _inside(default, (*path, ("args", None), (field, index)), file, name, "default", field)
         for index, each in enumerate(statement.body):
-            yield from _inside(each, (*path, ("body", index)), file, name, "body")
+            yield from _inside(each, (*path, ("body", index)), file, name, "body", "")
 
 
-def _inside(node: Any, path: Place, file: str, function: str, place: str) -> Iterator[Mutant]:
+def _inside(node: Any, path: Place, file: str, function: str, place: str, statement: str) -> Iterator[Mutant]:
     if _is_text_for_readers(node):
         return
+    if isinstance(node, ast.stmt):
+        statement = _first_line(node)
     for operator, changed in _changes(node):
         ast.copy_location(changed, node)
         operator_ = "default" if place == "default" else operator
         before, after = _first_line(node), _first_line(changed)
-        yield Mutant(file, function, place, operator_, node.lineno, before, after, path, changed)
+        yield Mutant(file, function, place, operator_, node.lineno, before, after, statement, path, changed)
     for field, value in ast.iter_fields(node):
         if field in _UNTOUCHED:
             continue
         if isinstance(value, list):
             for index, each in enumerate(value):
                 if isinstance(each, ast.AST) and not (_is_cast(node) and field == "args" and index == 0):
-                    yield from _inside(each, (*path, (field, index)), file, function, place)
+                    yield from _inside(each, (*path, (field, index)), file, function, place, statement)
         elif isinstance(value, ast.AST):
-            yield from _inside(value, (*path, (field, None)), file, function, place)
+            yield from _inside(value, (*path, (field, None)), file, function, place, statement)
 
 
 def _first_line(node: ast.AST) -> str:

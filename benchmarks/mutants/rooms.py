@@ -61,6 +61,7 @@ ROOMS = {
             "test_strictness.py",
             "test_schemas_agree.py",
             "test_secrets.py",
+            "test_known_texts.py",
             "test_outside_text.py",
             "test_totality.py",
             "test_tool.py",
