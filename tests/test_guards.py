@@ -48,9 +48,9 @@ class Heard(Guard):
     """A guard that writes down what it is told."""
 
     counts_bodies = True
+    needs_params = False
 
-    def __init__(self, *, needs_params: bool = False) -> None:
-        self.needs_params: Any = needs_params  # of each one, in a test
+    def __init__(self) -> None:
         self.told: list[str] = []
 
     def begin(self, call: Call) -> None:
@@ -61,6 +61,12 @@ class Heard(Guard):
 
     def learn_landed(self, call: Call, landed: str) -> None:
         self.told.append(landed)
+
+
+class HeardWithParams(Heard):
+    """One that looks at the params."""
+
+    needs_params = True
 
 
 class CountingLock:
@@ -291,7 +297,7 @@ def test_guards_that_need_the_params_hear_of_nothing_before_there_are_some() -> 
         (True, a_call(), True, ["begin"]),
         (True, Call("probe"), False, ["begin"]),
     ):
-        heard = Heard(needs_params=needs)
+        heard = HeardWithParams() if needs else Heard()
         guards = Guards.of(heard)
         enter(call.under(None, guards), guards, marks=False, stage=stage)
         assert heard.told == told

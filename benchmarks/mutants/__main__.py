@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the sample and print it by file; with ``--check``, return 1 if too few were noticed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutants", description=__doc__)
     parser.add_argument("--only", metavar="NAMES", help=f"some of {', '.join(ROOMS)}, or parts of file names")
-    parser.add_argument("--sample", type=int, default=6, metavar="N", help="mutants of each file; default: 6")
+    parser.add_argument("--sample", type=int, default=4, metavar="N", help="mutants of each file; default: 4")
     parser.add_argument("--seed", default="1", help="another seed, another sample; default: 1")
     parser.add_argument("--tests", metavar="PATTERNS", help="only these test files, such as test_retry.py,test_c*.py")
     parser.add_argument(
@@ -101,7 +101,7 @@ def sample_of(file: str, living: Living, size: int, seed: str) -> list[Mutant]:
     They are ordered by a hash of what they change, so an edit of one function leaves the sample of the others alone.
     """
     by_operator: dict[str, list[Mutant]] = {}
-    for each in sorted(mutants_of(file, living.tree(file)), key=lambda each: _hash(seed + each.key)):
+    for each in sorted(mutants_of(file, living.tree(file)), key=lambda each: _hash(seed + each.change)):
         by_operator.setdefault(each.operator, []).append(each)
     queues = [by_operator[each] for each in sorted(by_operator, key=lambda each: _hash(seed + file + each))]
     chosen: list[Mutant] = []
@@ -134,8 +134,8 @@ def _print(session: MutantSession, seconds: float) -> float:
         print(f"    {mutant.before} -> {mutant.after}")
         if reason:
             print(f"    equivalent: {reason}")
-    for each in session.left_out:
-        print(f"left out, because it fails without a mutant: {each}")
+    for name in session.left_out:
+        print(f"left out, because it fails without a mutant: {name}")
     print(f"\n{seconds / 60:.1f} minutes")
     return _score(session.results)
 

@@ -54,10 +54,14 @@ class Mutant:
     node: ast.AST = attrs.field(repr=False, eq=False)  # what stands at `path` then
 
     @property
+    def change(self) -> str:
+        """What is changed; another place of the function may have the same."""
+        return f"{self.file} {self.function} {self.operator}: {self.before} -> {self.after}"
+
+    @property
     def key(self) -> str:
         """What names this change, also when lines have moved."""
-        change = f"{self.file} {self.function} {self.operator}: {self.before} -> {self.after}"
-        return change if self.statement == self.before else f"{change} in {self.statement}"
+        return self.change if self.statement == self.before else f"{self.change} in {self.statement}"
 
     def mutated(self, tree: ast.Module) -> ast.Module:
         """A copy of the module with this change."""

@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Literal, TypeAlias
@@ -107,10 +108,7 @@ class MutantSession:
         with tempfile.TemporaryDirectory() as folder:
             outputs = [Path(folder) / str(place) for place in range(self.workers)]
             children = [
-                _fork(
-                    lambda share=share, out=out: _measure_share([items[each] for each in share], self.root, out),
-                    Path(folder),
-                )
+                _fork(partial(_measure_share, [items[each] for each in share], self.root, out), Path(folder))
                 for share, out in zip(shares, outputs, strict=True)
             ]
             for child in children:
@@ -159,9 +157,7 @@ class MutantSession:
                     self._note(result)
                     continue
                 tests = [items[each] for each in chosen]
-                child = _fork(
-                    lambda mutant=mutant, tests=tests, s=seconds: _decide(living, mutant, tests, s, folder), folder
-                )
+                child = _fork(partial(_decide, living, mutant, tests, seconds, folder), folder)
                 began = time.monotonic()
                 result.seconds = -began
                 running[child] = (result, began + 30 + 20 * seconds)
