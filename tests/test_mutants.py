@@ -24,7 +24,7 @@ CHANGES: list[tuple[str, list[str]]] = [
     ("return not a", ["boolean a", "return return None"]),
     ("return a - b", ["arithmetic a + b", "return return None"]),
     ("return 1.5", ["return return None", "constant 2.5"]),
-    ("return True", ["return return None", "constant False"]),
+    ("return True", ["constant False"]),
     ("return f'{a} b'", ["return return None", "constant 'XX b'"]),
     ("return cast('int', a)", ["return return None"]),
     ("return None", []),

@@ -61,7 +61,7 @@ class Mutant:
     @property
     def key(self) -> str:
         """What names this change, also when lines have moved."""
-        return self.change if self.statement == self.before else f"{self.change} in {self.statement}"
+        return self.change if self.statement in {"", self.before} else f"{self.change} in {self.statement}"
 
     def mutated(self, tree: ast.Module) -> ast.Module:
         """A copy of the module with this change."""
@@ -92,7 +92,7 @@ def mutants_of(file: str, tree: ast.Module) -> Iterator[Mutant]:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
                 if not name.startswith("__") and not _is_of_types(statement):
                     path: Place = (("body", index), ("value", None))
-                    yield from _inside(statement.value, path, file, name, "constant", name)
+                    yield from _inside(statement.value, path, file, name, "constant", "")
             case _:
                 yield from _functions(statement, (("body", index),), file, "")
 
@@ -185,7 +185,9 @@ def _changes(node: Any) -> Iterator[tuple[str, ast.AST]]:  # noqa: C901, PLR0912
             yield "condition", ast.IfExp(ast.UnaryOp(ast.Not(), test), body, orelse)
         case ast.If(test=test, body=body, orelse=orelse):
             yield "condition", ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
-        case ast.Return(value=ast.expr() as value) if not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value=ast.Constant(value=None | True | False)):
+            pass  # of a truth value the constant is changed
+        case ast.Return(value=ast.expr()):
             yield "return", ast.Return(ast.Constant(None))
         case ast.Expr() | ast.Assign() | ast.Raise() | ast.AnnAssign(value=ast.expr()):
             yield "removed", ast.Pass()
