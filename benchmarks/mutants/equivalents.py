@@ -16,7 +16,8 @@ EQUIVALENT: dict[str, str] = {
         "any text will do, and it is not among the parameters that are read"
     ),
     "pipeline/parameters/annotations.py _bound_flag constant: 'Input should be {expected}'"
-    " -> 'XXInput should be {expected}' in raise PydanticCustomError('enum', 'Input should be {expected}', {'expected': expected})": (
+    " -> 'XXInput should be {expected}'"
+    " in raise PydanticCustomError('enum', 'Input should be {expected}', {'expected': expected})": (
         "the words of a problem are made of its kind and its facts"
     ),
     "pipeline/parameters/given.py _is_unchanged constant: True -> False in return True": (
