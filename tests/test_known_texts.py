@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -112,7 +113,7 @@ def test_where_a_secret_is_found(secret: Any, text: str, masked: str) -> None:
     assert mask(secret, text) == masked
 
 
-WRITERS = {
+WRITERS: dict[str, Callable[[str], str]] = {
     "plain": str,
     "repr": repr,
     "repr of repr": lambda text: repr(repr(text)),
@@ -128,6 +129,6 @@ SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U000
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 @given(secret=SECRETS.filter(lambda text: len(text) == len(text.strip()) and not text.isdigit()))
-def test_a_secret_is_found_however_it_is_written(write: Any, secret: str) -> None:
+def test_a_secret_is_found_however_it_is_written(write: Callable[[str], str], secret: str) -> None:
     """As it is, in quotes by Python or JSON, once or twice, with or without escapes, and in a URL."""
     assert mask(secret, f"<{write(f'({secret})')}>").count(REDACTED) == 1

@@ -281,10 +281,9 @@ LINK = {"$ref": "#/$defs/l"}
 
 def test_how_often_values_are_read_is_counted_up_to_a_limit() -> None:
     """The limit itself is counted; whatever is above it is one more."""
-    growth = Growth(names=1, items=1)
-    assert growth.count([{}] * 10) == 11
-    assert growth.count([{}] * (_MOST - 1)) == _MOST
-    assert growth.count([{}] * _MOST) == growth.count([{}] * (_MOST + 9)) == _MOST + 1
+    for empty_objects, counted in ((10, 11), (_MOST - 1, _MOST), (_MOST, _MOST + 1), (_MOST + 9, _MOST + 1)):
+        arguments: list[dict[str, int]] = [{}] * empty_objects
+        assert Growth(names=1, items=1).count(arguments) == counted
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,9 @@ def living(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Living:
     (tmp_path / "mutated_holder.py").write_text(
         "from mutated_here import LIMIT, is_small, make_adder\nadd_two = make_adder(2)\n", encoding="utf-8"
     )
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for name in ("mutated_here", "mutated_holder"):
-        monkeypatch.delitem(importlib.import_module("sys").modules, name, raising=False)
+        monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.import_module("mutated_holder")
     return Living.among(tmp_path, ["mutated_here.py"])
 

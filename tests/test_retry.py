@@ -201,12 +201,15 @@ async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient,
 def test_senseless_policies_are_refused() -> None:
     """A policy that makes no sense is a set-up error; nothing but timeout and transient can be repeated."""
     wrong: Any = {"internal"}
-    kinds = r"^Retry: kinds must be of timeout, transient, not {'internal'}$"
-    policy = r"^Retry: the policy of 'pay' may have attempts, first_delay, kinds, max_delay, and is {'atempts': 1}$"
+    kinds = "^Retry: `kinds` must be a collection of timeout, transient, not {'internal'}$"
+    policy = r"^Retry: `tools\['pay'\]` must be a RetryPolicy, which may have attempts, first_delay, kinds, max_delay, "
     for options, told in (
         ({"kinds": wrong}, kinds),
-        ({"kinds": "timeout"}, "^Retry: kinds must be of timeout, transient, not 'timeout'$"),
-        ({"tools": {"pay": {"kinds": wrong}}}, kinds),
+        ({"kinds": "timeout"}, "^Retry: `kinds` must be a collection of timeout, transient, not 'timeout'$"),
+        (
+            {"tools": {"pay": {"kinds": wrong}}},
+            r"^Retry: `tools\['pay'\]\['kinds'\]` must be a collection of timeout, ",
+        ),
         ({"tools": {"pay": {"atempts": 1}}}, policy),
         ({"attempts": 0}, "^Retry: attempts must be an integer ≥ 1, not 0$"),
         ({"first_delay": -1}, "^Retry: first_delay must be a number of seconds ≥ 0, not -1$"),

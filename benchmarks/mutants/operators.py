@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -139,7 +139,7 @@ def _inside(node: Any, path: Place, file: str, function: str, place: str, statem
         if field in _UNTOUCHED:
             continue
         if isinstance(value, list):
-            for index, each in enumerate(value):
+            for index, each in enumerate(cast("list[object]", value)):
                 if isinstance(each, ast.AST) and not (_is_cast(node) and field == "args" and index == 0):
                     yield from _inside(each, (*path, (field, index)), file, function, place, statement)
         elif isinstance(value, ast.AST):

@@ -29,6 +29,7 @@ class Living:
     root: Path
     functions: dict[Key, list[FunctionType]]
     modules: dict[str, ModuleType]  # by file
+    reads: set[tuple[str, str]]  # the modules, and the names that functions of them read when they run
     trees: dict[str, ast.Module] = attrs.field(factory=dict[str, ast.Module])  # by file, read once
 
     @classmethod
@@ -38,15 +39,19 @@ class Living:
             importlib.import_module(file.removesuffix(".py").replace("/", "."))
         paths = {str(root / file) for file in files}
         functions: dict[Key, list[FunctionType]] = {}
+        reads: set[tuple[str, str]] = set()
         for each in gc.get_objects():
-            if type(each) is FunctionType and each.__code__.co_filename in paths:
-                functions.setdefault(key_of(each.__code__), []).append(each)
+            if type(each) is FunctionType and each.__code__.co_filename.startswith(str(root)):
+                reads.update((each.__module__, name) for code in _codes(each.__code__) for name in code.co_names)
+                if each.__code__.co_filename in paths:
+                    functions.setdefault(key_of(each.__code__), []).append(each)
         modules = {
             module.__file__: module
             for module in list(sys.modules.values())
             if getattr(module, "__file__", None) in paths
         }
-        return cls(root, functions, {str(Path(path or "").relative_to(root)): each for path, each in modules.items()})
+        by_file = {str(Path(path or "").relative_to(root)): each for path, each in modules.items()}
+        return cls(root, functions, by_file, reads)
 
     def tree(self, file: str) -> ast.Module:
         """The source as it was when the run began."""
@@ -61,12 +66,24 @@ class Living:
             {key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree))
         )
         changed = {key: code for key, code in after.items() if code != before.get(key)}
+        if mutant.place == "constant" and not self._is_read(mutant):
+            return None  # what was made of it at import stays
         if not changed or mutant.place != "body":
             return changed or None
         living = [(function, code) for key, code in changed.items() for function in self.functions.get(key, ())]
         if not living or any(len(code.co_freevars) != len(f.__code__.co_freevars) for f, code in living):
             return None
         return changed
+
+    def _is_read(self, mutant: Mutant) -> bool:
+        """Whether a function reads the constant when it runs, and the changed one can be made."""
+        if not any((module.__name__, mutant.function) in self.reads for module in self._list_holders(mutant)):
+            return False
+        try:
+            self._evaluate(mutant)
+        except Exception:  # noqa: BLE001  # the source is run with a change that it was not made for
+            return False
+        return True
 
     def put_in(self, mutant: Mutant) -> None:
         """Make the change, for good: the process that does this is used for one mutant."""
@@ -95,13 +112,15 @@ class Living:
                         function.__kwdefaults__[names[place or 0]] = value
 
     def _change_constant(self, mutant: Mutant) -> None:
-        path = self.root / mutant.file
-        home = self.modules[mutant.file]
-        tree = mutant.mutated(self.tree(mutant.file))
-        statement: Any = tree.body[mutant.path[0][1] or 0]
-        value = eval(compile(ast.Expression(statement.value), str(path), "eval"), vars(home))  # noqa: S307  # our source
-        for module in self._list_holders(mutant):
+        value, holders = self._evaluate(mutant), self._list_holders(mutant)
+        for module in holders:
             setattr(module, mutant.function, value)
+
+    def _evaluate(self, mutant: Mutant) -> object:
+        path = self.root / mutant.file
+        statement: Any = mutant.mutated(self.tree(mutant.file)).body[mutant.path[0][1] or 0]
+        code = compile(ast.Expression(statement.value), str(path), "eval", dont_inherit=True)
+        return eval(code, vars(self.modules[mutant.file]))  # noqa: S307  # our own source
 
     def holders(self, mutant: Mutant) -> set[str]:
         """The files that have the constant of a mutant: its own, and those that import it."""
@@ -110,7 +129,7 @@ class Living:
     def _list_holders(self, mutant: Mutant) -> list[ModuleType]:
         home = self.modules[mutant.file]
         value = vars(home)[mutant.function]
-        everywhere = [each for each in list(sys.modules.values()) if isinstance(each, ModuleType)]
+        everywhere = [each for each in list(sys.modules.values()) if type(each) is ModuleType]
         return [each for each in everywhere if vars(each).get(mutant.function, everywhere) is value]
 
 

@@ -68,8 +68,8 @@ class MutantSession:
     choose: Callable[[Living], list[tuple[str, Mutant]]]
     workers: int
     progress: Callable[[str], None]
-    results: list[Result] = attrs.field(init=False, factory=list)
-    left_out: list[str] = attrs.field(init=False, factory=list)  # tests that fail without a mutant
+    results: list[Result] = attrs.field(init=False, factory=list[Result])
+    left_out: list[str] = attrs.field(init=False, factory=list[str])  # tests that fail without a mutant
 
     def pytest_configure(self) -> None:
         """No shrinking: that a test fails is enough. Nothing is read from earlier runs."""
