@@ -96,6 +96,7 @@ ROOMS = {
             "test_odd_fields.py",
             "test_outside_text.py",
             "test_shape.py",
+            "test_adapters_anthropic.py",
             "test_leaks.py",
             "test_errors.py",
             "test_hints.py",
