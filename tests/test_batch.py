@@ -98,7 +98,7 @@ def test_all_that_run_a_batch_have_the_same_defaults() -> None:
 
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
     """A limit below 1 is a SetupError: no call could run."""
-    with pytest.raises(SetupError, match="^gather: `limit` must be an integer ≥ 1, not 0$"):
+    with pytest.raises(SetupError, match=r"^gather: `limit` must be an integer ≥ 1, not 0$"):
         await gather(pipeline, [], 0)
 
 
