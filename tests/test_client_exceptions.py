@@ -129,6 +129,7 @@ BY_NAME: list[tuple[Exception, str]] = [
     (an_aws_error(404, "NoSuchKey"), "not_found"),
     (an_aws_error(400), "execution"),
     (make("botocore.exceptions", "NoCredentialsError"), "configuration"),
+    (make("pymongo.errors", "NetworkTimeout"), "timeout"),
     (make("botocore.exceptions", "ClientError", response=None), "internal"),
     (make("grpc._channel", "RpcError", code=with_code("UNAVAILABLE")), "transient"),
     (make("grpc._channel", "RpcError", code=with_code("DEADLINE_EXCEEDED")), "timeout"),
