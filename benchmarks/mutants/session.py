@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -93,6 +93,7 @@ class MutantSession:
         """Run all tests once as they are, then some for each mutant."""
         if session.testsfailed:
             raise session.Interrupted("the tests cannot be collected")
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no child is left behind
         items = {each.nodeid: each for each in session.items}
         living = Living.among(self.root, self.files)
         sample = self.choose(living)
@@ -111,8 +112,12 @@ class MutantSession:
                 _fork(partial(_measure_share, [items[each] for each in share], self.root, out), Path(folder))
                 for share, out in zip(shares, outputs, strict=True)
             ]
-            for child in children:
-                os.waitpid(child, 0)
+            try:
+                for child in children:
+                    os.waitpid(child, 0)
+            except BaseException:
+                _kill(children)
+                raise
             for output in outputs:
                 for name, (seconds, passed, calls) in json.loads(output.read_text(encoding="utf-8")).items():
                     if passed:
@@ -134,9 +139,7 @@ class MutantSession:
         try:
             self._work_through(items, living, waiting, timed, running, folder)
         finally:
-            for child in running:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child, signal.SIGKILL)
+            _kill(running)
 
     def _work_through(
         self,
@@ -191,8 +194,7 @@ class MutantSession:
             late = time.monotonic() > limit
             if not ended and not late:
                 continue
-            with contextlib.suppress(ProcessLookupError):  # and what it started
-                os.killpg(child, signal.SIGKILL)
+            _kill([child])
             if not ended:
                 os.waitpid(child, 0)
             del running[child]
@@ -214,6 +216,13 @@ class MutantSession:
         )
 
 
+def _kill(children: Iterable[int]) -> None:
+    """End processes, and what they started."""
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+
+
 def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -225,6 +234,7 @@ def _fork(work: Callable[[], int], folder: Path) -> int:
     status = 70
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
