@@ -8,7 +8,7 @@ RAY := .venv-ray/bin
 CLIENTS := .venv-clients/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak recovery structure clients corpus million test-agentdojo test-ray test-clients phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -35,6 +35,9 @@ bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter r
 
 structure: .venv/dev  ## figures about the source tree
 	$(BIN)/python -m benchmarks.structure $(ARGS)
+
+mutants: .venv/dev  ## change the source in small ways, and see whether the tests notice; about ten minutes on two cores
+	$(BIN)/python -m benchmarks.mutants --check $(ARGS)
 
 recovery: .venv/dev  ## how many refused calls recover when a model does what it is told
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)

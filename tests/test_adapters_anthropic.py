@@ -230,6 +230,13 @@ def test_a_success_is_not_an_error(value: object, content: str) -> None:
     assert anthropic.result(Call("x", id="toolu_1"), Success(value)) == expected
 
 
+@pytest.mark.parametrize("data", [b"\0\0\0\0\0\0\0\0WEBP", b"RIFF\0\0\0\0WEBM", b"x\x89PNG\r\n\x1a"])
+def test_bytes_that_only_look_like_an_image_are_none(data: bytes) -> None:
+    """A type is told by all of its first bytes, at their places."""
+    content = anthropic.result(Call("x"), Success(data))["content"]
+    assert content == f"({len(data)} bytes of binary data)"
+
+
 @pytest.mark.parametrize(
     ("media_type", "data"),
     [

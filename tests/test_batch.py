@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from inspect import signature
 from threading import Event
 from typing import Any, Self
 
@@ -33,7 +34,9 @@ from pipeline import (
     UnknownTool,
     ValidCall,
     gather,
+    gather_sync,
 )
+from pipeline.batch import run_batch
 from support import StoppedTime, a_tool
 
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
@@ -86,9 +89,16 @@ async def test_at_most_limit_calls_run_at_a_time(limit: int) -> None:
     assert most == limit
 
 
+def test_all_that_run_a_batch_have_the_same_defaults() -> None:
+    """50 calls at a time, and no time limit."""
+    for run in (gather, gather_sync, run_batch):
+        defaults = {name: each.default for name, each in signature(run).parameters.items()}
+        assert (defaults["limit"], defaults["timeout"], defaults["each"]) == (50, None, None)
+
+
 async def test_a_limit_below_one_is_refused(pipeline: Pipeline) -> None:
     """A limit below 1 is a SetupError: no call could run."""
-    with pytest.raises(SetupError, match="`limit` must be an integer ≥ 1, not 0"):
+    with pytest.raises(SetupError, match=r"^gather: `limit` must be an integer ≥ 1, not 0$"):
         await gather(pipeline, [], 0)
 
 

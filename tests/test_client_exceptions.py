@@ -129,6 +129,7 @@ BY_NAME: list[tuple[Exception, str]] = [
     (an_aws_error(404, "NoSuchKey"), "not_found"),
     (an_aws_error(400), "execution"),
     (make("botocore.exceptions", "NoCredentialsError"), "configuration"),
+    (make("pymongo.errors", "NetworkTimeout"), "timeout"),
     (make("botocore.exceptions", "ClientError", response=None), "internal"),
     (make("grpc._channel", "RpcError", code=with_code("UNAVAILABLE")), "transient"),
     (make("grpc._channel", "RpcError", code=with_code("DEADLINE_EXCEEDED")), "timeout"),
@@ -265,3 +266,37 @@ def test_an_unknown_class_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert [find_meaning(cls()) for _ in range(3)] == [None] * 3
     assert counted == [cls]
     assert len(module._FOUND) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (3, "exit code 3"),
+        (-9, "exit code -9"),
+        (2**63 - 1, "exit code 9223372036854775807"),
+        (2**63, "Command failed"),
+        (-(2**63), "Command failed"),
+        ("hunter2", "Command failed"),
+    ],
+)
+def test_the_exit_code_of_a_command(code: Any, told: str) -> None:
+    """A number that a system can give is told; nothing else that stands in its place is."""
+    text = render(classify(Crashed(subprocess.CalledProcessError(code, "x")), a_tool(), 0.0))
+    assert told in text
+    assert ("exit code" in told) == ("exit code" in text)
+    assert "hunter2" not in text
+
+
+AWS_CODES = {
+    "configuration": "ExpiredToken ExpiredTokenException InvalidAccessKeyId InvalidClientTokenId "
+    "MissingAuthenticationToken SignatureDoesNotMatch UnrecognizedClientException",
+    "permission": "AccessDenied AccessDeniedException UnauthorizedOperation",
+    "not_found": "ResourceNotFoundException NoSuchKey NoSuchBucket",
+}
+
+
+@pytest.mark.parametrize(("kind", "codes"), AWS_CODES.items(), ids=AWS_CODES)
+def test_what_the_codes_of_aws_mean(kind: str, codes: str) -> None:
+    """A code decides before the status, which is 400 for nearly all of them."""
+    for code in codes.split():
+        assert classify(Crashed(an_aws_error(400, code)), a_tool(), 0.0).kind == kind, code

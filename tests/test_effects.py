@@ -211,6 +211,29 @@ async def test_a_view_that_is_closed_while_a_call_waits_for_a_thread(watched: bo
 
 
 @BOTH
+async def test_what_the_one_body_said_of_itself_is_believed(watched: bool) -> None:
+    """A stage may call on again after a body that did not land, and hands on what the second one answers."""
+    world = World(Shape((Part("twice"),), "execute", "mutating", ("undone", "crash")))
+    assert (kind_of(await world.run(watched=watched)), world.begun) == ("internal", 2)
+
+
+@BOTH
+async def test_a_call_that_the_last_stage_made_is_guarded(watched: bool) -> None:
+    """A read that a stage calls by itself does not run either once its tool is closed."""
+    tools = ToolRegistry()
+    ran: list[int] = []
+    tools.register(a_tool("look", fn=lambda: ran.append(1)))
+
+    async def own(call: Any, call_next: Any) -> Any:
+        tools.disable("look")
+        return await call_next(Call("look").resolved(call.tool).validated({}))
+
+    pipeline = standard(tools).before("execute", own)
+    outcome = (await pipeline.report(Call("look"))).outcome if watched else await pipeline.call("look")
+    assert (kind_of(outcome), ran) == ("unavailable", [])
+
+
+@BOTH
 async def test_a_later_attempt_that_never_began_takes_nothing_back(watched: bool) -> None:
     """Attempt 1 did not land, attempt 2 waits when the time of the whole call ends: nothing landed."""
     world = World(Shape(("limit", "retry"), "execute", "mutating", ("undone",), "expire outer"))  # while Retry waits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Union
 
 import pytest
@@ -14,7 +15,8 @@ from typing_extensions import TypedDict
 
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
-from pipeline.parameters.limits import measure
+from pipeline.parameters.ambiguity import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
+from pipeline.parameters.limits import count_problems, measure
 from support import a_tool, nothing
 
 Expr = Union["Add", "Mul", int]
@@ -101,6 +103,77 @@ def test_a_limit_is_named_where_it_is_broken(
     error: Any = refuse(refused, limits)
     assert isinstance(error, kind)
     assert words in render(error)
+
+
+@tool(effect="read")
+async def note(text: str, count: int = 1, also: str | None = None) -> str:
+    """Note."""
+    return "ok"
+
+
+@pytest.mark.parametrize("name", ["text", "also"])
+@pytest.mark.parametrize(("limits", "most"), [(Limits(), 1_000_000), (Limits(bytes=2_000), 2_000)], ids=str)
+def test_a_long_text_for_a_tool_of_flat_parameters_is_refused(limits: Limits, most: int, name: str) -> None:
+    """Only its texts are measured before it is parsed, and each of them is, up to the last byte."""
+    raw = Tool.from_schema(name="note", parameters=note.parameters.schema, handler=nothing, effect="read")
+    for made in (note, raw):
+        assert made.parse({"text": ""}) == {"text": ""}
+        assert made.parameters.flat
+        names = len({"text", name})  # "text" and "also" have four letters each
+        for length, refused in ((most - 4 * names, False), (most - 4 * names + 1, True)):
+            sent = {"text": "", name: "x" * length}
+            assert (type(refuse(sent, limits, made)) is MalformedCall) == refused
+        assert type(refuse(json.dumps({"text": "", name: "x" * most}), limits, made)) is MalformedCall
+
+
+def closed(count: int, form: Any, **beside: Any) -> dict[str, Any]:
+    properties = {f"p{n}": form for n in range(count)}
+    return {"type": "object", "properties": properties, "additionalProperties": False, **beside}
+
+
+@pytest.mark.parametrize(
+    ("schema", "flat"),
+    [
+        (closed(32, {"type": "string"}), True),
+        (closed(33, {"type": "string"}), False),
+        (closed(1, {"type": ["integer", "null"]}), True),
+        (closed(1, {"type": ["array", "null"]}), False),
+        (closed(1, {"type": "object"}), False),
+        (closed(1, {}), False),
+        (closed(1, {"anyOf": [{"type": "string"}, {"type": "null"}]}), True),
+        (closed(1, {"anyOf": [{"type": "string"}, {"type": "array"}]}), False),
+        (closed(1, {"$ref": "#/$defs/d"}, **{"$defs": {"d": {"type": "number"}}}), True),
+        (closed(1, {"type": "string"}, additionalProperties=True), False),
+        (closed(1, {"type": "string"}, allOf=[{"properties": {"p0": {"type": "string"}}}]), False),
+    ],
+)
+def test_which_parameters_are_flat(schema: dict[str, Any], flat: bool) -> None:
+    """Those of which every valid call has one level and few names; `Validate` measures the others first."""
+    made = Tool.from_schema(name="t", parameters=schema, handler=nothing, effect="read")
+    made.parameters.compile()
+    assert made.parameters.flat == flat
+
+
+def test_a_mapping_that_is_no_dict_has_the_same_limits() -> None:
+    """It is measured as the dict that it will be read as."""
+    limits = Limits(keys=2)
+    assert limits.check(MappingProxyType({"a": 1, "b": 1})) is None
+    assert (
+        limits.check(MappingProxyType({"a": 1, "b": 1, "c": 1})) == limits.check({"a": 1, "b": 1, "c": 1}) is not None
+    )
+
+
+def test_as_many_problems_as_are_told_are_all() -> None:
+    """The entry that counts them stands before the others only where some are left out."""
+    error = refuse({"numbers": ["x"] * 3}, Limits(problems=3), total)
+    assert [problem.path for problem in error.problems] == ["numbers[0]", "numbers[1]", "numbers[2]"]
+    error = refuse({"numbers": ["x"] * 4}, Limits(problems=3), total)
+    assert [problem.path for problem in error.problems] == ["", "numbers[0]", "numbers[1]", "numbers[2]"]
+    assert error.problems[0].expected == f"{count_problems(4).expected}, of which 3 are listed, which is the limit"
+    assert [count_problems(found).expected for found in (4, None)] == [
+        "too much is wrong with them: there are 4 problems",
+        "too much is wrong with them: there may be more problems than the first",
+    ]
 
 
 def test_marks_in_a_text_are_no_levels_and_no_items() -> None:
@@ -206,6 +279,13 @@ def test_a_union_with_a_discriminator_has_no_bound_of_its_own() -> None:
 LINK = {"$ref": "#/$defs/l"}
 
 
+def test_how_often_values_are_read_is_counted_up_to_a_limit() -> None:
+    """The limit itself is counted; whatever is above it is one more."""
+    for empty_objects, counted in ((10, 11), (_MOST - 1, _MOST), (_MOST, _MOST + 1), (_MOST + 9, _MOST + 1)):
+        arguments: list[dict[str, int]] = [{}] * empty_objects
+        assert Growth(names=1, items=1).count(arguments) == counted
+
+
 @pytest.mark.parametrize(
     ("inner", "ambiguous"),
     [
@@ -217,6 +297,11 @@ LINK = {"$ref": "#/$defs/l"}
             id="an array is no object",
         ),
         pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"b": LINK}}]}, False, id="other names"),
+        *(
+            pytest.param({"items": LINK, keyword: dict(LINK)}, True, id=f"items and {keyword}")
+            for keyword in ("contains", "additionalItems", "unevaluatedItems")
+        ),
+        pytest.param({"items": LINK, "unevaluatedItems": {"type": "null"}}, False, id="items once"),
         pytest.param({"anyOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="union"),
         pytest.param({"allOf": [{"properties": {"a": LINK}}, {"properties": {"a": LINK}}]}, True, id="both"),
         pytest.param({"properties": {"a": LINK}, "patternProperties": {"^a": LINK}}, True, id="name and pattern"),

@@ -103,6 +103,11 @@ def test_nothing_technical_is_left(text: str, tool: str) -> None:
     assert told.encode().decode() == told
 
 
+def test_the_tool_may_be_unknown() -> None:
+    """Without the name of the tool the text speaks of this tool."""
+    assert enhance("oops") == enhance("oops", "") == "Please provide the correct parameters for this tool. oops"
+
+
 def test_a_long_text_is_cut() -> None:
     """Only the beginning of a long text is kept."""
     assert len(enhance("word " * 100_000, "crm_find")) < 2_100

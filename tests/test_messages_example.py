@@ -50,6 +50,34 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "short": (an_object(a={**TEXT, "maxLength": 2}), {"a": "a"}),
     "pattern": (an_object(a={**TEXT, "pattern": "^[A-Z]{3}$"}), {"a": "ABC"}),
     "format": (an_object(a={**TEXT, "format": "date"}), {"a": "2026-01-31"}),
+    "formats": (
+        an_object(**{name: {**TEXT, "format": name} for name in ("uuid", "email", "uri", "date-time", "time", "ipv4")}),
+        {
+            "uuid": "00000000-0000-4000-8000-000000000000",
+            "email": "name@example.com",
+            "uri": "https://example.com",
+            "date-time": "2026-01-31T09:00:00Z",
+            "time": "09:00:00Z",
+            "ipv4": "192.0.2.1",
+        },
+    ),
+    "more formats": (
+        an_object(
+            **{
+                name: {**TEXT, "format": name}
+                for name in ("duration", "idn-email", "hostname", "ipv6", "uri-reference", "json-pointer", "regex")
+            }
+        ),
+        {
+            "duration": "P1D",
+            "idn-email": "name@example.com",
+            "hostname": "example.com",
+            "ipv6": "2001:db8::1",
+            "uri-reference": "a",
+            "json-pointer": "/a",
+            "regex": "a",
+        },
+    ),
     "items": (an_object(a={"type": "array", "items": INTEGER, "minItems": 2}), {"a": [1, 1]}),
     "different items": (
         an_object(a={"type": "array", "items": INTEGER, "minItems": 3, "uniqueItems": True}),

@@ -117,6 +117,9 @@ def test_several_repairs_are_one_line() -> None:
     assert "\n" not in note
     assert note.count("Send it as a number.") == 5
     assert note.endswith("And 3 more.")
+    five = render(Success("done"), repairs=repairs[:5])
+    assert five.count("Send it as a number.") == 5
+    assert "more" not in five
 
 
 def test_a_note_in_json() -> None:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, field_serializer
 from returns.result import Success
 
 from pipeline import render
+from pipeline.messages.foreign_tables import as_table
 
 
 class Color(enum.Enum):
@@ -238,3 +239,15 @@ def test_an_iterator_is_not_consumed() -> None:
     endless = itertools.count()
     assert render(Success(endless)) == not_showable("count")
     assert next(endless) == 0
+
+
+@pytest.mark.parametrize("written", ['{"a": [1, null]}', {"a": [1, None]}], ids=["text", "value"])
+def test_what_a_foreign_value_says_in_json_is_its_data(written: object) -> None:
+    """A value without any other form of a table may give its JSON, as text or as plain data."""
+
+    class Report:
+        def to_json(self) -> object:
+            return written
+
+    assert as_table(Report()) == {"a": [1, None]}
+    assert as_table(object()) is None

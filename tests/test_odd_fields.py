@@ -17,12 +17,14 @@ from pipeline import (
     Crashed,
     Failure,
     FailureDetails,
+    MalformedCall,
     Problem,
     SetupError,
     TimedOut,
     ToolFailed,
     ToolRegistry,
     Transient,
+    approved,
     render,
 )
 from pipeline.errors import ERROR_TYPES
@@ -144,3 +146,11 @@ def test_options_are_still_checked() -> None:
 def test_a_cause_whose_text_exits() -> None:
     """A Failure is pickled even if the text of its cause raises what is no Exception."""
     assert pickle.loads(pickle.dumps(Failure(Crashed(Exits())))) == Failure(Crashed())
+
+
+@pytest.mark.parametrize("position", [(1,), (1, "2"), ("1", "2"), "12", 5, {}])
+def test_an_odd_position_is_none(position: Any) -> None:
+    """A place in a text is two whole numbers; of anything else nothing is told."""
+    for profile in PROFILES:
+        odd, none = (MalformedCall(approved("it ends"), each) for each in (position, None))
+        assert render(odd, profile=profile) == render(none, profile=profile)

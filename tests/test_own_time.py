@@ -57,7 +57,17 @@ def row_of(report: CallReport, name: str) -> Any:
 
 @pytest.mark.parametrize(
     ("before", "after", "shown"),
-    [(0.8, 0, 0), (5, 4, 5), (4, 5, 5), (0, 3, 3), (3, 0, 3), (0, 0, 0), (0.5, 0.2, 0.2)],
+    [
+        (0.8, 0, 0),
+        (5, 4, 5),
+        (4, 5, 5),
+        (0, 3, 3),
+        (3, 0, 3),
+        (0, 0, 0),
+        (0.5, 0.2, 0.2),
+        (1, 0, 0),
+        (1.0000012, 0, 1.000001),
+    ],
 )
 async def test_what_a_middleware_did_before_and_after(time: Time, before: float, after: float, shown: float) -> None:
     """Its seconds are both parts together; start and end are those of one part."""

@@ -12,6 +12,7 @@ import pytest
 from middlewares import standard
 from pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
 from pipeline.parameters import RULES, Parameters, read_arguments
+from pipeline.parameters.reading import read_literal
 from pipeline.parameters.schema import find_target, resolve_ref
 from support import nothing
 
@@ -172,6 +173,15 @@ def test_a_wider_schema_may_decide() -> None:
 def test_arguments_are_read_in_every_form(sent: object, read: object) -> None:
     """A mapping, JSON, or a Python literal of an object is read; anything else is None."""
     assert read_arguments(sent) == read
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(10_000, True), (10_001, False)])
+def test_a_long_text_is_read_as_json_only(length: int, is_read: bool) -> None:
+    """Python's spelling is read up to 10,000 characters, and JSON up to the limits of a call."""
+    text = "['" + "a" * (length - 4) + "']"
+    assert len(text) == length
+    assert (read_literal(text) is not None) == is_read
+    assert read_literal(text.replace("'", '"')) is not None
 
 
 ROOT: dict[str, Any] = {

@@ -111,6 +111,12 @@ def test_the_first_ruling_that_applies_is_told(place: int) -> None:
     assert planned(Facts(**facts)).reason == f"not repeated: {ORDER[place][0]}"
 
 
+def test_what_is_not_given_limits_nothing() -> None:
+    """Without a deadline, a budget and an outer pipeline only the rules decide."""
+    assert plan(Transient(), "read", 2, RetryRules(), jitter=0.5) == Plan(0.1, "transient, and the tool is read")
+    assert plan(Transient(), "read", 3, RetryRules(), jitter=0.5).wait is None
+
+
 @given(ANY)
 def test_the_answer_is_in_the_reason(facts: Facts) -> None:
     """The reason says "not repeated" exactly where there is no further attempt, and the same facts plan the same."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 from uuid import UUID
@@ -14,6 +15,8 @@ from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
 from pipeline import InvalidParams, Problem, Tool, render, tool
+from pipeline.parameters.phrases import describe_value
+from pipeline.parameters.suggestions import find_nearest
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
 
@@ -396,6 +399,79 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
     text = render(found)
     assert text.startswith("Error: ")
     assert not [phrase for phrase in ("Input", "://", "pydantic", "Secret", "python") if phrase in text]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (10**20 - 1, "99999999999999999999"),
+        (10**20, "an integer"),
+        (1 - 10**20, "-99999999999999999999"),
+        (-(10**20), "an integer"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (None, "null"),
+        ("secret", "a string"),
+        ([1], "an array"),
+        ({"a": 1}, "an object"),
+        (object(), "another value"),
+    ],
+    ids=str,
+)
+def test_what_was_sent_is_told_without_its_text(value: object, text: str) -> None:
+    """A number or a boolean itself, unless it is longer than anybody reads; the type of anything else."""
+    assert describe_value(value) == text
+
+
+class Share(Enum):
+    HALF = 0.5
+    WHOLE = 1.0
+
+
+class Rounded(Enum):
+    ONE = 1
+    TWO = 2
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        return cls.TWO if value == 3 else None
+
+
+@pytest.mark.parametrize(
+    ("hint", "sent", "meant"),
+    [
+        (Share, 0.5, Share.HALF),
+        (Share, 1.0, Share.WHOLE),
+        (Share, 1, Share.WHOLE),  # JSON has one kind of number, and a model writes the shorter form
+        (Share, True, None),
+        (Share, 2, None),
+        (Rounded, 1, Rounded.ONE),
+        (Rounded, 3, Rounded.TWO),  # the class looks it up itself
+        (Rounded, 4, None),
+    ],
+)
+def test_an_enum_of_numbers(hint: Any, sent: Any, meant: Any) -> None:
+    """A number is a member if it has the member's value and is a number; a class with a lookup of its own decides."""
+    found = taking(hint).parse({"x": sent})
+    assert found == {"x": meant} if meant is not None else type(found) is InvalidParams
+
+
+@pytest.mark.parametrize(
+    ("sent", "among", "nearest"),
+    [
+        ("time", {"meal_time"}, "meal_time"),  # a name of four letters is found inside of another one
+        ("day", {"birthday"}, ""),  # one of three is in too many
+        ("", {"a"}, ""),
+        ("_", {"a"}, ""),
+        (5, {"a"}, ""),
+        ("n" * 100, {"n" * 99}, "n" * 99),
+        ("n" * 101, {"n" * 99}, ""),
+        ("colour", {"color", "flavour"}, "color"),
+    ],
+)
+def test_the_nearest_name(sent: object, among: set[str], nearest: str) -> None:
+    """The one that is most like what was sent; none, where none is like it."""
+    assert find_nearest(sent, among) == nearest
 
 
 @pytest.mark.parametrize(("hint", "sent"), [pytest.param(*row[:2], id=name) for name, row in WRONG.items()])

@@ -13,7 +13,18 @@ import pytest
 from returns.result import Failure, Success
 
 from middlewares import Cache, Retry, Trace, standard
-from pipeline import Call, Crashed, RemoteCause, Repair, ResolvedCall, ToolContext, ToolRegistry, ValidCall, is_failure
+from pipeline import (
+    Call,
+    Crashed,
+    Outcome,
+    RemoteCause,
+    Repair,
+    ResolvedCall,
+    ToolContext,
+    ToolRegistry,
+    ValidCall,
+    is_failure,
+)
 from support import Exported, a_tool
 
 
@@ -70,6 +81,17 @@ async def test_a_refused_call_has_a_report() -> None:
     assert report.error is not None
     assert (report.tool, report.attempts, report.error.kind) == (None, (), "unknown_tool")
     assert [(stage.name, stage.verdict) for stage in report.stages] == [("resolve", "unknown_tool")]
+
+
+async def test_an_end_that_raises_has_a_verdict() -> None:
+    """It is internal, and not taken for one that was cancelled."""
+
+    async def broken(call: Call) -> Outcome:
+        raise ValueError
+
+    report = await standard(registry(a_tool())).replace("execute", broken).without("classify").report(Call("probe"))
+    verdicts = {each.name: each.verdict for each in report.stages}
+    assert verdicts["execute"] == "internal"
 
 
 async def test_a_stage_adds_words_to_its_own_row() -> None:

@@ -202,11 +202,32 @@ def test_of_tools_with_one_tail_the_whole_name_decides() -> None:
         pytest.param(("invest_a", "invest_b"), "invest", ("invest_a", "invest_b"), id="several, near as well"),
         pytest.param(("invest_money_now", "invest_time_today"), "invest", (), id="several, and not near"),
         pytest.param(("get_weather", "set_alarm"), "get", (), id="too short to say anything"),
+        pytest.param(
+            ("a" * 59, "a" * 60 + "_and_much_more_of_it"),
+            "a" * 60,
+            ("a" * 59, "a" * 60 + "_and_much_more_of_it"),
+            id="below a name that is nearly the same",
+        ),
     ],
 )
 def test_a_part_of_one_name_is_suggested(names: tuple[str, ...], sent: str, suggestions: tuple[str, ...]) -> None:
     """A name that was cut short suggests the only tool whose name begins with it or contains its words."""
     assert refused(holding(*names), sent).suggestions == suggestions
+
+
+def test_a_name_that_ends_in_a_separator_is_no_prefix() -> None:
+    """The words behind the last separator are a name of their own, unless there are none."""
+    assert [Spelling.of(name).tail for name in ("files__read", "files.read_it", "read_it__")] == [
+        "read",
+        "readit",
+        "readit",
+    ]
+
+
+@pytest.mark.parametrize("sent", ['" read_file', "' read_file", 'read_file "', "` read_file"])
+def test_a_quote_beside_a_blank_is_no_noise(sent: str) -> None:
+    """It belongs to a command line, of which no part is run."""
+    assert ran(holding("read_file"), sent) is None
 
 
 def test_only_callable_tools_are_named() -> None:

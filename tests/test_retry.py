@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, cast
@@ -200,8 +201,21 @@ async def test_policies_by_tool_and_kind(name: str, error: TimedOut | Transient,
 def test_senseless_policies_are_refused() -> None:
     """A policy that makes no sense is a set-up error; nothing but timeout and transient can be repeated."""
     wrong: Any = {"internal"}
-    for options in ({"kinds": wrong}, {"tools": {"pay": {"kinds": wrong}}}, {"tools": {"pay": {"atempts": 1}}}):
-        with pytest.raises(SetupError):
+    kinds = "^Retry: `kinds` must be a collection of timeout, transient, not {'internal'}$"
+    policy = r"^Retry: `tools\['pay'\]` must be a RetryPolicy, which may have attempts, first_delay, kinds, max_delay, "
+    for options, told in (
+        ({"kinds": wrong}, kinds),
+        ({"kinds": "timeout"}, "^Retry: `kinds` must be a collection of timeout, transient, not 'timeout'$"),
+        (
+            {"tools": {"pay": {"kinds": wrong}}},
+            r"^Retry: `tools\['pay'\]\['kinds'\]` must be a collection of timeout, ",
+        ),
+        ({"tools": {"pay": {"atempts": 1}}}, policy),
+        ({"attempts": 0}, "^Retry: `attempts` must be an integer ≥ 1, not 0$"),
+        ({"first_delay": -1}, "^Retry: `first_delay` must be a number of seconds ≥ 0, not -1$"),
+        ({"max_delay": math.inf}, "^Retry: `max_delay` must be a number of seconds ≥ 0 and finite, not inf$"),
+    ):
+        with pytest.raises(SetupError, match=told):
             Retry(**cast("Any", options))
 
 

@@ -27,6 +27,7 @@ from pipeline import (
     Transient,
     is_failure,
 )
+from pipeline.compose.deadline import run_within
 from pipeline.executors import Thread
 from pipeline.guards import Guards, NotBegunError
 from pipeline.testing import script
@@ -199,6 +200,14 @@ async def test_with_no_time_left_nothing_begins(seconds: float, traced: bool) ->
     outcome = await (pipeline if traced else pipeline.without("trace")).call("probe", timeout=seconds)
     assert outcome == Failure(TimedOut(0.0, landed="no"))
     assert runs == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+async def test_with_no_time_left_the_inside_is_not_entered(seconds: float) -> None:
+    """Not even up to its first await."""
+    inside = script(Success("done"))
+    assert await run_within(seconds, a_call(), inside) == Failure(TimedOut(0.0, landed="no"))
+    assert not inside.calls
 
 
 async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,33 @@
+"""Mutants that no test can notice, each with the reason."""
+
+from __future__ import annotations
+
+_ONLY_COMPARED = "each run gets a number of its own, and numbers are only compared with each other"
+
+# By file, function, operator, change and statement, so that a row holds when lines move.
+EQUIVALENT: dict[str, str] = {
+    "pipeline/compose/guarded_stage.py _run_watched arithmetic: started += 1 -> started -= 1": _ONLY_COMPARED,
+    "pipeline/compose/guarded_stage.py _run_watched constant: 1 -> 2 in started += 1": _ONLY_COMPARED,
+    "pipeline/guards/call_guards.py _SOME_CLOSED constant: 'unknown' -> 'XXunknown'": (
+        "the mapping is only asked whether it is empty"
+    ),
+    "pipeline/parameters/docstrings.py read_parameters constant: 'Text.\\n\\n' -> 'XXText.\\n\\n'"
+    " in parts = griffe.Docstring(f'Text.\\n\\n{section}').parse(style, warnings=False)": (
+        "any text will do, and it is not among the parameters that are read"
+    ),
+    "pipeline/parameters/annotations.py _bound_flag constant: 'Input should be {expected}'"
+    " -> 'XXInput should be {expected}'"
+    " in raise PydanticCustomError('enum', 'Input should be {expected}', {'expected': expected})": (
+        "the words of a problem are made of its kind and its facts"
+    ),
+    "pipeline/parameters/given.py _is_unchanged constant: True -> False in return True": (
+        "the two are one object, so either is the answer"
+    ),
+    "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
+        "anything but params ends the repair, and the first refusal stands"
+    ),
+    "pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic: parts[-1] + 1 -> parts[-1] - 1"
+    " in bound = schema_at(self.schema, parts[:-1]).get('minItems', parts[-1] + 1)": (
+        "the schema of a tuple has always minItems"
+    ),
+}

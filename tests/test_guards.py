@@ -1,0 +1,342 @@
+"""Guards: what decides whether a body may begin, each rule by itself. Whole stacks are in test_effects.py."""
+
+from __future__ import annotations
+
+from threading import Lock
+from types import TracebackType
+from typing import Any, cast
+
+import pytest
+from returns.result import Failure, Success
+
+from pipeline import (
+    Call,
+    Denied,
+    Effect,
+    ExecutionFailed,
+    InvalidParams,
+    NeedsUserInput,
+    NotExecuted,
+    OutcomeUnknown,
+    Problem,
+    TimedOut,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    UnknownTool,
+)
+from pipeline.guards import (
+    Guard,
+    Guards,
+    NotBegunError,
+    OneEffect,
+    TimeLimit,
+    enter,
+    hides_effect,
+    landed_of,
+    run_inside,
+    tell_lost,
+)
+from pipeline.guards.landed import landed_of_own_work
+from support import a_call, a_tool
+
+BUSY = Unavailable("probe", "busy")
+
+
+class Heard(Guard):
+    """A guard that writes down what it is told."""
+
+    counts_bodies = True
+    needs_params = False
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def begin(self, call: Call) -> None:
+        self.told.append("begin")
+
+    def end(self, call: Call) -> None:
+        self.told.append("end")
+
+    def learn_landed(self, call: Call, landed: str) -> None:
+        self.told.append(landed)
+
+
+class HeardWithParams(Heard):
+    """One that looks at the params."""
+
+    needs_params = True
+
+
+class CountingLock:
+    """A lock that counts how often it was held."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self.held += 1
+        self._lock.acquire()
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._lock.release()
+
+
+def under(guards: Guards, effect: Effect = "mutating") -> Any:
+    return a_call(a_tool("probe", effect, context=effect == "keyed")).under(None, guards)
+
+
+def a_registry() -> ToolRegistry:
+    tools = ToolRegistry()
+    tools.register(a_tool("probe"))
+    return tools
+
+
+LANDED: list[tuple[object, str, str]] = [  # as a body's outcome, and as that of a stage that did not call on
+    (Success(None), "yes", "yes"),
+    (Failure(BUSY), "no", "no"),
+    (Failure(TimedOut(landed="no")), "no", "no"),
+    (Failure(Transient(landed="yes")), "yes", "yes"),
+    (Failure(Transient()), "maybe", "maybe"),
+    (Failure(ExecutionFailed("", cause=ToolFailed("it is full", landed=False))), "no", "no"),
+    (Failure(ExecutionFailed("")), "maybe", "maybe"),
+    (Failure(UnknownTool("x")), "maybe", "no"),
+    (Failure(NotExecuted("held")), "maybe", "no"),
+    (Failure(InvalidParams((Problem("a", "type", "a number"),))), "maybe", "no"),
+    (Failure(NeedsUserInput("which one?")), "maybe", "no"),
+    (Failure(Denied("me")), "maybe", "no"),
+    (None, "maybe", "maybe"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "as_body", "as_stage"), LANDED)
+def test_what_an_outcome_tells_of_the_effect(outcome: Any, as_body: str, as_stage: str) -> None:
+    """A body that ran may have landed unless its outcome says no; a stage's own refusal means that nothing ran."""
+    assert (landed_of(outcome), landed_of_own_work(outcome)) == (as_body, as_stage)
+
+
+HIDING: list[tuple[Any, bool]] = [
+    (ExecutionFailed(""), False),
+    (OutcomeUnknown(), False),
+    (Denied("me"), True),
+    (BUSY, True),
+    (TimedOut(landed="no"), True),
+    (TimedOut(landed="maybe"), False),
+    (Transient(landed="yes"), False),
+    (ValueError(), True),  # no error of ours, so nothing is known of it
+]
+
+
+@pytest.mark.parametrize(("error", "hides"), HIDING, ids=str)
+def test_which_errors_hide_that_a_body_ran(error: Any, hides: bool) -> None:
+    """Those that say neither that a body ran nor that it may have landed."""
+    assert hides_effect(error) == hides
+
+
+LOST: list[tuple[Any, OutcomeUnknown]] = [
+    (TimedOut(3.0, landed="no"), OutcomeUnknown(TimedOut(3.0, landed="maybe"), "look")),
+    (Transient(None, 7.0, landed="no"), OutcomeUnknown(Transient(None, 7.0, landed="maybe"), "look")),
+    (Denied("me"), OutcomeUnknown(Transient(landed="maybe"), "look")),
+]
+
+
+@pytest.mark.parametrize(("error", "told"), LOST, ids=str)
+def test_what_is_told_of_a_body_that_was_hidden(error: Any, told: OutcomeUnknown) -> None:
+    """That its outcome is unknown, with the error itself where that one can be a cause, and how to look it up."""
+    assert tell_lost(error, a_tool("pay", "mutating", verify_with="look")) == told
+
+
+def test_the_end_of_the_time_refuses_what_has_not_begun() -> None:
+    """Before, a body may begin; after, none, and each was told that it did not land."""
+    limit, lock = TimeLimit(), CountingLock()
+    call = under(Guards.of(limit))
+    assert limit.refuse(call) is None
+    assert limit.expire(cast("Lock", lock), 3.0) == TimedOut(3.0, landed="no")
+    assert limit.refuse(call) == Failure(TimedOut(0.0, landed="no"))
+    assert lock.held == 1  # or a body could begin between the two
+
+
+def test_the_end_of_the_time_knows_of_what_began() -> None:
+    """A body that runs may have landed and runs on; one that ended has no more to say of itself than it said."""
+    limit = TimeLimit()
+    call = under(Guards.of(limit))
+    limit.begin(call)
+    assert limit.expire(None, 3.0) == TimedOut(3.0, still_running=True, landed="maybe")
+    limit.end(call)
+    assert limit.expire(None, 3.0) == TimedOut(3.0, landed="maybe")
+    limit.learn_landed(call, "no")
+    assert limit.expire(None, 3.0) == TimedOut(3.0, landed="no")
+
+
+@pytest.mark.parametrize(
+    ("effect", "beside", "after"),
+    [
+        ("read", None, None),
+        ("idempotent", TimedOut(still_running=True), None),
+        ("keyed", None, None),
+        ("mutating", OutcomeUnknown(Transient(landed="maybe")), OutcomeUnknown(Transient(landed="maybe"))),
+    ],
+)
+def test_a_second_body(effect: Effect, beside: Any, after: Any) -> None:
+    """Beside a body that runs, and after one of which nothing is known; a keyed one here has the same key."""
+    effects = OneEffect()
+    call = under(Guards.of(effects), effect)
+    assert effects.refuse(call) is None
+    effects.begin(call)
+    assert effects.refuse(call) == (beside and Failure(beside))
+    effects.end(call)
+    assert effects.refuse(call) == (after and Failure(after))
+    effects.learn_landed(call, "no")
+    assert effects.refuse(call) is None
+
+
+def test_a_second_body_with_another_key() -> None:
+    """It may do again what the first one did, so it waits until that one is known to have done nothing."""
+    effects = OneEffect()
+    guards = Guards.of(effects)
+    first, second = under(guards, "keyed"), under(guards, "keyed")
+    effects.begin(first)
+    assert effects.refuse(first) is None
+    assert effects.refuse(second) == Failure(OutcomeUnknown(Transient(landed="maybe")))
+    effects.learn_landed(first, "no")
+    assert effects.refuse(second) is None
+
+
+def test_what_is_lost() -> None:
+    """The mutating tool whose body began and may have landed, and no other."""
+    for effect, lost in (("read", False), ("idempotent", False), ("keyed", False), ("mutating", True)):
+        effects = OneEffect()
+        call = under(Guards.of(effects), cast("Effect", effect))
+        assert effects.lost is None
+        effects.begin(call)
+        assert effects.lost is (call.tool if lost else None)
+        effects.learn_landed(call, "no")
+        assert effects.lost is None
+
+
+def test_reads_ask_every_registry() -> None:
+    """What is read without a look at the guards says that nothing is closed only if that holds for all registries."""
+    first, second = a_registry(), a_registry()
+    call = a_call(a_tool("probe"))
+    assert not Guards.of_reads([]).gate.closed
+    assert not Guards.of_reads([first]).gate.closed
+    second.disable("probe")
+    for gates in ([second], [first, second], [second, first]):
+        guards = Guards.of_reads(gates)
+        assert guards.gate.closed
+        with pytest.raises(NotBegunError, match="the body of the tool must not begin") as refused:
+            guards.begin(call)
+        assert isinstance(cast("Any", refused.value.outcome).failure(), Unavailable)
+
+
+def test_a_stage_is_a_body_until_it_calls_on() -> None:
+    """Until then it has begun; when it calls on it is known that its own body did nothing."""
+    heard = Heard()
+    guards = Guards.of(heard)
+    entry, _given = enter(under(guards), guards, marks=False, stage=True)
+    assert heard.told == ["begin"]
+    entry.call_on()
+    assert heard.told == ["begin", "end", "no"]
+    entry.call_on()
+    assert not entry.leave(Success(1))
+    assert heard.told == ["begin", "end", "no"]
+
+
+def test_a_stage_that_did_not_call_on_was_the_body() -> None:
+    """Its outcome then says what became of the effect."""
+    for outcome, landed in ((Success(1), "yes"), (Failure(BUSY), "no"), (Failure(Transient()), "maybe")):
+        heard = Heard()
+        guards = Guards.of(heard)
+        entry, _given = enter(under(guards), guards, marks=False, stage=True)
+        assert entry.leave(cast("Any", outcome))
+        assert heard.told == ["begin", "end", landed]
+
+
+@pytest.mark.parametrize("outcome", [None, Failure(BUSY)])
+def test_nothing_begins_inside_of_a_stage_that_failed(outcome: Any) -> None:
+    """A task that it left behind calls on in vain: somebody was told already that there is no body."""
+    guards = Guards.of(Heard())
+    entry, given = enter(under(guards), guards, marks=False, stage=True)
+    entry.leave(outcome)
+    for begin in (entry.call_on, lambda: given.guards.begin(given)):
+        with pytest.raises(NotBegunError) as refused:
+            begin()
+        assert refused.value.outcome == Failure(NotExecuted("the call has been answered"))
+
+
+def test_what_a_stage_left_behind_may_begin_after_it_succeeded() -> None:
+    """Nobody was told that there will be no body; the guards count it as one more."""
+    heard = Heard()
+    guards = Guards.of(heard)
+    entry, given = enter(under(guards), guards, marks=False, stage=True)
+    entry.leave(Success(1))
+    given.guards.begin(given)
+    assert heard.told == ["begin", "end", "yes", "no", "begin"]
+
+
+def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
+    """Another thread may be about to begin a body."""
+    lock: Any = CountingLock()
+    guards = Guards((Heard(),), lock)
+    entry, _given = enter(under(guards), guards, marks=False, stage=True)
+    held = [lock.held]
+    entry.call_on()
+    held.append(lock.held)
+    entry.leave(Success(1))
+    held.append(lock.held)
+    assert held == [1, 2, 3]
+
+
+def test_guards_that_need_the_params_hear_of_nothing_before_there_are_some() -> None:
+    """A stage outside of validation is a body only for the guards that look at no params; an executor for all."""
+    for needs, call, stage, told in (
+        (True, Call("probe"), True, []),
+        (False, Call("probe"), True, ["begin"]),
+        (True, a_call(), True, ["begin"]),
+        (True, Call("probe"), False, ["begin"]),
+    ):
+        heard = HeardWithParams() if needs else Heard()
+        guards = Guards.of(heard)
+        enter(call.under(None, guards), guards, marks=False, stage=stage)
+        assert heard.told == told
+
+
+def test_which_guards_lock() -> None:
+    """Guards share the lock of those around them; without one that counts bodies there is none."""
+    assert Guards.of(Guard()).lock is None
+    outer = Guards.of(Heard())
+    assert outer.lock is not None
+    assert Guards.of(Guard(), outer=outer).lock is outer.lock
+    assert Guards.of(Heard(), outer=Guards.of(Guard())).lock is not None
+
+
+async def test_an_end_that_does_not_mark_is_asked_for_when_it_is_entered() -> None:
+    """Where the tool is closed it is not entered; one that marks is, and asks itself; without guards nobody does."""
+    tools = a_registry()
+    tools.disable("probe")
+    entered: list[Call] = []
+
+    async def run(call: Call) -> Success[int]:
+        entered.append(call)
+        return Success(1)
+
+    guards = Guards.of_reads([tools])
+    refused: Any = await run_inside(run, under(guards, "read"), marks=False)
+    assert (refused.failure().kind, entered) == ("unavailable", [])
+    assert await run_inside(run, under(guards, "read"), marks=True) == Success(1)
+    assert await run_inside(run, a_call(), marks=False) == Success(1)
+    assert await run_inside(run, under(Guards.of(OneEffect())), marks=False) == Success(1)
+    assert len(entered) == 3
+
+
+async def test_a_stage_that_puts_another_tool_in_place_of_a_read_is_told() -> None:
+    """Nobody would count how often the other one begins."""
+
+    async def run(call: Call) -> Success[int]:
+        raise AssertionError
+
+    call = under(Guards.of_reads([]), "mutating")
+    outcome: Any = await run_inside(run, call, marks=True)
+    assert str(outcome.failure().cause) == "probe is a read, and a stage handed on the mutating tool probe"

@@ -1,0 +1,134 @@
+"""Known texts: which texts of a secret are looked for, and where they are found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, SecretBytes, SecretStr
+
+from pipeline.parameters.known_texts import TextCollector
+from pipeline.privacy import REDACTED
+
+
+@attrs.frozen
+class Login:
+    user: str
+    tries: int
+
+
+class Model(BaseModel):
+    key: str
+
+
+class Broken:
+    def get_secret_value(self) -> str:
+        raise ValueError
+
+
+def texts_of(value: object, *, declared: bool = True) -> set[str]:
+    collector = TextCollector()
+    collector.add(value, declared=declared)
+    return collector.texts
+
+
+def mask(secret: object, text: str) -> str:
+    collector = TextCollector()
+    collector.add(secret)
+    return collector.make_mask()(text)
+
+
+KEY = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nshort\n-----END KEY-----"
+COLLECTED: dict[str, tuple[object, set[str]]] = {
+    "text": (" pear ", {"pear"}),
+    "one letter": ("x", {"x"}),
+    "no text": (" ", set()),
+    "numbers": ([1, 2.5], {"1", "2.5"}),
+    "booleans and null": ([True, False, None], set()),
+    "containers": ({"a": ("b", frozenset({"c"})), "d": {"e"}}, {"b", "c", "e"}),
+    "secret types": ([SecretStr("s3"), SecretBytes(b"s4")], {"s3", "s4"}),
+    "bytes": ([b"raw", bytearray(b"more")], {"raw", "more"}),
+    "attrs": (Login("ada", 3), {"ada", "3"}),
+    "model": (Model(key="open"), {"open"}),
+    "what raises": (Broken(), set()),
+    "JSON text": ('{"a": ["inner", 7]}', {'{"a": ["inner", 7]}', "inner", "7"}),
+    "lines of a key": (KEY, {KEY, "-----BEGIN KEY-----", "MIIEvQIBADANBg", "-----END KEY-----"}),
+}
+
+
+@pytest.mark.parametrize(("value", "texts"), COLLECTED.values(), ids=COLLECTED)
+def test_every_text_of_a_secret_is_collected(value: object, texts: set[str]) -> None:
+    """Texts and numbers wherever they are held, but no boolean, which would take every "True" out of a text."""
+    assert texts_of(value) == texts
+
+
+@pytest.mark.parametrize(
+    ("value", "texts"),
+    [
+        (["12345", "123456", "  12345  ", 12345, 123456, True], {"123456"}),
+        ({"token": "opensesame", "n": 5}, {"opensesame"}),
+    ],
+    ids=["length", "mapping"],
+)
+def test_under_an_undeclared_name_only_long_texts_are_secrets(value: object, texts: set[str]) -> None:
+    """Any word may stand there, and a short one would take pieces out of every text."""
+    assert texts_of(value, declared=False) == texts
+
+
+def test_the_number_of_texts_is_bounded() -> None:
+    """A call with thousands of texts does not make a pattern of all of them."""
+    collector, found = TextCollector(), list[tuple[bool, int]]()
+    for word in ("secret", "more"):
+        collector.add([f"{word} {n}" for n in range(99)])
+        found.append((collector.is_full, len(collector.texts)))
+    assert found == [(False, 99), (True, 100)]
+
+
+def test_without_secrets_a_text_stays() -> None:
+    """Nothing is looked for."""
+    assert mask(None, "a text") == "a text"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "masked"),
+    [
+        ("abc", "abc abcd -abc-", f"{REDACTED} abcd -{REDACTED}-"),  # shorter than 4: only where it stands alone
+        ("abcd", "xabcdx", f"x{REDACTED}x"),
+        (1234567, "1234567 12345678", f"{REDACTED} 12345678"),
+        (12345678, "x12345678x", f"x{REDACTED}x"),
+        ("k" * 100 + "tail", "k" * 100 + "tail, and more", f"{REDACTED} and more"),
+        ("longer than long", "longer than long", REDACTED),
+        (["long", "longer"], "longer", REDACTED),
+    ],
+    ids=str,
+)
+def test_where_a_secret_is_found(secret: Any, text: str, masked: str) -> None:
+    """A short one may be a part of any word; of a very long one all that follows goes with it."""
+    assert mask(secret, text) == masked
+
+
+WRITERS: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "repr": repr,
+    "repr of repr": lambda text: repr(repr(text)),
+    "JSON": json.dumps,
+    "JSON in JSON": lambda text: json.dumps(json.dumps(text)),
+    "JSON as is": lambda text: json.dumps(text, ensure_ascii=False),
+    "URL": quote,
+    "form": quote_plus,
+    "ascii": ascii,
+}
+SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U0001f511\U0010fffd"), min_size=4, max_size=12)
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@given(secret=SECRETS.filter(lambda text: len(text) == len(text.strip()) and not text.isdigit()))
+def test_a_secret_is_found_however_it_is_written(write: Callable[[str], str], secret: str) -> None:
+    """As it is, in quotes by Python or JSON, once or twice, with or without escapes, and in a URL."""
+    assert mask(secret, f"<{write(f'({secret})')}>").count(REDACTED) == 1
