@@ -24,8 +24,8 @@ class Trace:
 
     Args:
         defer: Make the stage spans, and end the spans of attempts, on a thread of its own. Default False: the caller's
-            thread does it when the call ends. Before you shut a provider down yourself, call `flush`; `configure` and
-            the end of the process do so by themselves.
+            thread does it when the call ends. Add `FlushDeferred` to a provider of your own, so that its flush and its
+            shutdown make what waits; `configure` does so. The end of the process makes it too, in 5 seconds or never.
         stages: Make a span for each stage that ran. Default True. False: none; the call span has the attribute
             ``toolcall.stage.<name>.duration`` (seconds) for each stage instead.
         stage_durations: Record the duration of each stage as a metric as well. Default False.

@@ -1,6 +1,6 @@
 """Spans, metrics, log records and events, all computed from the report of a call.
 
-README.md in this folder is the guide. The SDK is loaded by `configure` only, and `Events` when it is first named.
+README.md in this folder is the guide. The SDK is loaded by `configure` and `FlushDeferred` only, and `Events` when it is first named.
 """
 
 import importlib
@@ -16,6 +16,7 @@ from .propagation import continued
 
 if typing.TYPE_CHECKING:
     from .events import Event, Events, events_of
+    from .sdk import FlushDeferred
     from .setup import Telemetry, configure
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "DeferredSpans",
     "Event",
     "Events",
+    "FlushDeferred",
     "Listeners",
     "Recorder",
     "Sink",
@@ -35,6 +37,7 @@ __all__ = [
 _LAZY = {  # name -> module: only applications set telemetry up, and few read events
     "Event": "events",
     "Events": "events",
+    "FlushDeferred": "sdk",
     "Telemetry": "setup",
     "configure": "setup",
     "events_of": "events",

@@ -20,6 +20,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import Attributes, AttributeValue
 
 from ..safe_logging import get_logger
+from .spans import is_interrupt
 
 _logger = get_logger()
 
@@ -63,7 +64,9 @@ class AttemptSpan(Span):
             return self._tracer.start_span(
                 self._name, self._outer, SpanKind.INTERNAL, self._attributes, None, self._started_at
             )
-        except Exception:  # a sampler or a span processor may raise anything
+        except BaseException as exc:  # a sampler or a span processor may raise anything
+            if is_interrupt(exc):
+                raise
             _logger.exception("The span of an attempt could not be started")
             return NonRecordingSpan(get_current_span(self._outer).get_span_context())
         finally:

@@ -7,6 +7,7 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import current_thread, main_thread
 from typing import TypeAlias
 
 from opentelemetry.context import Context
@@ -26,6 +27,11 @@ _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
 
 
+def is_interrupt(exc: BaseException) -> bool:
+    """Whether a person may have interrupted the process, which shows in its main thread only."""
+    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
+
+
 def end_span(span: Span, verdict: str | None, end: int) -> None:
     """End a span: red with ``error.type`` if there is a verdict, else with its status unset.
 
@@ -36,7 +42,9 @@ def end_span(span: Span, verdict: str | None, end: int) -> None:
             span.set_attribute(semconv.ERROR_TYPE, verdict)
             span.set_status(StatusCode.ERROR)
         span.end(end)
-    except Exception:  # a span processor may raise anything
+    except BaseException as exc:  # a span processor may raise anything
+        if is_interrupt(exc):
+            raise
         _logger.exception("A span could not be ended")
 
 
@@ -64,7 +72,9 @@ def make_stage_spans(tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors,
                 attributes, verdict = (attributes or {}) | {semconv.STAGE_VERDICT: verdict}, None  # noqa: PLW2901
         try:
             span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
-        except Exception:  # a sampler or a span processor may raise anything
+        except BaseException as exc:  # a sampler or a span processor may raise anything
+            if is_interrupt(exc):
+                raise
             _logger.exception("The span of a stage could not be started")
         else:
             end_span(span, verdict, end + offset)
