@@ -37,6 +37,7 @@ DURATION_METRIC = "gen_ai.execute_tool.duration"
 RETRIES_METRIC = "toolcall.tool.retries"
 REPAIRS_METRIC = "toolcall.tool.repairs"
 ACTIVE_METRIC = "toolcall.tool.active_calls"
+DROPPED_METRIC = "toolcall.trace.dropped_calls"
 STAGE_METRIC = "toolcall.stage.duration"
 # Seconds: the buckets that the conventions advise for the duration of a tool call.
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)

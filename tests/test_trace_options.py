@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from returns.result import Failure
 from error_cases import EACH_KIND
 from middlewares import Retry, Trace, standard
 from pipeline import (
+    Call,
     Pipeline,
     Tool,
     ToolError,
@@ -20,7 +23,7 @@ from pipeline import (
 from pipeline.semconv import CAPTURE
 from pipeline.telemetry import continued
 from pipeline.telemetry.queues import flush_queues
-from pipeline.testing import assert_trace
+from pipeline.testing import FakeClock, assert_trace
 from support import Exported
 
 SECRET = "canary-5150"
@@ -185,3 +188,29 @@ async def test_two_pipelines_with_two_providers() -> None:
     assert {span.context.trace_id for span in first.spans if span.context} == {
         span.context.trace_id for span in second.spans if span.context
     }
+
+
+async def dawdle(call: Any, call_next: Any) -> Any:
+    """Work for more than a millisecond."""
+    until = perf_counter() + 0.0015
+    while perf_counter() < until:
+        pass
+    return await call_next(call)
+
+
+@pytest.mark.parametrize("defer", [False, True])
+async def test_notable_stages_only(defer: bool) -> None:
+    """With stages="notable" a stage has a span if it decided a failure, has a reason, or worked for over 1 ms."""
+    exported, clock = Exported(), FakeClock()
+
+    async def lost() -> object:
+        raise ConnectionError
+
+    run = traced(exported, lost, stages="notable", defer=defer)
+    run = run.replace("retry", Retry(attempts=2, sleep=clock.sleep)).before("retry", dawdle, name="slow")
+    report = await run.report(Call("probe"))
+    flush_queues()
+    assert_trace(exported.spans, reports=[report], stages="notable")
+    names = Counter(span.name for span in exported.spans)
+    assert names >= Counter({"execute_tool probe": 1, "attempt probe": 2, "classify": 2, "retry": 1, "slow": 1})
+    assert "available" not in names or any(stage.own > 1e6 for stage in report.stages if stage.name == "available")

@@ -1,6 +1,6 @@
 """Spans, metrics, log records and events, all computed from the report of a call.
 
-README.md in this folder is the guide. The SDK is loaded by `configure` and `FlushDeferred` only, and `Events` when it is first named.
+README.md in this folder is the guide. Only `configure` and `FlushDeferred` load the SDK.
 """
 
 import importlib
@@ -10,6 +10,7 @@ from ..report import Recorder
 from ..semconv import SUPPRESS
 from .call_spans import CallSpans
 from .deferred import DeferredSpans
+from .detail import Stages
 from .fan_out import Sink
 from .listeners import Listeners
 from .propagation import continued
@@ -29,6 +30,7 @@ __all__ = [
     "Listeners",
     "Recorder",
     "Sink",
+    "Stages",
     "Telemetry",
     "configure",
     "continued",

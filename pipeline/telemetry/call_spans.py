@@ -14,7 +14,7 @@ from ..semconv import SCHEMA_URL, SCOPE
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, SpanDetail, captures_content
+from .detail import DEFAULT_DETAIL, SpanDetail, Stages, captures_content
 from .openinference import ChainTracer
 from .recorders import SampledOutRecorder, SpanRecorder
 from .spans import INTERNAL
@@ -41,7 +41,7 @@ class CallSpans:
         provider: TracerProvider | None = None,
         deferred: DeferredSpans | None = None,
         *,
-        stages: bool = True,
+        stages: Stages = True,
         content: bool | None = None,
         openinference: bool = False,
     ) -> None:

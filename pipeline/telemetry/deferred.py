@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from opentelemetry.trace import Tracer
 
@@ -15,15 +15,18 @@ from ..report import StageRow
 from ..safe_logging import get_logger
 from .blame import Verdicts
 from .queues import flush_queues_at_exit, register_queue
-from .spans import Anchors, EndedAttempt, end_attempts, make_stage_spans
+from .spans import Anchors, EndedAttempt, end_attempts, is_interrupt, make_stage_spans
+
+if TYPE_CHECKING:
+    from .metrics import Instruments, Measurement
 
 _INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
-_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts]
+_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts, bool]
 _logger = get_logger()
 
 
 class DeferredSpans:
-    """A queue of ended calls, and the thread that ends their attempts' spans and makes their stage spans.
+    """A queue of ended calls, and the thread that makes the rest of their spans and records their metrics.
 
     A span may be made after its parent has ended; samplers, limits and processors treat it like any other.
 
@@ -42,6 +45,8 @@ class DeferredSpans:
         self.dropped = 0
         self._max_idle, self._given_sleep = max_idle, sleep
         self._queue: deque[_Job] = deque()
+        self._measurements: deque[tuple[Instruments, Measurement]] = deque()
+        self._instruments: Instruments | None = None
         self._reset()
         register_queue(self)
         register_after_fork(self._restart_in_child)
@@ -61,15 +66,48 @@ class DeferredSpans:
         anchors: Anchors,
         ended: Sequence[EndedAttempt],
         verdicts: Verdicts,
+        *,
+        notable: bool = False,
     ) -> None:
         """Take over the rest of a call. The caller must not change any of it afterwards."""
         if len(self._queue) >= self.max_queue:
             self._count_dropped(1, f"more than {self.max_queue} calls wait")
             end_attempts(ended)
             return
-        self._queue.append((tracer, rows, anchors, ended, verdicts))
+        self._queue.append((tracer, rows, anchors, ended, verdicts, notable))
         if not self._running:
             self._start()
+
+    def measure_later(self, instruments: Instruments, measurement: Measurement) -> None:
+        """Have a call measured by the thread. A call that finds the queue full is measured at once."""
+        if len(self._measurements) >= self.max_queue:
+            _record(instruments, measurement)
+            return
+        self._measurements.append((instruments, measurement))
+        if not self._running:
+            self._start()
+
+    def measure(self) -> int:
+        """Record the metrics of all calls that wait now, on the caller's thread, and return how many calls that were.
+
+        It needs no lock, so an exporter of spans that does not answer holds no metrics up.
+        """
+        done = 0
+        for _ in range(len(self._measurements)):
+            try:
+                instruments, measurement = self._measurements.popleft()
+            except IndexError:  # another thread was faster
+                break
+            _record(instruments, measurement)
+            done += 1
+        return done
+
+    def report_to(self, instruments: Instruments) -> None:
+        """Count dropped calls as a metric, too, those of the past included."""
+        with self._state_lock:
+            self._instruments, dropped = instruments, self.dropped
+        if dropped:
+            instruments.count_dropped(dropped)
 
     def flush(self, timeout: float | None = None) -> int:
         """Make the spans of all calls that wait now, on the caller's thread, and return how many calls that were.
@@ -82,6 +120,7 @@ class DeferredSpans:
         """
         if self._flushing == threading.get_ident():
             return 0
+        self.measure()
         until = None if timeout is None else monotonic() + timeout
         if not self._flush_lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
             return 0
@@ -92,11 +131,11 @@ class DeferredSpans:
                 if until is not None and monotonic() >= until:
                     break
                 try:
-                    tracer, rows, anchors, ended, verdicts = self._queue.popleft()
+                    tracer, rows, anchors, ended, verdicts, notable = self._queue.popleft()
                 except IndexError:  # what took too long was dropped
                     break
                 end_attempts(ended)
-                make_stage_spans(tracer, rows, anchors, verdicts)
+                make_stage_spans(tracer, rows, anchors, verdicts, notable=notable)
                 done += 1
         finally:
             self._flushing = 0
@@ -112,6 +151,7 @@ class DeferredSpans:
             timeout: Seconds.
         """
         until = monotonic() + timeout
+        self.measure()
         if self._flushing == threading.get_ident():
             return False
         if self._running and self._given_sleep is None:
@@ -132,7 +172,7 @@ class DeferredSpans:
 
     def _restart_in_child(self) -> None:
         """After a fork: drop the queue, whose spans the parent makes; the thread exists in the parent only."""
-        self._queue = deque()
+        self._queue, self._measurements = deque(), deque()
         self.dropped = 0
         self._reset()
 
@@ -140,6 +180,9 @@ class DeferredSpans:
         with self._state_lock:  # += is not atomic between threads
             is_first = not self.dropped
             self.dropped += calls
+            instruments = self._instruments
+        if instruments is not None:
+            instruments.count_dropped(calls)
         if is_first:
             _logger.warning("Calls lose their deferred spans: %s. `Trace.deferred.dropped` counts them", reason)
 
@@ -161,11 +204,20 @@ class DeferredSpans:
         while idle < self._max_idle:
             self._sleep(_INTERVAL)
             try:
-                idle = 0 if self.flush() else idle + 1
+                idle = 0 if self.measure() + self.flush() else idle + 1
             except BaseException:  # noqa: BLE001  # even the handler of the log may raise; there is nobody to tell
                 idle = 0
             if self._drain.is_set() and not self._queue:
                 self._drained.set()
         self._running = False
-        if self._queue:  # a call was added between the last look and the line above
+        if self._queue or self._measurements:  # a call was added between the last look and the line above
             self._start()
+
+
+def _record(instruments: Instruments, measurement: Measurement) -> None:
+    try:
+        instruments.record(measurement)
+    except BaseException as exc:  # a meter provider is foreign code
+        if is_interrupt(exc):
+            raise
+        _logger.exception("A call could not be measured")

@@ -21,6 +21,10 @@ class SpanQueue(Protocol):
         """Make all spans that wait, on the caller's thread, but begin no more of them after so many seconds."""
         ...
 
+    def measure(self) -> object:
+        """Record the metrics of all calls that wait, on the caller's thread."""
+        ...
+
     def drain(self, timeout: float) -> bool:
         """Make all spans that wait, and drop what is not made after so many seconds. Returns whether all were made."""
         ...
@@ -77,6 +81,12 @@ def flush_queues(timeout: float | None = None) -> bool:
         queue.flush(until - monotonic())
         done &= queue.is_empty or monotonic() < until
     return done
+
+
+def measure_queues() -> None:
+    """Record the metrics of the calls that wait in any queue, on the caller's thread."""
+    for queue in _queues.list():
+        queue.measure()
 
 
 def drain_queues(timeout: float = DRAIN_SECONDS) -> bool:

@@ -12,12 +12,14 @@ from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_cont
 from .. import semconv
 from ..report import LiveReport, StageRow
 from ..safe_logging import get_logger
+from ..semconv import OTHER
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan
 from .attributes import make_span_start, set_call_attributes
 from .blame import Verdicts, collect_verdicts
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, SpanDetail, set_detail_attributes
+from .detail import DEFAULT_DETAIL, NOTABLE_STAGES, SpanDetail, set_detail_attributes
+from .metrics import Instruments, measure
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
 
 _logger = get_logger()
@@ -63,8 +65,10 @@ class SpanRecorder:
         "_deferred",
         "_detail",
         "_ended",
+        "_metrics",
         "_named",
         "_open",
+        "_running",
         "_span",
         "_token",
         "_tracer",
@@ -92,6 +96,12 @@ class SpanRecorder:
         self._ended: list[EndedAttempt] = []
         self._open: list[Span] = []  # of attempts that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
+        self._metrics: Instruments | None = None
+
+    def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
+        """Measure the call as well, on the deferring thread. It begins now."""
+        self._running = metrics.begin_call(OTHER if tool is None else tool.name)
+        self._metrics = metrics
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the span of an attempt and make it current: the tool's own spans stand under it."""
@@ -131,6 +141,8 @@ class SpanRecorder:
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Set the attributes of the call's span, make the stage spans, and end the call's span."""
         detach(self._token)
+        if self._metrics is not None:
+            self._measure(self._metrics, report, verdict)
         end = perf_counter_ns() + self.offset
         for _, offset in self._anchors.values():  # the latest: the wall clock may have been set between two attempts
             end = max(end, perf_counter_ns() + offset)
@@ -140,6 +152,11 @@ class SpanRecorder:
             except Exception:  # the tracer, its processors, and the text of the user's own values are foreign code
                 _logger.exception("A call could not be recorded")
         end_span(self._span, verdict, end)
+
+    def _measure(self, metrics: Instruments, report: LiveReport | None, verdict: str | None) -> None:
+        self._running.pop()
+        if report is not None and self._deferred is not None:
+            self._deferred.measure_later(metrics, measure(report, verdict, self._anchors[0][0]))
 
     def _record(self, report: LiveReport, verdict: str | None) -> None:
         span, detail = self._span, self._detail
@@ -151,7 +168,8 @@ class SpanRecorder:
             set_detail_attributes(span, report, detail)
         rows: Sequence[StageRow] = report.rows if detail.stages else ()
         verdicts: Verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
+        notable = detail.stages == NOTABLE_STAGES
         if self._deferred is not None:
-            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts)
+            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts, notable=notable)
         elif rows:
-            make_stage_spans(self._tracer, rows, self._anchors, verdicts)
+            make_stage_spans(self._tracer, rows, self._anchors, verdicts, notable=notable)

@@ -23,6 +23,7 @@ INTERNAL = SpanKind.INTERNAL
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
 EndedAttempt: TypeAlias = tuple[Span, str | None, int]  # its span, its verdict, and its end (wall clock, ns)
+NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
 
@@ -54,22 +55,29 @@ def end_attempts(ended: Sequence[EndedAttempt]) -> None:
         end_span(span, verdict, end)
 
 
-def make_stage_spans(tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, verdicts: Verdicts) -> None:
+def make_stage_spans(
+    tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, verdicts: Verdicts, *, notable: bool = False
+) -> None:
     """Start and end one span for each row of a report, under the call or the attempt in which the stage ran.
 
     A stage that decided the failure of its call or attempt is red. One that only passed it on has its verdict as an
-    attribute.
+    attribute. With ``notable`` a stage without a failure of its own, a note, or a millisecond of work has no span.
     """
     deciding: frozenset[int] | None = None
     for index, (name, start, end, verdict, attempt, note, own) in enumerate(rows):
+        passed_on = None
+        if verdict is not None:
+            deciding = find_deciding(rows, verdicts) if deciding is None else deciding
+            if index not in deciding:
+                passed_on, verdict = verdict, None  # noqa: PLW2901
+        if notable and verdict is None and not note and own <= NOTABLE:
+            continue
         context, offset = anchors.get(attempt) or anchors[0]
         attributes: dict[str, str | float] | None = {semconv.REASON: note} if note else None
         if own - (end - start) > _APART:
             attributes = (attributes or {}) | {semconv.STAGE_SECONDS: own / 1e9}
-        if verdict is not None:
-            deciding = find_deciding(rows, verdicts) if deciding is None else deciding
-            if index not in deciding:
-                attributes, verdict = (attributes or {}) | {semconv.STAGE_VERDICT: verdict}, None  # noqa: PLW2901
+        if passed_on is not None:
+            attributes = (attributes or {}) | {semconv.STAGE_VERDICT: passed_on}
         try:
             span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
         except BaseException as exc:  # a sampler or a span processor may raise anything
