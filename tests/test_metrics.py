@@ -100,7 +100,7 @@ async def test_retries_and_repairs_are_counted() -> None:
 
     measured = Measured(a_tool(fn=flaky))
     await measured.pipeline.call("functions.probe")
-    assert measured.points(RETRIES_METRIC) == [(PROBE, 2)]
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 2)]
     assert measured.points(REPAIRS_METRIC) == [({**PROBE, "toolcall.repair.rule": "transport_noise"}, 1)]
     ((attributes, point),) = measured.points(DURATION_METRIC)
     assert (attributes, point.count) == (PROBE, 1)
@@ -125,7 +125,11 @@ async def test_active_calls_are_counted() -> None:
     assert attributes["error.type"] == "cancelled"
 
 
-@pytest.mark.parametrize("sinks", [[], [lambda _report: None]], ids=["spans only", "a sink as well"])
+def ignore(report: object) -> None:
+    """A sink."""
+
+
+@pytest.mark.parametrize("sinks", [[], [ignore]], ids=["spans only", "a sink as well"])
 @pytest.mark.parametrize("defer", [False, True])
 async def test_an_exemplar_leads_to_the_trace(defer: bool, sinks: Any) -> None:
     """The exemplar of a point has the ids of the call span, also if another thread records it."""
@@ -152,7 +156,7 @@ async def test_a_collection_has_every_call(sampler: Sampler) -> None:
     await measured.pipeline.call("probe")
     ((attributes, point),) = measured.points(DURATION_METRIC)
     assert (attributes, point.count) == (PROBE, 2)
-    assert measured.points(RETRIES_METRIC) == [(PROBE, 1)]
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 1)]
     assert [value for _, value in measured.points(REPAIRS_METRIC)] == [1]
     assert measured.points(ACTIVE_METRIC) == [({"gen_ai.tool.name": "probe"}, 0)]
     assert sum(point.count for _, point in measured.points(STAGE_METRIC)) == 3 * 2 + 3 * 2 + 1
@@ -225,7 +229,7 @@ async def test_metrics_do_not_depend_on_sampling() -> None:
     measured = Measured(a_tool(fn=flaky), exported=Exported(sampler=ALWAYS_OFF))
     await measured.pipeline.call("probe")
     assert measured.exported.spans == ()
-    assert measured.points(RETRIES_METRIC) == [(PROBE, 1)]
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 1)]
 
 
 class RaisesInCalls(NoOpMeter):

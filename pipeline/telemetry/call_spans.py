@@ -10,7 +10,7 @@ from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
 from ..report import Recorder
 from ..safe_logging import get_logger
-from ..semconv import SCHEMA_URL, SCOPE
+from ..semconv import SCHEMA_URL, SCOPE, VERSION
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
@@ -45,7 +45,7 @@ class CallSpans:
         content: bool | None = None,
         openinference: bool = False,
     ) -> None:
-        tracer = trace.get_tracer(SCOPE, None, provider, SCHEMA_URL)
+        tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
         self._start_span = tracer.start_span
         self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         self._deferred = deferred

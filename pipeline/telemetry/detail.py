@@ -61,11 +61,20 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
 
 
 def _render_content(report: CallReport) -> dict[str, str]:
-    """Arguments and result as texts. A failed call has no result, as the GenAI conventions have it."""
+    """Arguments and result as texts. A failed call has what was told, and no result, as the GenAI conventions say."""
     content = {semconv.CALL_ARGUMENTS: render_arguments(report)}
-    if type(report.outcome) is Success:
-        content[semconv.CALL_RESULT] = render_outcome(report, limit=_MAX_RENDERED)
-    return {key: to_wire_text(text, _MAX_CONTENT) for key, text in content.items()}
+    if report.outcome is not None:
+        key = semconv.CALL_RESULT if type(report.outcome) is Success else semconv.TOLD
+        content[key] = render_outcome(report, limit=_MAX_RENDERED)
+    return {key: to_wire_text(_cut(text), _MAX_CONTENT) for key, text in content.items()}
+
+
+def _cut(text: str) -> str:
+    """The text, or its beginning and a mark that says how much there was."""
+    if len(text) <= _MAX_CONTENT:
+        return text
+    mark = f"… (cut, of {len(text):,} characters)"
+    return text[: _MAX_CONTENT - len(mark)] + mark
 
 
 @lru_cache(maxsize=1_000)  # stages of all pipelines; each has few

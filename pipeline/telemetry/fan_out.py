@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from opentelemetry.context import get_current
 
-from ..report import CallReport, LiveReport, Recorder
+from ..report import AttemptRow, CallReport, LiveReport, Recorder
 from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
@@ -50,10 +50,10 @@ class FanOutRecorder:
         """Start the span of an attempt, if spans are recorded."""
         return self._live.attempt_begins(number, tool) if self._live is not None else None
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
         """End it."""
         if self._live is not None:
-            self._live.attempt_ends(opened, verdict)
+            self._live.attempt_ends(opened, row, error)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Give the report to metrics and sinks while the call's span is current, then end that span."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
 from ..errors import Crashed, InvalidParams, ToolError
-from ..parameters.declared_paths import show_path
 from ..report import CallReport, kind_of
 from ..safe_exceptions import make_safe
 from ..safe_logging import get_logger
 from .attributes import list_repairs
+from .failures import list_problems
 
 if TYPE_CHECKING:
     from ..call import Call
@@ -27,7 +27,6 @@ flow = get_logger("flow")  # a logger of its own, so that it can be switched on 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
-_MAX_PROBLEMS = 20  # of one call
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
@@ -108,12 +107,8 @@ def _trace_ids() -> dict[str, str]:
 def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) -> str:
     """What is known about an error beyond its kind, with a colon before it; mostly empty."""
     if isinstance(error, InvalidParams):  # declared names and rules: a name that the model made up is content
-        schema = error.schema if tool is None else tool.schema
-        problems = [
-            f"{_quote(show_path(schema, problem.path)) if problem.path else 'arguments'} ({problem.rule})"
-            for problem in error.problems[:_MAX_PROBLEMS]
-        ]
-        more = f" and {len(error.problems) - _MAX_PROBLEMS} more" if len(error.problems) > _MAX_PROBLEMS else ""
+        problems = [f"{_quote(path) if path else 'arguments'} ({rule})" for path, rule in list_problems(error, tool)]
+        more = f" and {rest} more" if (rest := len(error.problems) - len(problems)) else ""
         return f": {', '.join(problems)}{more}"
     cause: object = getattr(error, "cause", None)
     cause = getattr(cause, "cause", None) or cause  # the cause of an OutcomeUnknown is an error with a cause

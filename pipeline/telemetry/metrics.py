@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,8 +58,9 @@ class Instruments:
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION}
         self._duration.record(ns / 1e9, _with_error(labels, verdict), context)
-        if (retries := len(attempts) - 1) > 0:
-            self._retries.add(retries, labels, context)
+        if len(attempts) > 1:
+            for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
+                self._retries.add(retries, _with_error(labels, kind), context)
         for repair in repairs:
             self._repairs.add(1, labels | {semconv.RULE: repair.rule}, context)
         if self._stage is not None:
@@ -96,5 +98,5 @@ def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instrum
     # The API's own providers record nothing, but their instruments would still cost each call a little.
     if isinstance(source, metrics.NoOpMeterProvider) or type(source).__module__.startswith("opentelemetry.metrics"):
         return None
-    meter = source.get_meter(semconv.SCOPE, None, semconv.SCHEMA_URL)
+    meter = source.get_meter(semconv.SCOPE, semconv.VERSION, semconv.SCHEMA_URL)
     return Instruments(meter, find_active_calls(source, meter), stages=stages)

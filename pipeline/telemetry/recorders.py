@@ -10,15 +10,16 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
-from ..report import LiveReport, StageRow
+from ..report import AttemptRow, LiveReport, StageRow
 from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan
-from .attributes import make_span_start, set_call_attributes
+from .attributes import attempt_attributes, make_span_start, set_call_attributes
 from .blame import Verdicts, collect_verdicts
 from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, NOTABLE_STAGES, SpanDetail, set_detail_attributes
+from .failures import NO_FACTS, describe_failure
 from .metrics import Instruments, measure
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
 
@@ -38,7 +39,7 @@ class SampledOutRecorder:
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Do nothing."""
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
         """Do nothing."""
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
@@ -112,9 +113,9 @@ class SpanRecorder:
         span: Span
         try:
             if self._deferred is None:
-                span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
+                span = self._tracer.start_span(name, outer, INTERNAL, attempt_attributes(number, tool))
             else:
-                span = AttemptSpan(self._tracer, name, outer, {semconv.ATTEMPT: number}, time_ns())
+                span = AttemptSpan(self._tracer, name, outer, number, tool, time_ns())
         except Exception:  # a sampler or a span processor may raise anything
             _logger.exception("The span of an attempt could not be started")
             return None
@@ -123,16 +124,18 @@ class SpanRecorder:
         offset = -perf_counter_ns() + time_ns()
         self._anchors[number] = (inside, offset)
         self._open.append(span)
-        return span, attach(inside), offset
+        return span, attach(inside), offset, tool
 
-    def attempt_ends(self, opened: Any, verdict: str | None) -> None:
+    def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
         """End the span of an attempt, red if the attempt failed."""
         if opened is None:
             return
-        span, token, offset = opened
+        span, token, offset, tool = opened
         detach(token)
         self._open.remove(span)
-        ended = (span, verdict, perf_counter_ns() + offset)
+        _, executor, _, _, _, verdict, landed = row
+        facts = NO_FACTS if error is None else describe_failure(error, tool)
+        ended = (span, verdict, perf_counter_ns() + offset, executor, landed, facts)
         if self._deferred is None:
             end_attempts([ended])
         else:
@@ -151,7 +154,10 @@ class SpanRecorder:
                 self._record(report, verdict)
             except Exception:  # the tracer, its processors, and the text of the user's own values are foreign code
                 _logger.exception("A call could not be recorded")
-        end_span(self._span, verdict, end)
+        facts = NO_FACTS
+        if verdict is not None and report is not None:
+            facts = describe_failure(report.error, report.tool)
+        end_span(self._span, verdict, end, facts)
 
     def _measure(self, metrics: Instruments, report: LiveReport | None, verdict: str | None) -> None:
         self._running.pop()

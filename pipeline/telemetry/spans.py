@@ -14,15 +14,18 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
+from ..errors import Landed
 from ..report import StageRow
 from ..safe_logging import get_logger
 from .blame import Verdicts, find_deciding
+from .failures import NO_FACTS, Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
-EndedAttempt: TypeAlias = tuple[Span, str | None, int]  # its span, its verdict, and its end (wall clock, ns)
+# The span of an attempt, its verdict, its end (wall clock, ns), its executor, whether it landed, and why it failed.
+EndedAttempt: TypeAlias = tuple[Span, str | None, int, str, Landed, Facts]
 NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
@@ -33,15 +36,17 @@ def is_interrupt(exc: BaseException) -> bool:
     return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
 
 
-def end_span(span: Span, verdict: str | None, end: int) -> None:
-    """End a span: red with ``error.type`` if there is a verdict, else with its status unset.
+def end_span(span: Span, verdict: str | None, end: int, facts: Facts = NO_FACTS) -> None:
+    """End a span: red with ``error.type`` and what failed if there is a verdict, else with its status unset.
 
     OK is the application's to set, says the specification. Errors of span processors are logged.
     """
     try:
         if verdict is not None:
             span.set_attribute(semconv.ERROR_TYPE, verdict)
-            span.set_status(StatusCode.ERROR)
+            if facts:
+                span.set_attributes(facts)
+            span.set_status(StatusCode.ERROR, describe_status(verdict, facts) if facts else None)
         span.end(end)
     except BaseException as exc:  # a span processor may raise anything
         if is_interrupt(exc):
@@ -51,8 +56,14 @@ def end_span(span: Span, verdict: str | None, end: int) -> None:
 
 def end_attempts(ended: Sequence[EndedAttempt]) -> None:
     """End the spans of attempts, each with the time at which its attempt ended."""
-    for span, verdict, end in ended:
-        end_span(span, verdict, end)
+    for span, verdict, end, executor, landed, facts in ended:
+        try:
+            span.set_attributes({semconv.EXECUTOR: executor, semconv.LANDED: landed})
+        except BaseException as exc:  # a deferred span is started here, by a sampler that may raise anything
+            if is_interrupt(exc):
+                raise
+            _logger.exception("The attributes of an attempt could not be set")
+        end_span(span, verdict, end, facts)
 
 
 def make_stage_spans(

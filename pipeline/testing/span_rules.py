@@ -13,6 +13,8 @@ from ..semconv import (
     ATTEMPTS,
     ERROR_TYPE,
     EXECUTE_TOOL,
+    EXECUTOR,
+    LANDED,
     OPERATION,
     OTHER,
     REASON,
@@ -83,6 +85,10 @@ class CallTraces:
                 yield "a span has ended, and not before it started", span
             if (code == "ERROR") != (_attribute(span, ERROR_TYPE) is not None):
                 yield "a span is red exactly if it has an error.type", span
+            if span.status.description is not None and not span.status.description.startswith(
+                f"{_attribute(span, ERROR_TYPE)}: "
+            ):
+                yield "the description of a status begins with the error.type", span
             if code == "OK":
                 yield "a span that is not red has no status: OK is the application's to set", span
             if self._roles[id(span)] != "call":
@@ -135,6 +141,11 @@ class CallTraces:
             span = attempts.get(attempt.number)
             if span is not None and _attribute(span, ERROR_TYPE) != attempt.verdict:
                 yield f"the error.type of an attempt is that of the report, {attempt.verdict or 'none'}", span
+            if span is not None and (_attribute(span, EXECUTOR), _attribute(span, LANDED)) != (
+                attempt.executor,
+                attempt.landed,
+            ):
+                yield f"executor and landed are those of the report, {attempt.executor} and {attempt.landed}", span
         if stages:
             yield from self._compare_stages({0: call, **attempts}, report, notable=stages == NOTABLE_STAGES)
         else:
