@@ -13,6 +13,7 @@ from .deferred import DeferredSpans
 from .detail import Stages
 from .fan_out import Sink
 from .listeners import Listeners
+from .logs import set_log_level
 from .propagation import continued
 
 if typing.TYPE_CHECKING:
@@ -35,6 +36,7 @@ __all__ = [
     "configure",
     "continued",
     "events_of",
+    "set_log_level",
 ]
 _LAZY = {  # name -> module: only applications set telemetry up, and few read events
     "Event": "events",
