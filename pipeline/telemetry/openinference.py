@@ -25,9 +25,10 @@ def openinference_attributes(report: CallReport, call_id: str, content: Mapping[
     if semconv.CALL_ARGUMENTS in content:
         text = content[semconv.CALL_ARGUMENTS]
         attributes |= {semconv.INPUT: text, semconv.INPUT_TYPE: _guess_mime_type(text)}
-    text = content.get(semconv.CALL_RESULT, content.get(semconv.TOLD))
-    if text is not None:
-        attributes |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _guess_mime_type(text)}
+    for key in (semconv.CALL_RESULT, semconv.TOLD):  # a call has one of them
+        if key in content:
+            text = content[key]
+            attributes |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _guess_mime_type(text)}
     return attributes
 
 
