@@ -10,7 +10,7 @@ from opentelemetry.trace import TracerProvider
 
 from pipeline import Placement, Redact, Tool
 from pipeline.options import check_function, check_type, read_items, refuse
-from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink
+from pipeline.telemetry import SUPPRESS, CallSpans, DeferredSpans, Listeners, Recorder, Sink, Stages
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -23,10 +23,12 @@ class Trace:
     not recorded costs one question to it.
 
     Args:
-        defer: Make the stage spans, and end the spans of attempts, on a thread of its own. Default False: the caller's
-            thread does it when the call ends. Before you shut a provider down yourself, call `flush`; `configure` and
-            the end of the process do so by themselves.
-        stages: Make a span for each stage that ran. Default True. False: none; the call span has the attribute
+        defer: Make the stage spans, end the spans of attempts, and record metrics on a thread of its own. Default
+            False: the caller's thread does it when the call ends. Add `FlushDeferred` to a provider of your own, so
+            that its flush and its shutdown make what waits; `configure` does so. The end of the process waits 5 seconds
+            for it.
+        stages: Make a span for each stage that ran. Default True. "notable": for each that decided a failure, has a
+            reason, or worked for more than a millisecond. False: none; the call span has the attribute
             ``toolcall.stage.<name>.duration`` (seconds) for each stage instead.
         stage_durations: Record the duration of each stage as a metric as well. Default False.
         openinference: Add the attributes that Phoenix and other OpenInference backends read. Default False.
@@ -58,7 +60,7 @@ class Trace:
         self,
         *,
         defer: bool = False,
-        stages: bool = True,
+        stages: Stages = True,
         stage_durations: bool = False,
         openinference: bool = False,
         content: bool | None = None,
@@ -67,7 +69,9 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
-        flags = {"defer": defer, "stages": stages, "stage_durations": stage_durations, "openinference": openinference}
+        if stages != "notable":
+            check_type("Trace", "stages", stages, bool)
+        flags = {"defer": defer, "stage_durations": stage_durations, "openinference": openinference}
         for option, flag in flags.items():
             check_type("Trace", option, flag, bool)
         check_type("Trace", "content", content, bool, optional=True)
@@ -83,7 +87,7 @@ class Trace:
         self._spans = CallSpans(
             tracer_provider, self.deferred, stages=stages, content=content, openinference=openinference
         )
-        self._listeners = Listeners(sinks, meter_provider, stage_durations=stage_durations)
+        self._listeners = Listeners(sinks, meter_provider, stage_durations=stage_durations, deferred=self.deferred)
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record one call that started at ``started`` (wall clock, ns).

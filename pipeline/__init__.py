@@ -2,6 +2,7 @@
 
 from returns.result import Failure, Success
 
+from . import semconv
 from .batch import gather, gather_sync
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
 from .compose import Check, Handler, Middleware, Pipeline, Placement, Stack
@@ -50,7 +51,7 @@ from .tools import (
     tool,
 )
 
-__version__ = "0.1.0"  # as in pyproject.toml; tests/test_packaging.py compares them
+__version__ = semconv.VERSION
 
 __all__ = [
     "Attempt",

@@ -172,7 +172,9 @@ class NeedsUserInput(
 
 
 @attrs.frozen
-class ResourceNotFound(ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="error"):
+class ResourceNotFound(
+    ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="warning"
+):
     """The tool ran, and what it should work on does not exist."""
 
     kind: ClassVar[Literal["not_found"]] = "not_found"

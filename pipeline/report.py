@@ -90,8 +90,8 @@ class Recorder(Protocol):
         """Open an attempt; the result is what `attempt_ends` closes."""
         ...
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
-        """Close an attempt."""
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
+        """Close an attempt; ``error`` is what it failed with, an exception where a stage raised one."""
         ...
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
@@ -286,10 +286,12 @@ class LiveReport(CallReport):
         self.landed = "no"
         return self.attempt
 
-    def end_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> None:
+    def end_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> AttemptRow:
         """An attempt ended."""
-        self._attempt_rows.append((number, executor, start, perf_counter_ns(), self.wait, verdict, landed))
+        row: AttemptRow = (number, executor, start, perf_counter_ns(), self.wait, verdict, landed)
+        self._attempt_rows.append(row)
         self.attempt = 0
+        return row
 
     def copy(self) -> CallReport:
         """The report as it is now. What a tool that was left running still writes does not reach the copy."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 SCOPE = "toolcall_pipeline"  # the instrumentation scope, and the name of the logger
+VERSION = "0.1.0"  # of that scope and of the package; as in pyproject.toml, which tests/test_packaging.py compares
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
 SUPPRESS = "suppress_instrumentation"  # the context key by which other instrumentations are switched off as well
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment variable: record arguments and results
@@ -22,11 +23,20 @@ FUNCTION = "function"  # the tool type for tools that the client runs
 ERROR_TYPE = "error.type"
 OTHER = "_OTHER"  # stands for every name that no tool has: models invent names without bound
 
+EXCEPTION_TYPE = "exception.type"
+TOOL_DESCRIPTION = "gen_ai.tool.description"
+
 ATTEMPTS = "toolcall.attempts"
 ATTEMPT = "toolcall.attempt"
 REPAIRS = "toolcall.repairs"
 REQUESTED_NAME = "toolcall.tool.requested_name"
 REASON = "toolcall.reason"
+CAUSE = "toolcall.cause"  # of a call of unknown outcome: the kind of error by which it was lost
+PROBLEMS = "toolcall.problems"  # ``parameter: rule`` for each
+TOLD = "toolcall.told"  # content: the text of a failure, as the model got it
+EFFECT = "toolcall.tool.effect"
+EXECUTOR = "toolcall.executor"
+LANDED = "toolcall.landed"
 STAGE = "toolcall.stage"
 STAGE_DURATION = "toolcall.stage.{}.duration"  # seconds, the sum of all runs of that stage in one call
 STAGE_VERDICT = "toolcall.stage.verdict"  # of a stage that passed on what another one decided
@@ -37,6 +47,7 @@ DURATION_METRIC = "gen_ai.execute_tool.duration"
 RETRIES_METRIC = "toolcall.tool.retries"
 REPAIRS_METRIC = "toolcall.tool.repairs"
 ACTIVE_METRIC = "toolcall.tool.active_calls"
+DROPPED_METRIC = "toolcall.trace.dropped_calls"
 STAGE_METRIC = "toolcall.stage.duration"
 # Seconds: the buckets that the conventions advise for the duration of a tool call.
 BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)

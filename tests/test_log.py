@@ -12,7 +12,8 @@ import pytest
 from returns.result import Success
 
 from middlewares import standard
-from pipeline import Call, ToolFailed, ToolRegistry
+from pipeline import Call, SetupError, ToolFailed, ToolRegistry
+from pipeline.telemetry import set_log_level
 from support import a_tool
 
 
@@ -42,6 +43,13 @@ CASES: list[tuple[Any, Exception | None, int, str]] = [
         logging.WARNING,
         "Tool 'probe': permission: PermissionError: 'why' (call '')",
     ),
+    (Call("probe"), ToolFailed("gone"), logging.WARNING, "Tool 'probe': execution: ToolFailed: 'gone' (call '')"),
+    (
+        Call("probe"),
+        FileNotFoundError("why"),
+        logging.WARNING,
+        "Tool 'probe': not_found: FileNotFoundError: 'why' (call '')",
+    ),
     (Call("probe"), ToolFailed("who?", kind="needs_input"), logging.INFO, "Tool 'probe': needs_input (call '')"),
 ]
 
@@ -57,6 +65,54 @@ async def test_a_failure_is_one_record(
     await (pipeline if traced else pipeline.without("trace"))(call)
     ours = [record for record in caplog.records if record.name == "toolcall_pipeline"]
     assert [(record.levelno, record.getMessage()) for record in ours] == [(level, text)]
+
+
+@pytest.mark.parametrize(
+    ("call", "fields"),
+    [
+        (Call("probe", id="c1"), {"gen_ai.tool.name": "probe", "error.type": "internal", "gen_ai.tool.call.id": "c1"}),
+        (
+            Call("'probe'"),
+            {"gen_ai.tool.name": "probe", "error.type": "internal", "toolcall.tool.requested_name": "'probe'"},
+        ),
+        (
+            Call("made_up"),
+            {"gen_ai.tool.name": "_OTHER", "error.type": "unknown_tool", "toolcall.tool.requested_name": "made_up"},
+        ),
+    ],
+    ids=lambda each: each.name if isinstance(each, Call) else "",
+)
+async def test_a_record_has_the_attributes_of_the_conventions(
+    call: Call, fields: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The extra fields of a record are named as the attributes of spans, so an exporter of logs takes them over."""
+    await standard(registry(ValueError()))(call)
+    (record,) = caplog.records
+    assert {key: value for key, value in vars(record).items() if "." in key} == fields
+
+
+@pytest.fixture
+def own_level() -> Iterator[None]:
+    set_log_level("internal", logging.INFO)
+    yield
+    set_log_level("internal", None)
+
+
+@pytest.mark.usefixtures("own_level")
+async def test_a_level_of_ones_own(caplog: pytest.LogCaptureFixture) -> None:
+    """The level of one kind of error can be set, and the others stay."""
+    caplog.set_level(logging.DEBUG, "toolcall_pipeline")
+    await standard(registry(ValueError()))(Call("probe"))
+    await standard(registry(PermissionError()))(Call("probe"))
+    levels = [record.levelno for record in caplog.records if record.name == "toolcall_pipeline"]
+    assert levels == [logging.INFO, logging.WARNING]
+
+
+@pytest.mark.parametrize(("kind", "level"), [("no_kind", logging.INFO), ("internal", "INFO")])
+def test_a_level_must_be_valid(kind: str, level: Any) -> None:
+    """An unknown kind and a level that is no number are refused."""
+    with pytest.raises(SetupError, match="set_log_level"):
+        set_log_level(kind, level)
 
 
 async def test_only_a_crash_has_its_stack(caplog: pytest.LogCaptureFixture) -> None:

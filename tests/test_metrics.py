@@ -14,12 +14,20 @@ from opentelemetry import metrics
 from opentelemetry.metrics import NoOpMeter, NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from returns.result import Failure, Success
 
 from middlewares import Retry, Trace, standard
 from pipeline import Pipeline, Tool, ToolRegistry, Transient
-from pipeline.semconv import ACTIVE_METRIC, BUCKETS, DURATION_METRIC, REPAIRS_METRIC, RETRIES_METRIC, STAGE_METRIC
+from pipeline.semconv import (
+    ACTIVE_METRIC,
+    BUCKETS,
+    DROPPED_METRIC,
+    DURATION_METRIC,
+    REPAIRS_METRIC,
+    RETRIES_METRIC,
+    STAGE_METRIC,
+)
 from pipeline.telemetry import Listeners
 from pipeline.telemetry.metrics import make_instruments
 from pipeline.testing import FakeClock
@@ -29,14 +37,16 @@ from support import Exported, a_tool
 class Measured:
     """A pipeline over some tools, and the metrics of its calls."""
 
-    def __init__(self, *tools: Tool[..., Any], exported: Exported | None = None, **options: Any) -> None:
+    def __init__(
+        self, *tools: Tool[..., Any], exported: Exported | None = None, meters: Any = None, **options: Any
+    ) -> None:
         self.exported = exported or Exported()
         self.reader = InMemoryMetricReader()
-        self.meters = MeterProvider([self.reader], shutdown_on_exit=False)
+        self.meters = meters or MeterProvider([self.reader], shutdown_on_exit=False)
         registry = ToolRegistry()
         for each in tools or (a_tool(),):
             registry.register(each)
-        observer = Trace(tracer_provider=self.exported.provider, meter_provider=self.meters, **options)
+        self.observer = observer = Trace(tracer_provider=self.exported.provider, meter_provider=self.meters, **options)
         retry = Retry(sleep=FakeClock().sleep)
         self.pipeline: Pipeline = standard(registry).replace("trace", observer).replace("retry", retry)
 
@@ -90,7 +100,7 @@ async def test_retries_and_repairs_are_counted() -> None:
 
     measured = Measured(a_tool(fn=flaky))
     await measured.pipeline.call("functions.probe")
-    assert measured.points(RETRIES_METRIC) == [(PROBE, 2)]
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 2)]
     assert measured.points(REPAIRS_METRIC) == [({**PROBE, "toolcall.repair.rule": "transport_noise"}, 1)]
     ((attributes, point),) = measured.points(DURATION_METRIC)
     assert (attributes, point.count) == (PROBE, 1)
@@ -115,9 +125,15 @@ async def test_active_calls_are_counted() -> None:
     assert attributes["error.type"] == "cancelled"
 
 
-async def test_an_exemplar_leads_to_the_trace() -> None:
-    """The exemplar of a point has the ids of the call span."""
-    measured = Measured()
+def ignore(report: object) -> None:
+    """A sink."""
+
+
+@pytest.mark.parametrize("sinks", [[], [ignore]], ids=["spans only", "a sink as well"])
+@pytest.mark.parametrize("defer", [False, True])
+async def test_an_exemplar_leads_to_the_trace(defer: bool, sinks: Any) -> None:
+    """The exemplar of a point has the ids of the call span, also if another thread records it."""
+    measured = Measured(defer=defer, sinks=sinks)
     await measured.pipeline.call("probe")
     ((_, point),) = measured.points(DURATION_METRIC)
     (root,) = [span for span in measured.exported.spans if span.parent is None]
@@ -125,6 +141,59 @@ async def test_an_exemplar_leads_to_the_trace() -> None:
     assert [(each.trace_id, each.span_id) for each in point.exemplars] == [
         (root.context.trace_id, root.context.span_id)
     ]
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF], ids=["sampled", "sampled out"])
+async def test_a_collection_has_every_call(sampler: Sampler) -> None:
+    """What is deferred is measured before metrics are collected: no call that has ended is missing."""
+    answers = iter((Failure(Transient()), "fine", "fine"))
+
+    async def flaky(**_: object) -> object:
+        return next(answers)
+
+    measured = Measured(a_tool(fn=flaky), exported=Exported(sampler=sampler), defer=True, stage_durations=True)
+    await measured.pipeline.call("functions.probe")
+    await measured.pipeline.call("probe")
+    ((attributes, point),) = measured.points(DURATION_METRIC)
+    assert (attributes, point.count) == (PROBE, 2)
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 1)]
+    assert [value for _, value in measured.points(REPAIRS_METRIC)] == [1]
+    assert measured.points(ACTIVE_METRIC) == [({"gen_ai.tool.name": "probe"}, 0)]
+    assert sum(point.count for _, point in measured.points(STAGE_METRIC)) == 3 * 2 + 3 * 2 + 1
+
+
+async def test_two_pipelines_count_their_active_calls_together() -> None:
+    """Two pipelines with one meter provider share the count of active calls, as SDKs share an instrument."""
+    inside = anyio.Event()
+    release = anyio.Event()
+
+    async def wait(**_: object) -> None:
+        inside.set()
+        await release.wait()
+
+    measured = Measured(a_tool(fn=wait))
+    other = Measured(a_tool(fn=wait), meters=measured.meters)
+    async with anyio.create_task_group() as group:
+        for each in (measured, other):
+            inside = anyio.Event()
+            group.start_soon(each.pipeline.call, "probe")
+            await inside.wait()
+        assert measured.points(ACTIVE_METRIC) == [({"gen_ai.tool.name": "probe"}, 2)]
+        release.set()
+    assert measured.points(ACTIVE_METRIC) == [({"gen_ai.tool.name": "probe"}, 0)]
+
+
+async def test_dropped_calls_are_a_metric() -> None:
+    """Calls that lost their deferred spans are counted, those before the first look included; they are measured."""
+    measured = Measured(defer=True)
+    deferred = measured.observer.deferred
+    assert deferred is not None
+    deferred.max_queue = 0
+    for _ in range(3):
+        await measured.pipeline.call("probe")
+    assert measured.points(DROPPED_METRIC) == [({}, 3)]
+    ((_, point),) = measured.points(DURATION_METRIC)
+    assert point.count == 3
 
 
 async def test_stage_durations() -> None:
@@ -160,7 +229,7 @@ async def test_metrics_do_not_depend_on_sampling() -> None:
     measured = Measured(a_tool(fn=flaky), exported=Exported(sampler=ALWAYS_OFF))
     await measured.pipeline.call("probe")
     assert measured.exported.spans == ()
-    assert measured.points(RETRIES_METRIC) == [(PROBE, 1)]
+    assert measured.points(RETRIES_METRIC) == [({**PROBE, "error.type": "transient"}, 1)]
 
 
 class RaisesInCalls(NoOpMeter):

@@ -284,8 +284,8 @@ async def test_no_exception_forges_a_line(act: Callable[[], object], log: Log) -
     assert len(text) < 100_000
     assert sum(line.startswith(("ERROR ", "WARNING ")) for line in log.lines) == 1
     for record in log.records:
-        assert find_unsafe(record.__dict__["call_id"]) == set()
-        assert len(record.__dict__["call_id"]) <= 10 * 200 + 1
+        assert find_unsafe(record.__dict__["gen_ai.tool.call.id"]) == set()
+        assert len(record.__dict__["gen_ai.tool.call.id"]) <= 10 * 200 + 1
 
 
 async def test_every_text_of_a_call_is_escaped(log: Log) -> None:

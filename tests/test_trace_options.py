@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -12,15 +14,18 @@ from returns.result import Failure
 from error_cases import EACH_KIND
 from middlewares import Retry, Trace, standard
 from pipeline import (
+    Call,
+    Effect,
     Pipeline,
     Tool,
     ToolError,
     ToolRegistry,
+    __version__,
 )
-from pipeline.semconv import CAPTURE
+from pipeline.semconv import CAPTURE, SCHEMA_URL
 from pipeline.telemetry import continued
 from pipeline.telemetry.queues import flush_queues
-from pipeline.testing import assert_trace
+from pipeline.testing import FakeClock, assert_trace
 from support import Exported
 
 SECRET = "canary-5150"
@@ -55,7 +60,8 @@ async def test_every_kind_of_error_is_red_from_the_tool_to_the_call(error: ToolE
     await traced(exported, fail).call("probe")
     red = {span.name: dict(span.attributes or {})["error.type"] for span in exported.spans if not span.status.is_unset}
     assert red == {"execute_tool probe": error.kind, "attempt probe": error.kind, "execute": error.kind}
-    assert all(span.status.description is None for span in exported.spans)
+    told = [span.status.description or error.kind for span in exported.spans if not span.status.is_unset]
+    assert all(text.startswith(error.kind) for text in told)
     assert "hunter2" not in "".join(span.to_json() for span in exported.spans)
     assert_trace(exported.spans)
 
@@ -185,3 +191,145 @@ async def test_two_pipelines_with_two_providers() -> None:
     assert {span.context.trace_id for span in first.spans if span.context} == {
         span.context.trace_id for span in second.spans if span.context
     }
+
+
+async def dawdle(call: Any, call_next: Any) -> Any:
+    """Work for more than a millisecond."""
+    until = perf_counter() + 0.0015
+    while perf_counter() < until:
+        pass
+    return await call_next(call)
+
+
+@pytest.mark.parametrize("defer", [False, True])
+async def test_notable_stages_only(defer: bool) -> None:
+    """With stages="notable" a stage has a span if it decided a failure, has a reason, or worked for over 1 ms."""
+    exported, clock = Exported(), FakeClock()
+
+    async def lost() -> object:
+        raise ConnectionError
+
+    run = traced(exported, lost, stages="notable", defer=defer)
+    run = run.replace("retry", Retry(attempts=2, sleep=clock.sleep)).before("retry", dawdle, name="slow")
+    report = await run.report(Call("probe"))
+    flush_queues()
+    assert_trace(exported.spans, reports=[report], stages="notable")
+    names = Counter(span.name for span in exported.spans)
+    assert names >= Counter({"execute_tool probe": 1, "attempt probe": 2, "classify": 2, "retry": 1, "slow": 1})
+    assert "available" not in names or any(stage.own > 1e6 for stage in report.stages if stage.name == "available")
+
+
+async def crash(amount: int) -> object:
+    """Crash."""
+    raise ZeroDivisionError(SECRET)
+
+
+async def lose(amount: int) -> object:
+    """Lose the connection."""
+    raise ConnectionError(SECRET)
+
+
+FACTS: dict[str, tuple[Any, Effect, Any, dict[str, Any], str]] = {
+    "crash": (
+        crash,
+        "read",
+        {"amount": 1},
+        {"exception.type": "ZeroDivisionError"},
+        "internal: ZeroDivisionError",
+    ),
+    "lost": (lose, "read", {"amount": 1}, {"exception.type": "ConnectionError"}, "transient: ConnectionError"),
+    "outcome unknown": (
+        lose,
+        "mutating",
+        {"amount": 1},
+        {"toolcall.cause": "transient", "exception.type": "ConnectionError"},
+        "outcome_unknown: transient, ConnectionError",
+    ),
+    "problems": (
+        lose,
+        "read",
+        {"amount": SECRET, SECRET: 1},
+        {"toolcall.problems": ("amount: type", "*: additionalProperties")},
+        "validation: amount: type, *: additionalProperties",
+    ),
+    "no arguments": (lose, "read", {}, {"toolcall.problems": ("amount: required",)}, "validation: amount: required"),
+}
+
+
+@pytest.mark.parametrize("defer", [False, True])
+@pytest.mark.parametrize(("fn", "effect", "arguments", "facts", "status"), FACTS.values(), ids=FACTS)
+async def test_a_failed_span_says_what_failed(
+    fn: Any, effect: Effect, arguments: Any, facts: dict[str, Any], status: str, defer: bool
+) -> None:
+    """The call and the failed attempt have the class of the exception, or the parameters and rules, and no content."""
+    exported = Exported()
+    tools = ToolRegistry()
+    tools.register(Tool(fn.__name__, fn, effect))
+    observer = Trace(tracer_provider=exported.provider, defer=defer)
+    await standard(tools, attempts=1).replace("trace", observer).call(fn.__name__, arguments)
+    flush_queues()
+    keys = ("exception.type", "toolcall.cause", "toolcall.problems")
+    failed = {
+        span.name.split()[0]: span
+        for span in exported.spans
+        if not span.status.is_unset and span.name.split()[0] in ("execute_tool", "attempt")
+    }
+    call = failed["execute_tool"]
+    assert {key: value for key, value in dict(call.attributes or {}).items() if key in keys} == facts
+    assert call.status.description == status
+    if "attempt" in failed:
+        attempt = dict(failed["attempt"].attributes or {})
+        assert attempt["exception.type"] == facts["exception.type"]
+        assert "exception.type" in facts
+        assert failed["attempt"].status.description is not None
+    assert SECRET not in "".join(span.to_json() for span in exported.spans)
+
+
+@pytest.mark.parametrize("defer", [False, True])
+async def test_an_attempt_says_what_it_ran(defer: bool) -> None:
+    """The attempt has the tool's effect and description, its executor, and whether it landed."""
+    exported = Exported()
+    await traced(exported, defer=defer).call("probe")
+    flush_queues()
+    (attempt,) = [span for span in exported.spans if span.name == "attempt probe"]
+    assert dict(attempt.attributes or {}) == {
+        "toolcall.attempt": 1,
+        "toolcall.tool.effect": "read",
+        "gen_ai.tool.description": "Look.",
+        "toolcall.executor": "loop",
+        "toolcall.landed": "yes",
+    }
+
+
+async def test_what_the_model_was_told() -> None:
+    """With content=True a failed call has the text for the model, which OpenInference shows as its output."""
+    exported = Exported()
+    await traced(exported, content=True, openinference=True).call("probe", {"query": {"x": 1}})
+    found = dict(root(exported).attributes)
+    assert "query" in found["toolcall.told"]
+    assert found["output.value"] == found["toolcall.told"]
+    assert "gen_ai.tool.call.result" not in found
+
+
+async def test_cut_content_says_so() -> None:
+    """A result that is too long is cut to 10,000 characters, with a mark at its end."""
+    exported = Exported()
+
+    async def long() -> str:
+        return "x" * 20_000
+
+    await traced(exported, long, content=True).call("probe")
+    text = dict(root(exported).attributes)["gen_ai.tool.call.result"]
+    assert len(text) == 10_000
+    assert text.endswith("x… (cut, of 20,000 characters)")
+
+
+async def test_spans_have_the_version_of_the_library() -> None:
+    """The instrumentation scope has a version and a schema."""
+    exported = Exported()
+    await traced(exported).call("probe")
+    assert {
+        (span.instrumentation_scope.version, span.instrumentation_scope.schema_url)
+        for span in exported.spans
+        if span.instrumentation_scope
+    } == {(__version__, SCHEMA_URL)}

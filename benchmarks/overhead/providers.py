@@ -17,6 +17,7 @@ from benchmarks.overhead.slices import Scenario
 from benchmarks.overhead.subjects import ARGUMENTS, calls
 from middlewares import Trace
 from pipeline import Call, Pipeline
+from pipeline.telemetry import Stages
 
 _QUEUE = 1 << 17  # spans; the processor's other settings are its defaults
 
@@ -57,19 +58,24 @@ class Provider:
         """Start and end a span with attributes that the sampler does not want."""
         return self._spans(name, attributes, 1, exported=0)
 
-    def traced(self, pipeline: Pipeline, tool: str, spans: int, *, defer: bool = False) -> Scenario:
+    def traced(
+        self, pipeline: Pipeline, tool: str, spans: int, *, defer: bool = False, stages: Stages = True
+    ) -> Scenario:
         """Call that tool, recorded by this provider; each call makes so many spans."""
-        trace = Trace(defer=defer, tracer_provider=self._tracers, meter_provider=self._meters)
+        trace = Trace(defer=defer, stages=stages, tracer_provider=self._tracers, meter_provider=self._meters)
         self._traces.append(trace)
         return self._counted(calls(pipeline.replace("trace", trace), Call(tool, ARGUMENTS)), spans)
 
     def close(self) -> None:
-        """Shut down. Raises RuntimeError if a span was lost: then the figures are worth nothing."""
+        """Shut down. Raises RuntimeError if a span was lost: then the figures are worth nothing.
+
+        There may be more: under load a stage takes longer, and is notable.
+        """
         self._settle()
         self._tracers.shutdown()
         dropped = sum(trace.deferred.dropped for trace in self._traces if trace.deferred is not None)
         expected = sum(scenario.done * spans for scenario, spans in self._expected)
-        if dropped or self._exported.spans != expected:
+        if dropped or self._exported.spans < expected:
             raise RuntimeError(f"{self._exported.spans} spans of {expected}, and {dropped} calls dropped")
 
     def _spans(self, name: str, attributes: Mapping[str, str | int] | None, each: int, exported: int) -> Scenario:

@@ -244,18 +244,23 @@ def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED
         outcome: Outcome | None = None
+        error: Any = None
         try:
             outcome = await inner(call)
-            verdict = kind_of(outcome)
+            if type(outcome) is not Success:
+                error, verdict = error_of(outcome), kind_of(outcome)
+            else:
+                verdict = None
             return outcome
-        except Exception:
-            verdict = "internal"
+        except Exception as exc:
+            error, verdict = exc, "internal"
             raise
         finally:
             executor = report.executor or (tool.run_in if tool is not None else "loop")
-            landed: Landed = getattr(error_of(outcome), "landed", report.landed)  # a time limit's error knows better
-            report.end_attempt(number, executor, began, verdict, landed)
+            landed: Landed = getattr(error, "landed", report.landed)  # a time limit's error knows better
+            row = report.end_attempt(number, executor, began, verdict, landed)
             if recorder is not None:
-                recorder.attempt_ends(opened, verdict)
+                recorder.attempt_ends(opened, row, error)
+            error = None  # its traceback holds this frame
 
     return handle

@@ -20,6 +20,9 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import Attributes, AttributeValue
 
 from ..safe_logging import get_logger
+from ..tools.definition import Tool
+from .attributes import attempt_attributes
+from .spans import is_interrupt
 
 _logger = get_logger()
 
@@ -35,17 +38,18 @@ class AttemptSpan(Span):
         tracer: Starts the span.
         name: Of the span.
         outer: The context around the attempt.
-        attributes: That the span starts with.
+        number: Of the attempt.
+        tool: The one that is tried. None: it is not known.
         started: Wall clock, ns.
     """
 
-    __slots__ = ("_attributes", "_lock", "_name", "_outer", "_started", "_started_at", "_tracer")
+    __slots__ = ("_lock", "_name", "_number", "_outer", "_started", "_started_at", "_tool", "_tracer")
 
     def __init__(
-        self, tracer: Tracer, name: str, outer: Context, attributes: Mapping[str, AttributeValue], started: int
+        self, tracer: Tracer, name: str, outer: Context, number: int, tool: Tool[..., Any] | None, started: int
     ) -> None:
         self._tracer, self._name, self._outer = tracer, name, outer
-        self._attributes, self._started_at = attributes, started
+        self._number, self._tool, self._started_at = number, tool, started
         self._started: Span | None = None
         self._lock = RLock()
 
@@ -60,10 +64,13 @@ class AttemptSpan(Span):
     def _start(self) -> Span:
         token = attach(self._outer)  # for span processors that ask for the current span
         try:
+            attributes = attempt_attributes(self._number, self._tool)
             return self._tracer.start_span(
-                self._name, self._outer, SpanKind.INTERNAL, self._attributes, None, self._started_at
+                self._name, self._outer, SpanKind.INTERNAL, attributes, None, self._started_at
             )
-        except Exception:  # a sampler or a span processor may raise anything
+        except BaseException as exc:  # a sampler or a span processor may raise anything
+            if is_interrupt(exc):
+                raise
             _logger.exception("The span of an attempt could not be started")
             return NonRecordingSpan(get_current_span(self._outer).get_span_context())
         finally:

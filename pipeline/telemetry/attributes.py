@@ -11,6 +11,7 @@ from .. import semconv
 from ..errors import Repair
 from ..parameters.declared_paths import show_path
 from ..report import CallReport, LiveReport
+from ..tools.definition import Tool
 
 # The name and the attributes that a call span starts with. A sampler decides by both, so they are final. A plain tuple:
 # to unpack a NamedTuple takes three times as long.
@@ -18,6 +19,7 @@ SpanStart: TypeAlias = tuple[str, Mapping[str, str | int]]
 
 _MAX_REPAIRS = 20  # of one call
 _OF_THE_NAME = frozenset(("alias", "canonical_name", "provider_name", "transport_noise"))  # rules for the tool's name
+_MAX_DESCRIPTION = 1_000  # characters
 _MAX_NAME = 128  # characters of a name or an id: a model or a provider may send any number
 
 
@@ -34,6 +36,17 @@ def _start_attributes(tool: str) -> dict[str, str | int]:
         semconv.TOOL_NAME: tool,
         semconv.TOOL_TYPE: semconv.FUNCTION,
         semconv.ATTEMPTS: 1,
+    }
+
+
+def attempt_attributes(number: int, tool: Tool[..., Any] | None) -> dict[str, str | int]:
+    """What the span of an attempt starts with: its number, and what the author says of the tool."""
+    if tool is None:
+        return {semconv.ATTEMPT: number}
+    return {
+        semconv.ATTEMPT: number,
+        semconv.EFFECT: tool.effect,
+        semconv.TOOL_DESCRIPTION: to_wire_text(tool.description, _MAX_DESCRIPTION),
     }
 
 

@@ -10,11 +10,11 @@ from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
 from ..report import Recorder
 from ..safe_logging import get_logger
-from ..semconv import SCHEMA_URL, SCOPE
+from ..semconv import SCHEMA_URL, SCOPE, VERSION
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, SpanDetail, captures_content
+from .detail import DEFAULT_DETAIL, SpanDetail, Stages, captures_content
 from .openinference import ChainTracer
 from .recorders import SampledOutRecorder, SpanRecorder
 from .spans import INTERNAL
@@ -41,11 +41,11 @@ class CallSpans:
         provider: TracerProvider | None = None,
         deferred: DeferredSpans | None = None,
         *,
-        stages: bool = True,
+        stages: Stages = True,
         content: bool | None = None,
         openinference: bool = False,
     ) -> None:
-        tracer = trace.get_tracer(SCOPE, None, provider, SCHEMA_URL)
+        tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
         self._start_span = tracer.start_span
         self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         self._deferred = deferred

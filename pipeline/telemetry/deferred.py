@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from time import monotonic
+from typing import TYPE_CHECKING, TypeAlias
 
 from opentelemetry.trace import Tracer
 
 from ..forking import register_after_fork
 from ..report import StageRow
+from ..safe_logging import get_logger
 from .blame import Verdicts
 from .queues import flush_queues_at_exit, register_queue
-from .spans import Anchors, EndedAttempt, end_attempts, make_stage_spans
+from .spans import Anchors, EndedAttempt, end_attempts, is_interrupt, make_stage_spans
+
+if TYPE_CHECKING:
+    from .metrics import Instruments, Measurement
 
 _INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
-_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts]
+_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts, bool]
+_logger = get_logger()
 
 
 class DeferredSpans:
-    """A queue of ended calls, and the thread that ends their attempts' spans and makes their stage spans.
+    """A queue of ended calls, and the thread that makes the rest of their spans and records their metrics.
 
     A span may be made after its parent has ended; samplers, limits and processors treat it like any other.
 
@@ -30,16 +35,18 @@ class DeferredSpans:
             and those of its attempts are recorded all the same.
         max_idle: Looks in a row that find the queue empty, one every 0.05 seconds, after which the thread ends. It is
             started again by the next call, so an idle process is not woken.
-        sleep: Waits between two looks, for so many seconds.
+        sleep: Waits between two looks, for so many seconds. Default None: as long, or until the process ends.
     """
 
     def __init__(
-        self, max_queue: int = 10_000, *, max_idle: int = 100, sleep: Callable[[float], object] = time.sleep
+        self, max_queue: int = 10_000, *, max_idle: int = 100, sleep: Callable[[float], object] | None = None
     ) -> None:
         self.max_queue = max_queue
         self.dropped = 0
-        self._max_idle, self._sleep = max_idle, sleep
+        self._max_idle, self._given_sleep = max_idle, sleep
         self._queue: deque[_Job] = deque()
+        self._measurements: deque[tuple[Instruments, Measurement]] = deque()
+        self._instruments: Instruments | None = None
         self._reset()
         register_queue(self)
         register_after_fork(self._restart_in_child)
@@ -48,6 +55,9 @@ class DeferredSpans:
         self._flush_lock = threading.Lock()
         self._state_lock = threading.Lock()
         self._running = False  # the thread exists, and will look into the queue at least once more
+        self._flushing = 0  # the thread that makes spans now; 0: none
+        self._drain, self._drained = threading.Event(), threading.Event()
+        self._sleep = self._given_sleep or self._drain.wait
 
     def add(
         self,
@@ -56,40 +66,125 @@ class DeferredSpans:
         anchors: Anchors,
         ended: Sequence[EndedAttempt],
         verdicts: Verdicts,
+        *,
+        notable: bool = False,
     ) -> None:
         """Take over the rest of a call. The caller must not change any of it afterwards."""
         if len(self._queue) >= self.max_queue:
-            self._drop(ended)
+            self._count_dropped(1, f"more than {self.max_queue} calls wait")
+            end_attempts(ended)
             return
-        self._queue.append((tracer, rows, anchors, ended, verdicts))
+        self._queue.append((tracer, rows, anchors, ended, verdicts, notable))
         if not self._running:
             self._start()
 
-    def flush(self) -> int:
+    def measure_later(self, instruments: Instruments, measurement: Measurement) -> None:
+        """Have a call measured by the thread. A call that finds the queue full is measured at once."""
+        if len(self._measurements) >= self.max_queue:
+            _record(instruments, measurement)
+            return
+        self._measurements.append((instruments, measurement))
+        if not self._running:
+            self._start()
+
+    def measure(self) -> int:
+        """Record the metrics of all calls that wait now, on the caller's thread, and return how many calls that were.
+
+        It needs no lock, so an exporter of spans that does not answer holds no metrics up.
+        """
+        done = 0
+        for _ in range(len(self._measurements)):
+            try:
+                instruments, measurement = self._measurements.popleft()
+            except IndexError:  # another thread was faster
+                break
+            _record(instruments, measurement)
+            done += 1
+        return done
+
+    def report_to(self, instruments: Instruments) -> None:
+        """Count dropped calls as a metric, too, those of the past included."""
+        with self._state_lock:
+            self._instruments, dropped = instruments, self.dropped
+        if dropped:
+            instruments.count_dropped(dropped)
+
+    def flush(self, timeout: float | None = None) -> int:
         """Make the spans of all calls that wait now, on the caller's thread, and return how many calls that were.
 
-        Call it before a provider shuts down, or those spans are lost. Calls that end meanwhile may stay in the queue:
-        in a busy process a flush that took them too might never return.
+        Calls that end meanwhile may stay in the queue: in a busy process a flush that took them too might never return.
+        A span processor that flushes from within a flush gets 0.
+
+        Args:
+            timeout: Seconds, after which no further call is begun. Default None: no limit.
         """
-        with self._flush_lock:
-            queue = self._queue
-            calls = len(queue)
-            for _ in range(calls):
-                tracer, rows, anchors, ended, verdicts = queue.popleft()
+        if self._flushing == threading.get_ident():
+            return 0
+        self.measure()
+        until = None if timeout is None else monotonic() + timeout
+        if not self._flush_lock.acquire(timeout=-1 if timeout is None else max(timeout, 0)):
+            return 0
+        done = 0
+        try:
+            self._flushing = threading.get_ident()
+            for _ in range(len(self._queue)):
+                if until is not None and monotonic() >= until:
+                    break
+                try:
+                    tracer, rows, anchors, ended, verdicts, notable = self._queue.popleft()
+                except IndexError:  # what took too long was dropped
+                    break
                 end_attempts(ended)
-                make_stage_spans(tracer, rows, anchors, verdicts)
-        return calls
+                make_stage_spans(tracer, rows, anchors, verdicts, notable=notable)
+                done += 1
+        finally:
+            self._flushing = 0
+            self._flush_lock.release()
+        return done
+
+    def drain(self, timeout: float) -> bool:
+        """Make all spans that wait, because the process or a provider ends; returns whether there was time for all.
+
+        The thread makes them, since the exporter of a provider may take any time: what is not made by then is dropped.
+
+        Args:
+            timeout: Seconds.
+        """
+        until = monotonic() + timeout
+        self.measure()
+        if self._flushing == threading.get_ident():
+            return False
+        if self._running and self._given_sleep is None:
+            self._drained.clear()
+            self._drain.set()
+            self._drained.wait(timeout)
+            self._drain.clear()
+        self.flush(until - monotonic())
+        if late := len(self._queue) + (self._flushing != 0):
+            self._queue.clear()
+            self._count_dropped(late, f"they were not made within {timeout:.3g} seconds before the end")
+        return not late
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no call waits, and the spans of none are being made."""
+        return not self._queue and not self._flushing
 
     def _restart_in_child(self) -> None:
         """After a fork: drop the queue, whose spans the parent makes; the thread exists in the parent only."""
-        self._queue = deque()
+        self._queue, self._measurements = deque(), deque()
         self.dropped = 0
         self._reset()
 
-    def _drop(self, ended: Sequence[EndedAttempt]) -> None:
+    def _count_dropped(self, calls: int, reason: str) -> None:
         with self._state_lock:  # += is not atomic between threads
-            self.dropped += 1
-        end_attempts(ended)
+            is_first = not self.dropped
+            self.dropped += calls
+            instruments = self._instruments
+        if instruments is not None:
+            instruments.count_dropped(calls)
+        if is_first:
+            _logger.warning("Calls lose their deferred spans: %s. `Trace.deferred.dropped` counts them", reason)
 
     def _start(self) -> None:
         with self._state_lock:
@@ -108,7 +203,21 @@ class DeferredSpans:
         idle = 0
         while idle < self._max_idle:
             self._sleep(_INTERVAL)
-            idle = 0 if self.flush() else idle + 1
+            try:
+                idle = 0 if self.measure() + self.flush() else idle + 1
+            except BaseException:  # noqa: BLE001  # even the handler of the log may raise; there is nobody to tell
+                idle = 0
+            if self._drain.is_set() and not self._queue:
+                self._drained.set()
         self._running = False
-        if self._queue:  # a call was added between the last look and the line above
+        if self._queue or self._measurements:  # a call was added between the last look and the line above
             self._start()
+
+
+def _record(instruments: Instruments, measurement: Measurement) -> None:
+    try:
+        instruments.record(measurement)
+    except BaseException as exc:  # a meter provider is foreign code
+        if is_interrupt(exc):
+            raise
+        _logger.exception("A call could not be measured")

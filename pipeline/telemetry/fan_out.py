@@ -6,11 +6,14 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias
 
-from ..report import CallReport, LiveReport, Recorder
+from opentelemetry.context import get_current
+
+from ..report import AttemptRow, CallReport, LiveReport, Recorder
 from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
-from .metrics import Instruments
+from .deferred import DeferredSpans
+from .metrics import Instruments, measure
 
 Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
 _logger = get_logger()
@@ -24,6 +27,7 @@ class FanOutRecorder:
         tool: The tool of the call. None: no tool has that name, or it is not known yet.
         metrics: The instruments. None: there are no metrics.
         sinks: Functions that get the report.
+        deferred: Measures the call on its own thread. None: the caller's thread does, when the call ends.
     """
 
     recording = True
@@ -34,29 +38,31 @@ class FanOutRecorder:
         tool: Tool[..., Any] | None,
         metrics: Instruments | None,
         sinks: Sequence[Sink],
+        deferred: DeferredSpans | None = None,
     ) -> None:
+        self._deferred = deferred
         self._span, self._metrics, self._sinks = span, metrics, sinks
         self._live = span if span is not None and span.recording else None  # not if it was sampled out
         self.offset = self._live.offset if self._live is not None else time_ns() - perf_counter_ns()
-        self._name = tool.name if tool is not None else OTHER
-        if metrics is not None:
-            _notify(metrics.begin_call, self._name)
+        self._running = metrics.begin_call(OTHER if tool is None else tool.name) if metrics is not None else None
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the span of an attempt, if spans are recorded."""
         return self._live.attempt_begins(number, tool) if self._live is not None else None
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
         """End it."""
         if self._live is not None:
-            self._live.attempt_ends(opened, verdict)
+            self._live.attempt_ends(opened, row, error)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Give the report to metrics and sinks while the call's span is current, then end that span."""
+        if self._running is not None:
+            self._running.pop()
         try:
             if report is not None:
                 if self._metrics is not None:
-                    _notify(self._metrics.end_call, self._name, report, verdict)
+                    self._measure(self._metrics, report, verdict)
                 if self._sinks:
                     record = report.copy()  # tasks that the tool left running may still write to the live report
                     for sink in self._sinks:
@@ -64,6 +70,12 @@ class FanOutRecorder:
         finally:
             if self._span is not None:
                 self._span.call_ends(report if self._live is not None else None, verdict)
+
+    def _measure(self, metrics: Instruments, report: LiveReport, verdict: str | None) -> None:
+        if self._deferred is None:
+            _notify(metrics.record, measure(report, verdict, None))
+        else:
+            self._deferred.measure_later(metrics, measure(report, verdict, get_current()))
 
 
 def _notify(listener: Callable[..., object], *arguments: object) -> None:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
-from ..errors import Crashed, InvalidParams, ToolError
-from ..parameters.declared_paths import show_path
+from .. import semconv
+from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, ToolError
+from ..options import check_type, refuse
 from ..report import CallReport, kind_of
 from ..safe_exceptions import make_safe
 from ..safe_logging import get_logger
 from .attributes import list_repairs
+from .failures import list_problems
 
 if TYPE_CHECKING:
     from ..call import Call
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
 logger = get_logger()
 flow = get_logger("flow")  # a logger of its own, so that it can be switched on by itself
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_own_levels: dict[str, int] = {}  # by kind of error
 _MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
-_MAX_PROBLEMS = 20  # of one call
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
 
 def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
+
+    A failure in words of the tool's author is a warning: it was foreseen. `set_log_level` has the last word.
 
     If the application has not configured logging, nothing is logged, with one exception: the first crash of each
     exception class in each tool goes to stderr (Python's handler of last resort), or nobody would ever see it.
@@ -43,7 +47,7 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
         error: What it failed with.
         mask: Takes the secrets of the call out of a text. Default None: it has none.
     """
-    level = _LEVELS[error.log_level]
+    level = _find_level(error)
     if not logger.isEnabledFor(level):
         return
     name = None if tool is None else tool.name
@@ -60,7 +64,7 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
         _describe(error, tool, mask),
         _quote(call.id),
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
-        extra={"tool": name, "error_type": error.kind, "call_id": call.id, **_trace_ids()},
+        extra={semconv.ERROR_TYPE: error.kind, **_name_call(call, name)},
     )
 
 
@@ -82,8 +86,45 @@ def log_flow(report: CallReport) -> None:
         decisions,
         repairs,
         _quote(report.call.id),
-        extra={"tool": tool, "call_id": report.call.id, **_trace_ids()},
+        extra=_name_call(report.call, tool),
     )
+
+
+def set_log_level(kind: str, level: int | None) -> None:
+    """Log failures of one kind at a level of your own, in the whole process.
+
+    Args:
+        kind: A kind of error, such as ``not_found``.
+        level: One of the numbers of `logging`, such as ``logging.INFO``. None: the library's own again.
+
+    Raises:
+        SetupError: There is no such kind, or the level is no number.
+    """
+    kinds = sorted(each.kind for each in ERROR_TYPES)
+    if kind not in kinds:
+        refuse("set_log_level", "kind", f"one of {', '.join(kinds)}", kind)
+    check_type("set_log_level", "level", level, int, optional=True)
+    if level is None:
+        _own_levels.pop(kind, None)
+    else:
+        _own_levels[kind] = level
+
+
+def _find_level(error: ToolError) -> int:
+    if (own := _own_levels.get(error.kind)) is not None:
+        return own
+    foreseen = isinstance(error, ExecutionFailed) and bool(error.message)
+    return logging.WARNING if foreseen else _LEVELS[error.log_level]
+
+
+def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
+    """The extra fields of a record, with the names that the conventions give to attributes."""
+    fields: dict[str, Any] = {semconv.TOOL_NAME: semconv.OTHER if tool is None else tool, **_trace_ids()}
+    if call.id:
+        fields[semconv.CALL_ID] = call.id
+    if call.name != tool:
+        fields[semconv.REQUESTED_NAME] = call.name
+    return fields
 
 
 def _is_new_crash(tool: str | None, error: ToolError) -> bool:
@@ -108,12 +149,8 @@ def _trace_ids() -> dict[str, str]:
 def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) -> str:
     """What is known about an error beyond its kind, with a colon before it; mostly empty."""
     if isinstance(error, InvalidParams):  # declared names and rules: a name that the model made up is content
-        schema = error.schema if tool is None else tool.schema
-        problems = [
-            f"{_quote(show_path(schema, problem.path)) if problem.path else 'arguments'} ({problem.rule})"
-            for problem in error.problems[:_MAX_PROBLEMS]
-        ]
-        more = f" and {len(error.problems) - _MAX_PROBLEMS} more" if len(error.problems) > _MAX_PROBLEMS else ""
+        problems = [f"{_quote(path) if path else 'arguments'} ({rule})" for path, rule in list_problems(error, tool)]
+        more = f" and {rest} more" if (rest := len(error.problems) - len(problems)) else ""
         return f": {', '.join(problems)}{more}"
     cause: object = getattr(error, "cause", None)
     cause = getattr(cause, "cause", None) or cause  # the cause of an OutcomeUnknown is an error with a cause

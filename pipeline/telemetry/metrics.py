@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from opentelemetry.context import Context
 
 from .. import semconv
-from ..report import LiveReport
+from ..errors import Repair
+from ..report import AttemptRow, LiveReport, StageRow
+from .active_calls import ActiveCalls, find_active_calls
 from .blame import collect_verdicts
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
     from opentelemetry.metrics import Meter, MeterProvider
+
+# Of a call that ended: its tool, ns, verdict, repairs, rows of stages and of attempts, and its context. Not the report,
+# which would keep arguments and results for as long as the measurement waits.
+Measurement: TypeAlias = tuple[
+    str, int, str | None, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
+]
 
 
 class Instruments:
@@ -17,16 +29,18 @@ class Instruments:
 
     Args:
         meter: Makes the instruments.
+        active: The calls that run now.
         stages: Record the duration of each stage as well.
     """
 
-    def __init__(self, meter: Meter, *, stages: bool) -> None:
+    def __init__(self, meter: Meter, active: ActiveCalls, *, stages: bool) -> None:
+        self.begin_call = active.begin
         self._duration = meter.create_histogram(
             semconv.DURATION_METRIC, "s", "Duration of a tool call", explicit_bucket_boundaries_advisory=semconv.BUCKETS
         )
         self._retries = meter.create_counter(semconv.RETRIES_METRIC, "{retry}", "Attempts beyond the first")
         self._repairs = meter.create_counter(semconv.REPAIRS_METRIC, "{repair}", "Repairs of calls")
-        self._active = meter.create_up_down_counter(semconv.ACTIVE_METRIC, "{call}", "Calls that run now")
+        self._dropped = meter.create_counter(semconv.DROPPED_METRIC, "{call}", "Calls that lost their deferred spans")
         self._stage = (
             meter.create_histogram(
                 semconv.STAGE_METRIC, "s", "Duration of a stage", explicit_bucket_boundaries_advisory=semconv.BUCKETS
@@ -35,27 +49,41 @@ class Instruments:
             else None
         )
 
-    def begin_call(self, name: str) -> None:
-        """Count a call that begins; ``name`` is that of its tool, or ``_OTHER``."""
-        self._active.add(1, {semconv.TOOL_NAME: name})
+    def count_dropped(self, calls: int) -> None:
+        """Count calls that lost their deferred spans."""
+        self._dropped.add(calls)
 
-    def end_call(self, name: str, report: LiveReport, verdict: str | None) -> None:
-        """Record a call that ended. While its span is current, so that an exemplar leads to its trace."""
-        self._active.add(-1, {semconv.TOOL_NAME: name})
-        tool = report.tool.name if report.tool is not None else semconv.OTHER
+    def record(self, measurement: Measurement) -> None:
+        """Record a call that ended, in its own context, so that an exemplar leads to its trace."""
+        tool, ns, verdict, repairs, rows, attempts, context = measurement
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION}
-        self._duration.record(report.seconds, _with_error(labels, verdict))
-        if (retries := len(report.attempt_rows) - 1) > 0:
-            self._retries.add(retries, labels)
-        for repair in report.repairs:
-            self._repairs.add(1, labels | {semconv.RULE: repair.rule})
+        self._duration.record(ns / 1e9, _with_error(labels, verdict), context)
+        if len(attempts) > 1:
+            for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
+                self._retries.add(retries, _with_error(labels, kind), context)
+        for repair in repairs:
+            self._repairs.add(1, labels | {semconv.RULE: repair.rule}, context)
         if self._stage is not None:
-            verdicts = collect_verdicts(report.attempt_rows, verdict)
-            for stage, _, _, of_stage, attempt, _, own in report.rows:
+            verdicts = collect_verdicts(attempts, verdict)
+            for stage, _, _, of_stage, attempt, _, own in rows:
                 labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool}
                 # A stage that passed a failure on counts what was decided: a lost connection is not `internal`.
                 decided = of_stage and ((attempt and verdicts.get(attempt)) or of_stage)
-                self._stage.record(own / 1e9, _with_error(labels, decided))
+                self._stage.record(own / 1e9, _with_error(labels, decided), context)
+
+
+def measure(report: LiveReport, verdict: str | None, context: Context | None) -> Measurement:
+    """What is recorded of a call that ended, in the context in which it ran. None: the current one."""
+    tool = report.tool
+    return (
+        semconv.OTHER if tool is None else tool.name,
+        report.ended - report.started,
+        verdict,
+        report.repairs,
+        report.rows,
+        report.attempt_rows,
+        context,
+    )
 
 
 def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:
@@ -70,4 +98,5 @@ def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instrum
     # The API's own providers record nothing, but their instruments would still cost each call a little.
     if isinstance(source, metrics.NoOpMeterProvider) or type(source).__module__.startswith("opentelemetry.metrics"):
         return None
-    return Instruments(source.get_meter(semconv.SCOPE, None, semconv.SCHEMA_URL), stages=stages)
+    meter = source.get_meter(semconv.SCOPE, semconv.VERSION, semconv.SCHEMA_URL)
+    return Instruments(meter, find_active_calls(source, meter), stages=stages)

@@ -14,7 +14,7 @@ from ..report import CallReport
 
 
 def openinference_attributes(report: CallReport, call_id: str, content: Mapping[str, str]) -> dict[str, str]:
-    """The attributes of a call span. ``content`` holds arguments and result if they are recorded, else nothing."""
+    """The attributes of a call span. ``content`` holds arguments and result, or what was told, if they are recorded."""
     tool = report.tool
     attributes = {semconv.SPAN_KIND: "TOOL", semconv.OI_NAME: tool.name if tool is not None else semconv.OTHER}
     if call_id:
@@ -25,9 +25,10 @@ def openinference_attributes(report: CallReport, call_id: str, content: Mapping[
     if semconv.CALL_ARGUMENTS in content:
         text = content[semconv.CALL_ARGUMENTS]
         attributes |= {semconv.INPUT: text, semconv.INPUT_TYPE: _guess_mime_type(text)}
-    if semconv.CALL_RESULT in content:
-        text = content[semconv.CALL_RESULT]
-        attributes |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _guess_mime_type(text)}
+    for key in (semconv.CALL_RESULT, semconv.TOLD):  # a call has one of them
+        if key in content:
+            text = content[key]
+            attributes |= {semconv.OUTPUT: text, semconv.OUTPUT_TYPE: _guess_mime_type(text)}
     return attributes
 
 

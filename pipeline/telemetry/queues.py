@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Sequence
 from threading import Lock
+from time import monotonic
 from typing import Protocol
 from weakref import WeakSet
 
 from ..forking import register_after_fork
 
+DRAIN_SECONDS = 5.0  # what a process may be kept from its end; a dead backend must not hold it for longer
+
 
 class SpanQueue(Protocol):
     """A queue of spans that are still to be made."""
 
-    def flush(self) -> object:
-        """Make all spans that wait, on the caller's thread."""
+    def flush(self, timeout: float | None = None) -> object:
+        """Make all spans that wait, on the caller's thread, but begin no more of them after so many seconds."""
+        ...
+
+    def measure(self) -> object:
+        """Record the metrics of all calls that wait, on the caller's thread."""
+        ...
+
+    def drain(self, timeout: float) -> bool:
+        """Make all spans that wait, and drop what is not made after so many seconds. Returns whether all were made."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether none waits."""
         ...
 
 
@@ -30,11 +47,9 @@ class _Queues:
         with self._lock:
             self._all.add(queue)
 
-    def flush(self) -> None:
+    def list(self) -> Sequence[SpanQueue]:
         with self._lock:
-            queues = list(self._all)
-        for queue in queues:
-            queue.flush()
+            return tuple(self._all)
 
     def _renew_lock(self) -> None:
         self._lock = Lock()
@@ -48,12 +63,46 @@ def register_queue(queue: SpanQueue) -> None:
     _queues.add(queue)
 
 
-def flush_queues() -> None:
-    """Flush every queue, on the caller's thread. Do it before a provider shuts down, or their spans are lost."""
-    _queues.flush()
+def flush_queues(timeout: float | None = None) -> bool:
+    """Flush every queue, on the caller's thread.
+
+    Args:
+        timeout: Seconds, for all of them. Default None: no limit.
+
+    Returns whether nothing waits any more, of the calls that had ended before.
+    """
+    if timeout is None:
+        for queue in _queues.list():
+            queue.flush()
+        return True
+    until = monotonic() + timeout
+    done = True
+    for queue in _queues.list():
+        queue.flush(until - monotonic())
+        done &= queue.is_empty or monotonic() < until
+    return done
+
+
+def measure_queues() -> None:
+    """Record the metrics of the calls that wait in any queue, on the caller's thread."""
+    for queue in _queues.list():
+        queue.measure()
+
+
+def drain_queues(timeout: float = DRAIN_SECONDS) -> bool:
+    """Flush every queue before a provider or the process ends; what is not made in time is dropped and counted.
+
+    Args:
+        timeout: Seconds, for all of them.
+
+    Returns whether all was made.
+    """
+    until = monotonic() + timeout
+    late = [queue for queue in _queues.list() if not queue.drain(max(until - monotonic(), 0))]
+    return not late
 
 
 def flush_queues_at_exit() -> None:
-    """Flush every queue at the end of the process, before the exit hooks that exist now: the last one in runs first."""
-    atexit.unregister(flush_queues)
-    atexit.register(flush_queues)
+    """Drain every queue at the end of the process, before the exit hooks that exist now: the last one in runs first."""
+    atexit.unregister(drain_queues)
+    atexit.register(drain_queues)

@@ -10,14 +10,17 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
-from ..report import LiveReport, StageRow
+from ..report import AttemptRow, LiveReport, StageRow
 from ..safe_logging import get_logger
+from ..semconv import OTHER
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan
-from .attributes import make_span_start, set_call_attributes
+from .attributes import attempt_attributes, make_span_start, set_call_attributes
 from .blame import Verdicts, collect_verdicts
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, SpanDetail, set_detail_attributes
+from .detail import DEFAULT_DETAIL, NOTABLE_STAGES, SpanDetail, set_detail_attributes
+from .failures import NO_FACTS, describe_failure
+from .metrics import Instruments, measure
 from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
 
 _logger = get_logger()
@@ -36,7 +39,7 @@ class SampledOutRecorder:
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Do nothing."""
 
-    def attempt_ends(self, opened: object, verdict: str | None) -> None:
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
         """Do nothing."""
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:  # noqa: ARG002
@@ -63,8 +66,10 @@ class SpanRecorder:
         "_deferred",
         "_detail",
         "_ended",
+        "_metrics",
         "_named",
         "_open",
+        "_running",
         "_span",
         "_token",
         "_tracer",
@@ -92,6 +97,12 @@ class SpanRecorder:
         self._ended: list[EndedAttempt] = []
         self._open: list[Span] = []  # of attempts that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
+        self._metrics: Instruments | None = None
+
+    def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
+        """Measure the call as well, on the deferring thread. It begins now."""
+        self._running = metrics.begin_call(OTHER if tool is None else tool.name)
+        self._metrics = metrics
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
         """Start the span of an attempt and make it current: the tool's own spans stand under it."""
@@ -102,9 +113,9 @@ class SpanRecorder:
         span: Span
         try:
             if self._deferred is None:
-                span = self._tracer.start_span(name, outer, INTERNAL, {semconv.ATTEMPT: number})
+                span = self._tracer.start_span(name, outer, INTERNAL, attempt_attributes(number, tool))
             else:
-                span = AttemptSpan(self._tracer, name, outer, {semconv.ATTEMPT: number}, time_ns())
+                span = AttemptSpan(self._tracer, name, outer, number, tool, time_ns())
         except Exception:  # a sampler or a span processor may raise anything
             _logger.exception("The span of an attempt could not be started")
             return None
@@ -113,16 +124,18 @@ class SpanRecorder:
         offset = -perf_counter_ns() + time_ns()
         self._anchors[number] = (inside, offset)
         self._open.append(span)
-        return span, attach(inside), offset
+        return span, attach(inside), offset, tool
 
-    def attempt_ends(self, opened: Any, verdict: str | None) -> None:
+    def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
         """End the span of an attempt, red if the attempt failed."""
         if opened is None:
             return
-        span, token, offset = opened
+        span, token, offset, tool = opened
         detach(token)
         self._open.remove(span)
-        ended = (span, verdict, perf_counter_ns() + offset)
+        _, executor, _, _, _, verdict, landed = row
+        facts = NO_FACTS if error is None else describe_failure(error, tool)
+        ended = (span, verdict, perf_counter_ns() + offset, executor, landed, facts)
         if self._deferred is None:
             end_attempts([ended])
         else:
@@ -131,6 +144,8 @@ class SpanRecorder:
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
         """Set the attributes of the call's span, make the stage spans, and end the call's span."""
         detach(self._token)
+        if self._metrics is not None:
+            self._measure(self._metrics, report, verdict)
         end = perf_counter_ns() + self.offset
         for _, offset in self._anchors.values():  # the latest: the wall clock may have been set between two attempts
             end = max(end, perf_counter_ns() + offset)
@@ -139,7 +154,15 @@ class SpanRecorder:
                 self._record(report, verdict)
             except Exception:  # the tracer, its processors, and the text of the user's own values are foreign code
                 _logger.exception("A call could not be recorded")
-        end_span(self._span, verdict, end)
+        facts = NO_FACTS
+        if verdict is not None and report is not None:
+            facts = describe_failure(report.error, report.tool)
+        end_span(self._span, verdict, end, facts)
+
+    def _measure(self, metrics: Instruments, report: LiveReport | None, verdict: str | None) -> None:
+        self._running.pop()
+        if report is not None and self._deferred is not None:
+            self._deferred.measure_later(metrics, measure(report, verdict, self._anchors[0][0]))
 
     def _record(self, report: LiveReport, verdict: str | None) -> None:
         span, detail = self._span, self._detail
@@ -151,7 +174,8 @@ class SpanRecorder:
             set_detail_attributes(span, report, detail)
         rows: Sequence[StageRow] = report.rows if detail.stages else ()
         verdicts: Verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
+        notable = detail.stages == NOTABLE_STAGES
         if self._deferred is not None:
-            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts)
+            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts, notable=notable)
         elif rows:
-            make_stage_spans(self._tracer, rows, self._anchors, verdicts)
+            make_stage_spans(self._tracer, rows, self._anchors, verdicts, notable=notable)

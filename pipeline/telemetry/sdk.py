@@ -21,11 +21,12 @@ from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider, set_tr
 
 from ..errors import SetupError
 from ..forking import register_after_fork
-from .queues import flush_queues
+from .queues import drain_queues, flush_queues
 from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 
 __all__ = [  # what other modules name in signatures; the rest they call as sdk.…
     "CountingExporter",
+    "FlushDeferred",
     "InMemorySpanExporter",
     "ReadableSpan",
     "Sampler",
@@ -66,6 +67,23 @@ class CountingExporter(SpanExporter):
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         """Flush the other exporter."""
         return self._exporter.force_flush(timeout_millis)
+
+
+class FlushDeferred(SpanProcessor):
+    """Makes the spans of ``Trace(defer=True)`` before the processors after it are flushed or shut down.
+
+    Add it to a provider of your own before its other processors; `configure` does so::
+
+        provider.add_span_processor(FlushDeferred())
+    """
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Make what is deferred, for at most so many milliseconds. Returns False if something still waits."""
+        return flush_queues(timeout_millis / 1000)
+
+    def shutdown(self) -> None:
+        """Make what is deferred. What is not made after 5 seconds is dropped, and counted in ``deferred.dropped``."""
+        drain_queues()
 
 
 class TreePrinter(SpanProcessor):
@@ -147,6 +165,7 @@ def make_tracer_provider(
     Without a sampler the provider uses that of ``OTEL_TRACES_SAMPLER``.
     """
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(FlushDeferred())
     counting = [CountingExporter(exporter) for exporter in exporters]
     for exporter in counting:
         provider.add_span_processor(BatchSpanProcessor(exporter))

@@ -13,7 +13,6 @@ from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from ..errors import SetupError
-from .queues import flush_queues
 
 if TYPE_CHECKING:
     from .sdk import CountingExporter, Sampler, Signal, SpanExporter
@@ -49,7 +48,6 @@ class Telemetry:
 
         Returns False if it took longer, or if spans were lost.
         """
-        flush_queues()
         lost, done = self.lost, True
         for provider in self._providers:
             try:
@@ -62,8 +60,6 @@ class Telemetry:
         """Send everything that waits and stop: what is recorded afterwards goes nowhere. A second call does nothing."""
         atexit.unregister(self.shutdown)
         providers, self._providers = self._providers, ()
-        if providers:
-            flush_queues()
         for provider in providers:
             provider.shutdown()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from ..report import CallReport
 from ..semconv import ATTEMPT, ATTEMPTS, ERROR_TYPE, REASON, STAGE_VERDICT
+from ..telemetry.detail import Stages
 from ..telemetry.span_tree import FinishedSpan, format_reasons, walk_tree
 from .span_rules import Breach, CallTraces
 
@@ -17,7 +18,7 @@ def assert_trace(
     *,
     calls: int | None = None,
     reports: Sequence[CallReport] | None = None,
-    stages: bool = True,
+    stages: Stages = True,
 ) -> None:
     """Check that ended spans are complete and agree with each other. Spans of other libraries may be among them.
 
@@ -28,7 +29,7 @@ def assert_trace(
         calls: How many calls there were. None: one or more.
         reports: The reports of all those calls, as `Pipeline.report` returns them. The spans must then have the same
             outcomes, attempts, and stages, each with its verdict, reason and duration. None: nothing to compare with.
-        stages: False if they come from ``Trace(stages=False)``: there must be no stage spans.
+        stages: As that of `Trace`. False: there must be no stage spans; "notable": those of notable stages only.
 
     Raises:
         AssertionError: A rule is broken. It lists every broken rule, and draws the trees with a mark at the spans that

@@ -13,6 +13,8 @@ from ..semconv import (
     ATTEMPTS,
     ERROR_TYPE,
     EXECUTE_TOOL,
+    EXECUTOR,
+    LANDED,
     OPERATION,
     OTHER,
     REASON,
@@ -22,7 +24,9 @@ from ..semconv import (
     TOOL_NAME,
 )
 from ..telemetry.blame import collect_verdicts, find_deciding
+from ..telemetry.detail import NOTABLE_STAGES, Stages
 from ..telemetry.span_tree import FinishedSpan, id_of
+from ..telemetry.spans import NOTABLE
 
 Role: TypeAlias = Literal["call", "attempt", "stage"]
 Breach: TypeAlias = tuple[str, FinishedSpan | None]  # the rule that is broken, and the span that breaks it
@@ -81,6 +85,10 @@ class CallTraces:
                 yield "a span has ended, and not before it started", span
             if (code == "ERROR") != (_attribute(span, ERROR_TYPE) is not None):
                 yield "a span is red exactly if it has an error.type", span
+            if span.status.description is not None and not span.status.description.startswith(
+                f"{_attribute(span, ERROR_TYPE)}: "
+            ):
+                yield "the description of a status begins with the error.type", span
             if code == "OK":
                 yield "a span that is not red has no status: OK is the application's to set", span
             if self._roles[id(span)] != "call":
@@ -101,7 +109,7 @@ class CallTraces:
         if not _is_within(span, parent):
             yield "a child starts and ends within its parent", span
 
-    def check_call(self, call: FinishedSpan, *, stages: bool) -> Iterator[Breach]:
+    def check_call(self, call: FinishedSpan, *, stages: Stages) -> Iterator[Breach]:
         """A call has its name, numbered attempts, and spans of its stages or none."""
         yield from _check_call_span(call)
         attempts = self._children_of(call, "attempt")
@@ -113,12 +121,12 @@ class CallTraces:
         if _attribute(call, ATTEMPTS) != len(attempts):
             yield f"toolcall.attempts is the number of attempts: there are {len(attempts)}", call
         for parent in (call, *attempts):
-            if stages and not self._children.get(id(parent)):
+            if stages is True and not self._children.get(id(parent)):
                 yield "the stages of a call and of an attempt have spans", parent
             if not stages and (found := self._children_of(parent, "stage")):
                 yield "stages=False: there are no spans of stages", found[0]
 
-    def compare(self, call: FinishedSpan, report: CallReport, *, stages: bool) -> Iterator[Breach]:
+    def compare(self, call: FinishedSpan, report: CallReport, *, stages: Stages) -> Iterator[Breach]:
         """The spans of a call agree with its report."""
         tool = report.tool.name if report.tool is not None else OTHER
         if _attribute(call, TOOL_NAME) != tool:
@@ -133,17 +141,25 @@ class CallTraces:
             span = attempts.get(attempt.number)
             if span is not None and _attribute(span, ERROR_TYPE) != attempt.verdict:
                 yield f"the error.type of an attempt is that of the report, {attempt.verdict or 'none'}", span
+            if span is not None and (_attribute(span, EXECUTOR), _attribute(span, LANDED)) != (
+                attempt.executor,
+                attempt.landed,
+            ):
+                yield f"executor and landed are those of the report, {attempt.executor} and {attempt.landed}", span
         if stages:
-            yield from self._compare_stages({0: call, **attempts}, report)
+            yield from self._compare_stages({0: call, **attempts}, report, notable=stages == NOTABLE_STAGES)
         else:
             yield from _compare_durations(call, report)
 
-    def _compare_stages(self, parents: dict[int, FinishedSpan], report: CallReport) -> Iterator[Breach]:
+    def _compare_stages(
+        self, parents: dict[int, FinishedSpan], report: CallReport, *, notable: bool
+    ) -> Iterator[Breach]:
         verdict = CANCELLED if report.outcome is None else getattr(report.error, "kind", None)
         deciding = find_deciding(report.stages, collect_verdicts(report.attempts, verdict))
         runs = Counter(
             _describe_run(stage, stage.end - stage.start, is_red=index in deciding)
             for index, stage in enumerate(report.stages)
+            if not notable or index in deciding or stage.note or stage.own > NOTABLE
         )
         for attempt, parent in parents.items():
             for span in self._children_of(parent, "stage"):

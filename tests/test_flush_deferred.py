@@ -1,0 +1,173 @@
+"""Nothing that is deferred is lost silently: a provider's flush and shutdown, processors that raise, and the end."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from middlewares import Trace, standard
+from pipeline import ToolRegistry
+from pipeline.report import StageRow
+from pipeline.telemetry import DeferredSpans, FlushDeferred, configure
+from support import Exported, a_tool
+
+ROW: StageRow = ("stage", 1, 2, None, 0, "", 1)
+
+
+def call_once(provider: Any) -> Trace:
+    """Make one call with deferred spans."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    observer = Trace(tracer_provider=provider, defer=True)
+    anyio.run(standard(tools).replace("trace", observer).call, "probe")
+    return observer
+
+
+@pytest.mark.parametrize("ends", [TracerProvider.force_flush, TracerProvider.shutdown], ids=["flush", "shutdown"])
+def test_a_provider_gets_all_spans(ends: Callable[[TracerProvider], object]) -> None:
+    """With FlushDeferred first, a flush and a shutdown of the provider export every span of the calls before."""
+    kept, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(FlushDeferred())
+    provider.add_span_processor(BatchSpanProcessor(kept))
+    call_once(provider)
+    ends(provider)
+    assert len(kept.get_finished_spans()) == 7
+
+
+@pytest.mark.parametrize("ends", ["force_flush", "shutdown"])
+def test_the_provider_of_configure_gets_all_spans(ends: str) -> None:
+    """The provider that `configure` makes has the processor already."""
+    kept = InMemorySpanExporter()
+    with configure(exporters=[kept], metrics="none", globally=False) as telemetry:
+        call_once(telemetry.tracer_provider)
+        getattr(telemetry.tracer_provider, ends)()
+        assert len(kept.get_finished_spans()) == 7
+
+
+class Raises(SpanProcessor):
+    """A processor with a bug."""
+
+    def __init__(self, error: type[BaseException], when: str) -> None:
+        self._error = error
+        setattr(self, when, self._raise)
+
+    def _raise(self, span: Any, *_: Any, **__: Any) -> None:
+        if span.name == "stage":
+            raise self._error
+
+
+@pytest.mark.parametrize("when", ["on_start", "on_end"])
+@pytest.mark.parametrize("error", [ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, BaseException])
+def test_whatever_a_processor_raises_the_thread_goes_on(error: type[BaseException], when: str) -> None:
+    """An exception of any class in a processor is logged; it does not end the thread, nor lose other spans."""
+    exported, made, go = Exported(), threading.Event(), threading.Event()
+    exported.provider.add_span_processor(Raises(error, when))
+
+    class Sees(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            if span.name == "last":
+                made.set()
+
+    seen = TracerProvider(shutdown_on_exit=False)
+    seen.add_span_processor(Sees())
+    queue = DeferredSpans(max_idle=1, sleep=lambda _: go.wait(10))
+    queue.add(exported.provider.get_tracer("test"), [ROW, ("other", 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
+    queue.add(seen.get_tracer("test"), [("last", 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
+    go.set()
+    assert made.wait(10)
+    assert "other" in [span.name for span in exported.spans]
+
+
+def test_a_processor_that_flushes_in_a_flush() -> None:
+    """A span processor that flushes the provider while a flush runs waits for nothing."""
+    exported = Exported()
+    flush = FlushDeferred()
+
+    class Flushes(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            flush.force_flush()
+            flush.shutdown()
+
+    exported.provider.add_span_processor(Flushes())
+    call_once(exported.provider).flush()
+    assert len(exported.spans) == 7
+
+
+def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The first call that is dropped is a warning; all of them are counted."""
+    queue, exported = DeferredSpans(max_queue=0), Exported()
+    for _ in range(3):
+        queue.add(exported.provider.get_tracer("test"), [ROW], {0: (Context(), 0)}, [], {})
+    assert queue.dropped == 3
+    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert "more than 0 calls wait" in record.getMessage()
+
+
+@pytest.mark.parametrize("in_thread", [True, False], ids=["its thread hangs", "no thread"])
+def test_an_end_has_a_deadline(in_thread: bool) -> None:
+    """An exporter that does not answer holds the end up no longer than the deadline; what waits then is dropped."""
+    inside, go = threading.Event(), threading.Event()
+
+    class Hangs(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            inside.set()
+            assert go.wait(10)
+
+    exported = Exported()
+    exported.provider.add_span_processor(Hangs())
+    queue = DeferredSpans(max_idle=1) if in_thread else DeferredSpans(sleep=lambda _: go.wait(10))
+    for _ in range(3):
+        queue.add(exported.provider.get_tracer("test"), [ROW], {0: (Context(), 0)}, [], {})
+    if in_thread:
+        assert inside.wait(10)
+    try:
+        assert not queue.drain(0)
+        assert queue.dropped == 3
+    finally:
+        go.set()
+
+
+def test_a_hanging_exporter_does_not_hold_the_process() -> None:
+    """The process ends though an exporter never answers, and says what was lost."""
+    script = f"""
+import pipeline.telemetry.queues as queues
+queues.drain_queues.__defaults__ = (0.2,)
+import threading
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from pipeline.telemetry import DeferredSpans
+class Hangs(SpanProcessor):
+    def on_end(self, span): threading.Event().wait()
+provider = TracerProvider()
+provider.add_span_processor(Hangs())
+queue = DeferredSpans()
+for _ in range(2):
+    queue.add(provider.get_tracer("test"), [{ROW!r}], {{0: (Context(), 0)}}, [], {{}})
+
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert "Calls lose their deferred spans" in done.stderr
+
+
+def test_the_sdk_is_loaded_when_the_processor_is_named() -> None:
+    """The import of `pipeline.telemetry` loads no SDK."""
+    script = """
+import sys
+import pipeline.telemetry
+print("opentelemetry.sdk" in sys.modules)
+pipeline.telemetry.FlushDeferred
+print("opentelemetry.sdk" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
