@@ -45,6 +45,8 @@ BROKEN = [
     ("{module}:echo", "is a single Tool: expected"),
     ("{module}:later", "is an async function: expected"),
     ("{module}:wants", "has required parameters: expected"),
+    ("{module}:App", "has required parameters: expected"),
+    ("{module}:app", "is of type App: expected"),
     ("{module}:none", "{module}:none() returns None: expected"),
     ("{module}:breaks", "ZeroDivisionError: division by zero ({module}.py:68)"),
     ("broken_raises:tools", "KeyError: 'SECRET' (broken_raises.py:3)"),

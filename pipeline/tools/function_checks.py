@@ -14,6 +14,7 @@ from ..introspection import unwrap
 from .context import ToolContext
 
 _BOUND: Final = ("self", "cls")
+_PLAIN: Final = (bool, int, float, str, bytes, list, tuple, set, dict)
 _BY_POSITION: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 
@@ -29,6 +30,9 @@ def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Par
     _refuse_unbound_method(name, function, left)
     if context and not left:
         raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")
+    if context and _is_plain(left[0].annotation):
+        first = left[0].name
+        raise SetupError(f"{name}: context=True makes its first parameter the ToolContext, and {first} is another type")
     for parameter in left[context:]:
         if parameter.kind in _BY_POSITION:
             star = "*" if parameter.kind is Parameter.VAR_POSITIONAL else ""
@@ -52,6 +56,12 @@ def _refuse_unbound_method(name: str, function: Callable[..., Any], left: Sequen
             f"{name}: {left[0].name} would be asked of the model; make a tool of the bound method, "
             f"when there is an object: tools.tool({cls}(...).{function.__name__})"
         )
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Whether a parameter is for arguments for sure; a class of somebody's own may be a context."""
+    kind = get_origin(annotation) or annotation
+    return kind in _PLAIN or (isinstance(kind, str) and kind.partition("[")[0] in [each.__name__ for each in _PLAIN])
 
 
 def _mentions_context(annotation: Any, known: dict[str, Any]) -> bool:
