@@ -103,7 +103,8 @@ def _read_calls(pipeline: object, calls: object) -> list[Call]:
         refuse("gather", "pipeline", "a Pipeline", pipeline)
     found: list[object] = [] if isinstance(calls, Mapping) else read_items("gather", "calls", calls, "Calls")
     if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
-        refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", calls)
+        given = cast("object", calls)
+        refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
     return cast("list[Call]", found)
 
 

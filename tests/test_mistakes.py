@@ -261,11 +261,11 @@ WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
         "@tool takes a function, not 'search'; a name is an option: @tool(name='search')",
     ),
     "context=True without a context": (
-        lambda: tool(context=True)(takes_number),
+        lambda: tool(context=True)(cast("Any", takes_number)),
         "takes_number: context=True makes its first parameter the ToolContext, and number is another type",
     ),
     "context=True, and a list": (
-        lambda: tool(context=True)(takes_names),
+        lambda: tool(context=True)(cast("Any", takes_names)),
         "takes_names: context=True makes its first parameter the ToolContext, and names is another type",
     ),
     "one call for gather": (

@@ -160,8 +160,9 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
 
 def _as_sent(names: Any, longest: int) -> Any:
     """The names as they were sent. What is no tuple of names, in an error that somebody made, stays as it is."""
-    odd = type(names) is not tuple or not all(isinstance(name, str) for name in names)
-    return names if odd else tuple(make_sent_name(name, longest) for name in names)
+    found = cast("tuple[Any, ...]", names)
+    odd = type(cast("object", names)) is not tuple or not all(isinstance(name, str) for name in found)
+    return found if odd else tuple(make_sent_name(name, longest) for name in found)
 
 
 def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:
@@ -198,8 +199,9 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     """
     if type(outcome) is Failure:
         return [render(outcome)]
-    if type(outcome) is not Success:
-        what = f"not a {type(outcome).__name__}"
+    given: object = outcome
+    if type(given) is not Success:
+        what = f"not a {type(given).__name__}"
         raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)

@@ -30,6 +30,6 @@ def continued(carrier: Mapping[str, str]) -> Generator[None]:
 class _AnyCase(DefaultGetter):
     """Finds a header in any case: ``dict(request.headers)`` of many frameworks has ``Traceparent`` (RFC 9110, 5.1)."""
 
-    def get(self, carrier: Mapping[str, str], key: str) -> list[str] | None:
+    def get(self, carrier: Mapping[str, list[str] | str], key: str) -> list[str] | None:
         found = (name for name in carrier if name.lower() == key.lower())
         return super().get(carrier, key if key in carrier else next(found, key))

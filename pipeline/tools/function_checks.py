@@ -30,9 +30,6 @@ def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Par
     _refuse_unbound_method(name, function, left)
     if context and not left:
         raise SetupError(f"{name}: context=True needs a first parameter for the ToolContext")
-    if context and _is_plain(left[0].annotation):
-        first = left[0].name
-        raise SetupError(f"{name}: context=True makes its first parameter the ToolContext, and {first} is another type")
     for parameter in left[context:]:
         if parameter.kind in _BY_POSITION:
             star = "*" if parameter.kind is Parameter.VAR_POSITIONAL else ""
@@ -44,6 +41,9 @@ def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Par
         if _mentions_context(parameter.annotation, functions_globals) and not (context and place == 0):
             way = "must be the first parameter" if context else "needs the option context=True of @tool"
             raise SetupError(f"{name}: {parameter.name} is a ToolContext, which {way}")
+    if context and _is_plain(left[0].annotation):
+        first = left[0].name
+        raise SetupError(f"{name}: context=True makes its first parameter the ToolContext, and {first} is another type")
     _refuse_local_names(name, function, left[context:], functions_globals)
 
 
