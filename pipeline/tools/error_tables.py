@@ -146,6 +146,6 @@ def _check_entry(owner: str, key: object, entry: object) -> None:
         return
     if isinstance(entry, type) or not callable(entry) or inspect.iscoroutinefunction(entry):
         raise SetupError(
-            f"{owner}: `errors` maps {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the exception, "
-            f"not to {entry!r}"
+            f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the exception"
+            f", not to {entry!r}"
         )
