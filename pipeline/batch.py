@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -15,7 +15,7 @@ from returns.result import Failure
 from . import timing
 from .call import Call, Outcome, ResolvedCall, set_caller
 from .errors import Crashed, NotExecuted
-from .options import check_count, check_number
+from .options import check_count, check_number, read_items, refuse
 from .portal import PORTAL
 from .resource_order import order_by_resource
 from .sent_names import OfferedName
@@ -73,13 +73,14 @@ async def gather(
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
 
     Raises:
-        SetupError: ``limit`` is no integer ≥ 1, or a time is no number.
+        SetupError: ``limit`` is no integer ≥ 1, a time is no number, ``pipeline`` is none, or ``calls`` are no calls.
     """
 
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    return await run_batch(pipeline, set_caller(list(calls), principal, deps), run, limit, timeout=timeout, each=each)
+    asked = set_caller(_read_calls(pipeline, calls), principal, deps)
+    return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
 
 
 def gather_sync(
@@ -95,6 +96,16 @@ def gather_sync(
     """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
     run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
     return PORTAL.run(run, pipeline, calls, limit)
+
+
+def _read_calls(pipeline: object, calls: object) -> list[Call]:
+    if not callable(getattr(pipeline, "resolve", None)):
+        refuse("gather", "pipeline", "a Pipeline", pipeline)
+    found: list[object] = [] if isinstance(calls, Mapping) else read_items("gather", "calls", calls, "Calls")
+    if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
+        given = cast("object", calls)
+        refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
+    return cast("list[Call]", found)
 
 
 async def run_batch(  # one loop, and a task for each worker of it

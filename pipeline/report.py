@@ -55,6 +55,11 @@ class Attempt(NamedTuple):
     verdict: str | None  # the kind of error, or "cancelled"; None: a success
     landed: Landed  # whether the side effect happened
 
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        return (self.end - self.start) / 1e9
+
 
 @attrs.frozen
 class Progress:

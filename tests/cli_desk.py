@@ -118,6 +118,11 @@ empty = ToolRegistry()
 def noisy():
     print("NOISE from a factory")
     return tools
+
+class App:
+    def __init__(self, name): pass
+    def __call__(self, scope): pass
+app = App("shop")
 """
 NUMBERS = count()
 

@@ -45,6 +45,8 @@ BROKEN = [
     ("{module}:echo", "is a single Tool: expected"),
     ("{module}:later", "is an async function: expected"),
     ("{module}:wants", "has required parameters: expected"),
+    ("{module}:App", "has required parameters: expected"),
+    ("{module}:app", "is of type App: expected"),
     ("{module}:none", "{module}:none() returns None: expected"),
     ("{module}:breaks", "ZeroDivisionError: division by zero ({module}.py:68)"),
     ("broken_raises:tools", "KeyError: 'SECRET' (broken_raises.py:3)"),
@@ -64,7 +66,7 @@ BROKEN_MODULES = {
     "broken_exits": "import sys\nsys.exit(3)\n",
     "broken_lines": "raise ValueError('one\\n  two')\n",
     "broken_twice": "from pipeline import ToolRegistry\ntools = ToolRegistry()\n"
-    "tools.tool(name='a')(print)\ntools.tool(name='a')(print)\n",
+    "def nothing(): pass\ndef none(): pass\ntools.tool(name='a')(nothing)\ntools.tool(name='a')(none)\n",
     "broken_schema": "from pipeline import ToolRegistry\ntools = ToolRegistry()\nclass Own: pass\n"
     "@tools.tool\ndef cannot(x: Own) -> None: ...\n",
 }

@@ -11,7 +11,8 @@ import pytest
 from returns.result import Failure, Success
 
 from middlewares import standard
-from pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, tool
+from pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather_sync, render, tool
+from pipeline.adapters import anthropic, openai
 from support import a_tool
 
 TOOLS = ToolRegistry()
@@ -235,3 +236,91 @@ def test_a_crash_names_the_class_of_its_cause() -> None:
     crash = Crashed(ValueError("a secret"))
     assert repr(crash) == repr(pickle.loads(pickle.dumps(crash))) == "Crashed(ValueError)"
     assert repr(Crashed()) == "Crashed()"
+
+
+def takes_number(number: int) -> int:
+    return number
+
+
+def takes_names(names: list[str]) -> int:
+    return len(names)
+
+
+async def nobody_awaited() -> Any:
+    """A call that nobody awaited."""
+
+
+DONE: Any = Success(1)
+CALL: Any = Call("read")
+PIPELINE: Any = standard(TOOLS)
+
+# what was written -> the error
+WRITTEN: dict[str, tuple[Callable[[], Any], str]] = {
+    "a name in place of the function": (
+        lambda: TOOLS.tool(cast("Any", "search")),
+        "@tool takes a function, not 'search'; a name is an option: @tool(name='search')",
+    ),
+    "context=True without a context": (
+        lambda: tool(context=True)(cast("Any", takes_number)),
+        "takes_number: context=True makes its first parameter the ToolContext, and number is another type",
+    ),
+    "context=True, and a list": (
+        lambda: tool(context=True)(cast("Any", takes_names)),
+        "takes_names: context=True makes its first parameter the ToolContext, and names is another type",
+    ),
+    "one call for gather": (
+        lambda: gather_sync(PIPELINE, CALL),
+        "gather: `calls` must be a collection of Calls, not Call(",
+    ),
+    "dicts for gather": (
+        lambda: gather_sync(PIPELINE, [cast("Any", {"name": "read"})]),
+        "gather: `calls` must be a collection of Calls, as calls(reply) of an adapter makes it, not [{'name': 'read'}]",
+    ),
+    "a dict for gather": (
+        lambda: gather_sync(PIPELINE, cast("Any", {"name": "read"})),
+        "gather: `calls` must be a collection of Calls, as calls(reply) of an adapter makes it, not {'name': 'read'}",
+    ),
+    "calls before the pipeline": (
+        lambda: gather_sync(cast("Any", [CALL]), PIPELINE),
+        "gather: `pipeline` must be a Pipeline, not [Call(",
+    ),
+    "a list of tools for a provider": (
+        lambda: openai.tools(cast("Any", [1])),
+        "tools: `registry` must be a ToolRegistry, not [1]",
+    ),
+    "a pipeline for a provider": (
+        lambda: anthropic.tools(PIPELINE),
+        "tools: `registry` must be a ToolRegistry, not <Pipeline ",
+    ),
+    "calls of a pipeline": (
+        lambda: openai.calls([], PIPELINE),
+        "calls: `registry` must be a ToolRegistry or None, not <Pipeline ",
+    ),
+    "an outcome in place of the call": (
+        lambda: openai.message(DONE, CALL),
+        "a call is answered with its outcome, not a Call: message(call, await pipeline(call))",
+    ),
+    "calls in place of pairs": (
+        lambda: anthropic.messages([CALL]),
+        "messages() takes pairs of a call and its outcome, not a Call",
+    ),
+}
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_what_was_meant_otherwise_says_what_to_write(written: str) -> None:
+    """Each is a SetupError that names the option, what was given and what is allowed."""
+    run, expected = WRITTEN[written]
+    with pytest.raises(SetupError) as raised:
+        run()
+    assert str(raised.value).startswith(expected)
+
+
+def test_an_outcome_that_nobody_awaited_is_told() -> None:
+    """A forgotten `await` would else be a crash of a tool, in the words for the model."""
+    unawaited: Any = nobody_awaited()
+    with pytest.raises(SetupError, match=r"render\(\) takes an outcome, and this has to be awaited first"):
+        render(unawaited)
+    with pytest.raises(SetupError, match="a call is answered with its outcome, not a coroutine"):
+        openai.message(CALL, unawaited)
+    unawaited.close()

@@ -373,6 +373,16 @@ def test_a_schema_that_cannot_be_used_is_refused_at_set_up(schema: dict[Any, Any
             raw(schema)
 
 
+@pytest.mark.parametrize("kinds", ["array", "string", ["array", "null"]], ids=str)
+def test_a_schema_that_no_arguments_fit_is_refused(kinds: object) -> None:
+    """A model sends an object, so no call of such a tool could succeed."""
+    with pytest.raises(
+        SetupError, match="probe: `parameters` must describe an object, as a model sends arguments, not"
+    ):
+        Tool.from_schema(name="probe", parameters={"type": kinds}, handler=nothing)
+    Tool.from_schema(name="probe", parameters={"type": ["object", "null"]}, handler=nothing)
+
+
 def test_a_schema_is_copied_at_set_up() -> None:
     """Changing the caller's schema after set-up changes nothing of the tool."""
     schema: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

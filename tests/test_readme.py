@@ -36,11 +36,20 @@ def test_every_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == re.findall(r"^\s*#> ?(.*)$", code, re.MULTILINE)
 
 
+def anchors(guide: Path) -> set[str]:
+    """The anchors that GitHub makes of the headings of a guide."""
+    text = re.sub(r"```.*?```", "", guide.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_guide_names_exists(path: Path) -> None:
-    """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file."""
+    """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file and a heading."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
+    places = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", text)
+    assert [place for place in places if place[1] not in anchors(path.parent / place[0] if place[0] else path)] == []

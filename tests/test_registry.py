@@ -123,6 +123,8 @@ UNKNOWN: dict[str, Callable[[ToolRegistry], object]] = {
     "close": lambda tools: tools.close(Unavailable("read", "quota")),
     "reopen": lambda tools: tools.reopen("read", "quota"),
     "view": lambda tools: tools.view({"read"}),
+    "item": lambda tools: tools["read"],
+    "item by an alias": lambda tools: tools["alias"],
     "view of an alias": lambda tools: tools.view({"alias"}),
 }
 
@@ -134,6 +136,14 @@ def test_an_unknown_name_is_a_setup_error(act: Callable[[ToolRegistry], object])
         act(holding("raed", alias="other"))
     with pytest.raises(SetupError, match=r"unknown tool '(read|alias)'; known: none"):
         act(ToolRegistry())
+
+
+def test_a_tool_is_found_by_its_name() -> None:
+    """`tools["raed"]` is the tool that was registered, in a view too."""
+    tools = holding("raed")
+    (tool,) = tools
+    assert tools["raed"] is tool
+    assert tools.view({"raed"})["raed"] is tool
 
 
 def test_definitions_are_of_open_tools() -> None:

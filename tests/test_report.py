@@ -69,6 +69,9 @@ async def test_a_report_tells_all() -> None:
         (2, "loop", None, "yes"),
     ]
     assert report.attempts[1].wait == report.decisions[0].wait == 0.001
+    assert [each.seconds * 1e9 for each in report.attempts] == pytest.approx(
+        [each.end - each.start for each in report.attempts]
+    )
     times = [report.started, *(time for stage in report.stages for time in stage[1:3]), report.ended]
     assert times == sorted(times)
     assert 0 < report.seconds < 60

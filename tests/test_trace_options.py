@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 import pytest
-from opentelemetry.trace import StatusCode, get_current_span
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_current_span, use_span
 from returns.result import Failure
 
 from error_cases import EACH_KIND
@@ -168,13 +168,26 @@ async def test_a_call_continues_the_trace_of_a_carrier() -> None:
     assert (f"{found.parent.span_id:016x}", f"{found.context.trace_id:032x}") == (span_id, trace_id)
 
 
+@pytest.mark.parametrize("name", ["traceparent", "Traceparent", "TRACEPARENT"])
+async def test_the_names_of_headers_have_any_case(name: str) -> None:
+    """The name of a header has no case (RFC 9110), and a dict of headers has whichever its framework gave it."""
+    exported = Exported()
+    with continued({"Host": "a", name: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}):
+        await traced(exported).call("probe")
+    (found,) = [span for span in exported.spans if span.name == "execute_tool probe"]
+    assert found.context is not None
+    assert f"{found.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+
+
 @pytest.mark.parametrize("carrier", [{}, {"traceparent": "nonsense"}], ids=str)
 async def test_a_carrier_without_a_trace_changes_nothing(carrier: dict[str, str]) -> None:
-    """A carrier that names no trace changes nothing."""
+    """A carrier that names no trace changes nothing: the current span stays the parent, and other entries stay."""
     exported = Exported()
-    with continued(carrier):
+    current = NonRecordingSpan(SpanContext(7, 8, is_remote=False, trace_flags=TraceFlags(1)))
+    with use_span(current), continued(carrier):
         await traced(exported).call("probe")
-    assert root(exported).status.status_code is StatusCode.UNSET
+    (found,) = [span for span in exported.spans if span.name == "execute_tool probe"]
+    assert found.parent == current.get_span_context()
 
 
 async def test_two_pipelines_with_two_providers() -> None:

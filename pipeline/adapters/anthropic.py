@@ -10,9 +10,10 @@ Sources: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-too
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from ..call import Call, Outcome, set_caller
+from ..errors import SetupError
 from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
 from ..messages.values import NOTHING
 from ..tools.provider_names import ANTHROPIC
@@ -150,8 +151,15 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
 
     Args:
         answered: Each call of the reply with its outcome.
+
+    Raises:
+        SetupError: ``answered`` holds something else than pairs.
     """
-    return {"role": "user", "content": [result(call, outcome) for call, outcome in answered]}
+    pairs = list(answered)
+    for pair in pairs:
+        if not isinstance(cast("object", pair), tuple):
+            raise SetupError(f"messages() takes pairs of a call and its outcome, not a {type(pair).__name__}")
+    return {"role": "user", "content": [result(call, outcome) for call, outcome in pairs]}
 
 
 def _to_block(part: Part) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ..messages import render
 from ..messages.mcp_content import read_mcp
 from ..messages.parts import Part
 from ..messages.result_parts import find_parts
+from ..options import check_type
 from ..sent_names import OfferedName, make_sent_name
 from ..tools.registry import ToolRegistry
 
@@ -128,6 +129,7 @@ def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
+    check_type("calls", "registry", registry, ToolRegistry, optional=True)
     return calls if registry is None else [_restore_name(call, registry, longest) for call in calls]
 
 
@@ -158,8 +160,9 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
 
 def _as_sent(names: Any, longest: int) -> Any:
     """The names as they were sent. What is no tuple of names, in an error that somebody made, stays as it is."""
-    odd = type(names) is not tuple or not all(isinstance(name, str) for name in names)
-    return names if odd else tuple(make_sent_name(name, longest) for name in names)
+    found = cast("tuple[Any, ...]", names)
+    odd = type(cast("object", names)) is not tuple or not all(isinstance(name, str) for name in found)
+    return found if odd else tuple(make_sent_name(name, longest) for name in found)
 
 
 def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:
@@ -173,6 +176,7 @@ def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str)
         longest: Characters that the provider accepts in a name; see `ToolRegistry.provider_names`.
         parameters_key: The provider's key for the JSON Schema, such as ``input_schema``.
     """
+    check_type("tools", "registry", registry, ToolRegistry)
     names = registry.provider_names(longest)
     definitions: list[dict[str, Any]] = []
     for each in registry.definitions():
@@ -189,9 +193,16 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
     content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
     value is one text, made by `pipeline.render`.
+
+    Raises:
+        SetupError: ``outcome`` is none, such as a call that nobody awaited.
     """
     if type(outcome) is Failure:
         return [render(outcome)]
+    given: object = outcome
+    if type(given) is not Success:
+        what = f"not a {type(given).__name__}"
+        raise SetupError(f"a call is answered with its outcome, {what}: message(call, await pipeline(call))")
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:

@@ -128,7 +128,10 @@ def _call_factory(factory: Any, target: str) -> object:
     try:
         inspect.signature(factory).bind()
     except TypeError:
-        raise CommandError(f"{target} has required parameters: {_EXPECTED}") from None
+        what = "has required parameters"
+        if not inspect.isroutine(factory) and not inspect.isclass(factory):  # such as the app of a web framework
+            what = f"is {_describe_type(factory)}"
+        raise CommandError(f"{target} {what}: {_EXPECTED}") from None
     except ValueError:  # some functions written in C have no signature
         pass
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import attrs
@@ -59,7 +59,8 @@ def render(
             says how many there are. Default None: as many as the error holds, see ``listed=`` of `Resolve`.
 
     Raises:
-        SetupError: The profile or the verbosity is not known, a template is not valid, or ``listed`` is negative.
+        SetupError: The profile or the verbosity is not known, a template is not valid, ``listed`` is negative, or the
+            outcome has to be awaited first.
     """
     if listed is not None and listed < 0:
         raise SetupError(f"`listed` must be ≥ 0, not {listed}")
@@ -102,6 +103,8 @@ def _render_odd_error(
     error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
 ) -> PublicText:
     """The text for an error that holds values of wrong types, without a comparison to another error."""
+    if isinstance(cast("object", error), Awaitable):
+        raise SetupError("render() takes an outcome, and this has to be awaited first: render(await pipeline(call))")
     from .odd_fields import straighten
 
     try:

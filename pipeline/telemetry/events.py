@@ -64,7 +64,7 @@ def events_of(report: CallReport) -> Iterator[Event]:
                 "tool.attempt",
                 attempt.end,
                 number=attempt.number,
-                seconds=(attempt.end - attempt.start) / 1e9,
+                seconds=attempt.seconds,
                 wait=attempt.wait,
                 verdict=attempt.verdict,
                 landed=attempt.landed,

@@ -193,6 +193,8 @@ def _make_tool(
         raise SetupError(
             f"{method}: a classmethod has no class yet; make a tool of it after the class: tool(Class.{method})"
         )
+    if isinstance(cast("object", function), str):
+        raise SetupError(f"@tool takes a function, not {function!r}; a name is an option: @tool(name={function!r})")
     if not callable(function):
         raise SetupError(f"@tool takes a function, not {function!r}")
     name = name or getattr(function, "__name__", None)

@@ -140,7 +140,7 @@ class Tool(Generic[P, T]):
             **options: Those of ``@tool``, see `ToolDecorator`.
 
         Raises:
-            SetupError: The schema does not compile, or the options contradict each other.
+            SetupError: The schema does not compile or allows no object, or the options contradict each other.
         """
         if parameters is not None and not isinstance(cast("object", parameters), Mapping):
             raise SetupError(f"{name}: `parameters` must be a JSON Schema, which is a mapping, not {parameters!r}")
@@ -159,6 +159,9 @@ class Tool(Generic[P, T]):
             **options,
         )
         made.compile()
+        kinds: Any = schema.get("type", "object")
+        if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+            raise SetupError(f"{name}: `parameters` must describe an object, as a model sends arguments, not {kinds!r}")
         return made
 
     @property

@@ -14,6 +14,7 @@ from ..introspection import unwrap
 from .context import ToolContext
 
 _BOUND: Final = ("self", "cls")
+_PLAIN: Final = (bool, int, float, str, bytes, list, tuple, set, dict)
 _BY_POSITION: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 
@@ -40,6 +41,9 @@ def check_parameters(name: str, function: Callable[..., Any], left: Sequence[Par
         if _mentions_context(parameter.annotation, functions_globals) and not (context and place == 0):
             way = "must be the first parameter" if context else "needs the option context=True of @tool"
             raise SetupError(f"{name}: {parameter.name} is a ToolContext, which {way}")
+    if context and _is_plain(left[0].annotation):
+        first = left[0].name
+        raise SetupError(f"{name}: context=True makes its first parameter the ToolContext, and {first} is another type")
     _refuse_local_names(name, function, left[context:], functions_globals)
 
 
@@ -52,6 +56,12 @@ def _refuse_unbound_method(name: str, function: Callable[..., Any], left: Sequen
             f"{name}: {left[0].name} would be asked of the model; make a tool of the bound method, "
             f"when there is an object: tools.tool({cls}(...).{function.__name__})"
         )
+
+
+def _is_plain(annotation: Any) -> bool:
+    """Whether a parameter is for arguments for sure; a class of somebody's own may be a context."""
+    kind = get_origin(annotation) or annotation
+    return kind in _PLAIN or (isinstance(kind, str) and kind.partition("[")[0] in [each.__name__ for each in _PLAIN])
 
 
 def _mentions_context(annotation: Any, known: dict[str, Any]) -> bool:

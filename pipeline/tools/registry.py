@@ -384,6 +384,15 @@ class ToolRegistry:
 
         return RegistryView(self, frozenset(shown))
 
+    def __getitem__(self, name: str) -> Tool[..., Any]:
+        """The tool of that name; an alias is none.
+
+        Raises:
+            SetupError: The registry has no tool of that name.
+        """
+        self._require(name)
+        return self.tools[name]
+
     def __iter__(self) -> Iterator[Tool[..., Any]]:
         return iter(list(self.tools.values()))  # a copy: another thread may unregister one
 

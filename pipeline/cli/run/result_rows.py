@@ -94,7 +94,7 @@ def _build_value(value: object, told: str) -> object:
 
 
 def _build_try(attempt: Attempt) -> dict[str, Any]:
-    times = {"wait": round(attempt.wait, 6), "ms": round((attempt.end - attempt.start) / 1e6, 3)}
+    times = {"wait": round(attempt.wait, 6), "ms": round(attempt.seconds * 1e3, 3)}
     return {"kind": attempt.verdict, "executor": attempt.executor, "landed": attempt.landed, **times}
 
 
