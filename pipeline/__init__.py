@@ -4,6 +4,7 @@ from returns.result import Failure, Success
 
 from .batch import gather, gather_sync
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
+from .call_state import StateKey
 from .compose import Check, Handler, Middleware, Pipeline, Placement, Stack
 from .errors import (
     Crashed,
@@ -94,6 +95,7 @@ __all__ = [
     "SetupError",
     "Stack",
     "StageRecord",
+    "StateKey",
     "Success",
     "TimedOut",
     "Tool",
