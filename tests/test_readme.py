@@ -14,7 +14,12 @@ from fake_providers import NOTES_TURN, FakeProvider, client_environment
 from snippets import snippets
 
 ROOT = Path(__file__).parent.parent
-GUIDES = sorted(path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith("."))
+GUIDES = sorted(
+    path
+    for name in ("README.md", "GALLERY.md")
+    for path in ROOT.rglob(name)
+    if not path.relative_to(ROOT).parts[0].startswith(".")
+)
 SNIPPETS = [
     pytest.param(code, id=f"{path.relative_to(ROOT)}:{line}")
     for path in GUIDES

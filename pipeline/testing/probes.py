@@ -24,6 +24,7 @@ LOOPS = ("asyncio", "trio")
 WHEN_CANCELLED = (
     "when it is cancelled. Let cancellation pass: do not catch BaseException, and undo in `finally` what must be undone"
 )
+_STARTING = ("start_span", "start_as_current_span")
 _SETTLING = 20  # turns of the loop in which tasks that are ending end
 
 
@@ -87,7 +88,11 @@ class WatchSpan(Span):
         """The context of no span. A tracer asks for it when it starts a span; so do log records, which do not count."""
         frame = inspect.currentframe()
         asking = None if frame is None else frame.f_back
-        self.started += asking is not None and asking.f_code.co_name in ("start_span", "start_as_current_span")
+        starts = asking is not None and asking.f_code.co_name in _STARTING
+        while asking is not None and asking.f_code.co_name in (*_STARTING, "__enter__"):
+            asking = asking.f_back
+        of_pipeline = asking is not None and asking.f_globals["__name__"].startswith("pipeline.telemetry.")
+        self.started += starts and not of_pipeline  # that of a pipeline which the stage calls
         return INVALID_SPAN_CONTEXT
 
     def end(self, end_time: int | None = None) -> None:
