@@ -20,7 +20,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 
 types: .venv/dev
-	$(BIN)/python tests/snippets.py build/readme $(shell git ls-files "*README.md")
+	$(BIN)/python tests/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md")
 	$(BIN)/mypy pipeline middlewares tests benchmarks build/readme
 	$(BIN)/pyright
 

@@ -5,6 +5,7 @@ from returns.result import Failure, Success
 from . import semconv
 from .batch import gather, gather_sync
 from .call import Call, Outcome, ResolvedCall, ValidCall, is_failure, is_success
+from .call_state import StateKey
 from .compose import Check, Handler, Middleware, Pipeline, Placement, Stack
 from .errors import (
     Crashed,
@@ -95,6 +96,7 @@ __all__ = [
     "SetupError",
     "Stack",
     "StageRecord",
+    "StateKey",
     "Success",
     "TimedOut",
     "Tool",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 from uuid import uuid4
 
 import attrs
 from returns.result import Failure, Success
 from typing_extensions import TypeIs, TypeVar
 
+from .call_state import REQUIRED, State, StateKey, add_state, read_state
 from .errors import Repair, ToolError
 
 if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
@@ -22,6 +23,7 @@ else:
     phase = attrs.define
 
 T = TypeVar("T", default=object)
+S = TypeVar("S")
 Listed = TypeVar("Listed", bound="list[Call]")
 # A union of two and not Result[...]: both checkers type the payloads of a match, and prove it complete.
 Outcome: TypeAlias = Success[T] | Failure[ToolError]
@@ -63,6 +65,7 @@ class Call:
         deps: The caller's own object, for the tool's `ToolContext`. Never recorded.
         finish_reason: Why the provider ended its reply; ``"length"`` says that the call was cut off. None: unknown.
         timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
+        state: What stages handed on with `with_state`. Never recorded. None: nothing.
         report: Where the stages record what they do; set by the pipeline. None: nobody listens.
         guards: Who decides whether the body may begin; set by the pipeline, see `pipeline.guards`. None: nobody.
     """
@@ -74,6 +77,7 @@ class Call:
     deps: object = attrs.field(default=None, repr=False)
     finish_reason: str | None = None
     timeout: float | None = None
+    state: State | None = attrs.field(default=None, repr=False, eq=False)
     report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
 
@@ -83,6 +87,38 @@ class Call:
             return self
         deps = self.deps if self.deps is not None else deps
         return attrs.evolve(self, principal=self.principal or principal, deps=deps)
+
+    def with_state(self, key: StateKey[S], value: S) -> Self:
+        """A copy for the stages inside of this one and for the tool, which read the value with ``get_state(key)``.
+
+        Every copy of the call keeps it: in later phases, in each attempt, and in the `ToolContext`, also in another
+        process. It belongs to this one call: a call that the tool makes passes the stages itself, which set it anew.
+        It is in no ``repr``, comparison, report, span or log.
+
+        Args:
+            key: Of a later value under the same key only the stages inside of the later stage know.
+            value: Anything. A tool in another process sees it only if it pickles.
+
+        Raises:
+            SetupError: The key is no `StateKey`.
+        """
+        return attrs.evolve(self, state=add_state(self.state, key, value))
+
+    @overload
+    def get_state(self, key: StateKey[S]) -> S: ...
+    @overload
+    def get_state(self, key: StateKey[S], default: T) -> S | T: ...
+    def get_state(self, key: StateKey[Any], default: object = REQUIRED) -> object:
+        """What a stage outside of this one has set with `with_state`.
+
+        Args:
+            key: The key with which it was set.
+            default: What to return if it was not set. None is a default as well. Default: it must have been set.
+
+        Raises:
+            SetupError: It was not set, and there is no default; or the key is no `StateKey`.
+        """
+        return read_state(self.state, key, default)
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
@@ -94,6 +130,7 @@ class Call:
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.state,
             self.report,
             self.guards,
             tool,
@@ -135,6 +172,7 @@ class ResolvedCall(Call):
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.state,
             self.report,
             self.guards,
             self.tool,
@@ -161,6 +199,8 @@ class ValidCall(ResolvedCall):
 
     def with_params(self, params: dict[str, Any]) -> Self:
         """The same attempt with other params."""
+        if type(self) not in _OWN_FIELDS:  # a phase of somebody's own, which may be frozen
+            return attrs.evolve(self, params=params)
         copy: Any = self.under(self.report, self.guards)
         copy.params = params
         return cast("Self", copy)
@@ -176,7 +216,7 @@ def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
     return calls
 
 
-_REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout")
+_REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout", "state")
 _OWN_FIELDS: dict[type[Call], attrgetter[Any]] = {
     ResolvedCall: attrgetter("tool", "repairs"),
     ValidCall: attrgetter("tool", "repairs", "params", "attempt", "idempotency_key"),

@@ -183,7 +183,7 @@ class CallReport:
         recorded = self.recorded  # of which nothing is kept: the texts of secrets are in it
         call, repairs = (self.call, self.repairs) if recorded is None else (recorded.call, recorded.repairs)
         return state | {
-            "call": attrs.evolve(call, deps=None, report=None, guards=None),
+            "call": attrs.evolve(call, deps=None, state=None, report=None, guards=None),
             "repairs": repairs,
             "_recorded": None,
         }

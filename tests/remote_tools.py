@@ -18,7 +18,7 @@ import anyio
 from opentelemetry.sdk.trace import TracerProvider
 from returns.result import Failure
 
-from pipeline import Effect, Tool, ToolContext, ToolFailed, ToolRegistry
+from pipeline import Effect, StateKey, Tool, ToolContext, ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 WHO = ContextVar("WHO", default="nobody")
@@ -108,6 +108,15 @@ def show_context(context: ToolContext, n: int) -> Mapping[str, Any]:
         "deps": context.deps,
         "left": None if left is None else left - time.monotonic(),
     }
+
+
+PLACE = StateKey[object]("place")
+
+
+@tools.tool(effect="read", context=True)
+def show_place(context: ToolContext) -> object:
+    """Return what a stage has handed on."""
+    return context.get_state(PLACE)
 
 
 @tools.tool(effect="read")

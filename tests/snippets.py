@@ -21,7 +21,7 @@ def main(target: str, *sources: str) -> None:
     for old in folder.glob("*.py"):
         old.unlink()
     for source in map(Path, sources):
-        name = "_".join(source.parts[:-1]) or "top"
+        name = "_".join([*source.parts[:-1], source.stem.lower()])
         for line, code in snippets(source.read_text()):
             (folder / f"{name}_{line}.py").write_text(code)
 

@@ -22,7 +22,7 @@ LAYERS = """
     safe_logging
     error_kind
     errors
-    guards options
+    call_state guards options
     call cancellation introspection portal
     caller parameters
     messages nested_calls report

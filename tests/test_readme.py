@@ -14,7 +14,12 @@ from fake_providers import NOTES_TURN, FakeProvider, client_environment
 from snippets import snippets
 
 ROOT = Path(__file__).parent.parent
-GUIDES = sorted(path for path in ROOT.rglob("README.md") if not path.relative_to(ROOT).parts[0].startswith("."))
+GUIDES = sorted(
+    path
+    for name in ("README.md", "GALLERY.md")
+    for path in ROOT.rglob(name)
+    if not path.relative_to(ROOT).parts[0].startswith(".")
+)
 SNIPPETS = [
     pytest.param(code, id=f"{path.relative_to(ROOT)}:{line}")
     for path in GUIDES
@@ -49,7 +54,8 @@ def test_what_a_guide_names_exists(path: Path) -> None:
     text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    prose = re.sub(r"^```python$.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)  # key[T]("name") is no link
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose)
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
     places = re.findall(r"\]\(([^)#:]*)#([^)]*)\)", text)
     assert [place for place in places if place[1] not in anchors(path.parent / place[0] if place[0] else path)] == []

@@ -113,6 +113,34 @@ async def test_they_open_in_order_and_close_in_the_opposite_one(journal: list[st
     assert journal[3:] == ["close far", "close b", "close a"]
 
 
+class Background(Pool):
+    """A stage that holds a task group."""
+
+    async def __aenter__(self) -> Self:
+        self.tasks = await anyio.create_task_group().__aenter__()
+        return await super().__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.tasks.__aexit__(kind, exc, traceback)
+        await super().__aexit__(kind, exc, traceback)
+
+
+async def test_a_stage_may_hold_a_task_group(journal: list[str]) -> None:
+    """The end of the block waits for its tasks."""
+
+    async def work() -> None:
+        await anyio.lowlevel.checkpoint()
+        journal.append("worked")
+
+    background = Background()
+    async with pooled(background) as pipeline:
+        background.tasks.start_soon(work)
+        assert await pipeline.call("look") == Success("seen")
+    assert journal == ["open pool", "worked", "close pool"]
+
+
 async def test_one_that_fails_to_open(journal: list[str]) -> None:
     """Its exception leaves `async with`, and what was opened before it is closed."""
     with pytest.raises(OSError, match=r"^b$"):

@@ -25,6 +25,7 @@ from pipeline import (
     ResolvedCall,
     ResourceNotFound,
     Stack,
+    StateKey,
     Tool,
     ToolContext,
     ToolError,
@@ -41,6 +42,17 @@ from pipeline.executors import Executor, Process, Thread
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
+PAGES = StateKey[int]("pages")
+
+
+# --- state keeps its type ----------------------------------------------------------------------------------------
+def hand_on(call: C, context: ToolContext) -> C:
+    """The value has the type of its key, and the call keeps its phase."""
+    assert_type(call.get_state(PAGES), int)
+    assert_type(call.get_state(PAGES, None), int | None)
+    assert_type(context.get_state(PAGES), int)
+    call.with_state(PAGES, "five")  # type: ignore[misc]  # pyright: ignore[reportArgumentType]
+    return call.with_state(PAGES, 5)
 
 
 # --- what a model may see ----------------------------------------------------------------------------------------

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
+from math import inf
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from anyio import move_on_after
+from anyio import current_effective_deadline, move_on_after
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
@@ -82,9 +83,15 @@ class Pipeline(StageList):
     ) -> None:
         """Close it again, innermost first; within 10 seconds if the task is cancelled."""
         opened, self._opened = self._opened, None
-        if opened is not None:
-            with move_on_after(_CLOSING, shield=True):
-                await opened.__aexit__(kind, exc, traceback)
+        if opened is None:
+            return
+        if (
+            current_effective_deadline() > -inf
+        ):  # no scope here: a resource may leave one that it entered when it opened
+            await opened.__aexit__(kind, exc, traceback)
+            return
+        with move_on_after(_CLOSING, shield=True):
+            await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
         """Run one call."""

@@ -59,7 +59,7 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
     left = get_seconds_left()
     deadline = None if left is None else timing.monotonic() + left
     fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report
-    return (ToolContext(*fields, Caller.of(call.guards), call.tool.name),)
+    return (ToolContext(*fields, Caller.of(call.guards), call.tool.name, call.state),)
 
 
 def get_seconds_left() -> float | None:

@@ -15,7 +15,7 @@ from ..report import CallReport, Progress
 from ..telemetry import continued
 from ..tools.context import ToolContext
 from .function_address import Function
-from .remote_call import ContextFields, Job, Reply
+from .remote_call import ContextFields, Job, Reply, read_pickled_state
 from .remote_errors import RemoteError
 
 
@@ -70,10 +70,14 @@ async def await_value(value: Awaitable[Any]) -> Any:
 def _make_context(fields: ContextFields | None, progress: list[Progress]) -> tuple[ToolContext] | tuple[()]:
     if fields is None:
         return ()
-    call_id, attempt, key, left, principal, deps, tool = fields
+    call_id, attempt, key, left, principal, deps, tool, state = fields
     deadline = None if left is None else time.monotonic() + left
     report = CallReport(Call(""), progress=progress)  # takes the progress only, which goes back with the reply
-    return (ToolContext(call_id, attempt, key, deadline, principal, deps, report, tool=tool),)
+    return (
+        ToolContext(
+            call_id, attempt, key, deadline, principal, deps, report, tool=tool, state=read_pickled_state(state)
+        ),
+    )
 
 
 def _continue_trace(headers: dict[str, str] | None) -> AbstractContextManager[object]:

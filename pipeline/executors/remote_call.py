@@ -14,14 +14,17 @@ from opentelemetry.propagate import inject
 from returns.result import Failure
 
 from ..call import ValidCall
+from ..call_state import LeftBehind, State, StateKey
 from ..errors import Crashed, SetupError
 from ..report import Progress
 from .body import get_seconds_left
 from .remote_errors import Dumps, EncodedError, decode_error, encode_error
 
-# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name. The
-# seconds left and not the deadline, since the clocks of two machines have nothing in common.
-ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str]
+# What stages handed on, each value as its pickle, or the text why it has none.
+PickledState: TypeAlias = dict[str, bytes | str]
+# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name, state.
+# The seconds left and not the deadline, since the clocks of two machines have nothing in common.
+ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, PickledState | None]
 # Which function, its arguments, its ToolContext if it takes one, and the headers of the trace if there is one.
 Job: TypeAlias = tuple[Any, dict[str, Any], ContextFields | None, dict[str, str] | None]
 # What the tool returned; what it raised, encoded; or the text why it did not begin or its result cannot be pickled.
@@ -50,12 +53,38 @@ def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps) -> b
     context: ContextFields | None = None
     if call.tool.context:
         left = get_seconds_left()
-        context = (call.id, call.attempt, call.idempotency_key, left, call.principal, call.deps, call.tool.name)
+        state = None if call.state is None else _pickle_state(call.state, dumps)
+        context = (call.id, call.attempt, call.idempotency_key, left, call.principal, call.deps, call.tool.name, state)
     try:
         return dumps((function, call.params, context, _get_trace_headers()))
     except Exception as exc:
         what = "the arguments or the `deps` of the call" if context is not None else "the arguments of the call"
         raise SetupError(f"{call.tool.name}: {what} cannot be pickled for another process: {exc}") from exc
+
+
+def _pickle_state(state: State, dumps: Dumps) -> PickledState:
+    """Pickle each value by itself: a stage may hand something to another stage that no tool in a process reads."""
+    pickled: PickledState = {}
+    for key, value in state.items():
+        try:
+            pickled[key.name] = dumps(value)
+        except Exception as exc:  # noqa: BLE001  # a foreign __reduce__ may raise anything
+            pickled[key.name] = f"it cannot be pickled: {type(exc).__name__}"
+    return pickled
+
+
+def read_pickled_state(pickled: PickledState | None) -> State | None:
+    """The state in the worker. What cannot be read there is an error for the tool that asks for it, and no other."""
+    if pickled is None:
+        return None
+    state: dict[StateKey[Any], object] = {}
+    for name, value in pickled.items():
+        try:
+            read: object = LeftBehind(value) if isinstance(value, str) else pickle.loads(value)  # noqa: S301  # our own
+        except Exception as exc:  # noqa: BLE001  # a foreign __setstate__ may raise anything
+            read = LeftBehind(f"it cannot be unpickled here: {type(exc).__name__}")
+        state[StateKey[Any](name)] = read
+    return state
 
 
 def make_job(function: Any, call: ValidCall, dumps: Dumps) -> Job | bytes:

@@ -3,10 +3,12 @@
 from .assertions import assert_failure, assert_success
 from .clocks import FakeClock, no_waiting
 from .conformance import assert_trace
+from .executor_rules import check_executor
 from .recorded_calls import RecordedCall, RecordedPipeline, record_calls
 from .recording import RecordedSpans, recorded_spans
 from .scripted_model import ScriptedModel
 from .scripts import Script, script
+from .stage_rules import check_stage
 
 __all__ = [
     "FakeClock",
@@ -18,6 +20,8 @@ __all__ = [
     "assert_failure",
     "assert_success",
     "assert_trace",
+    "check_executor",
+    "check_stage",
     "no_waiting",
     "record_calls",
     "recorded_spans",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, cast
+from typing import Any, Generic, cast, overload
 
 import attrs
 from typing_extensions import TypeVar
 
+from ..call_state import REQUIRED, State, StateKey, read_state
 from ..caller import Caller
 from ..report import CallReport, Progress
 
 Deps = TypeVar("Deps", default=Any)  # of the caller's own object
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 @attrs.frozen
@@ -29,6 +32,7 @@ class ToolContext(Generic[Deps]):
         caller: Makes further calls through the pipeline that called the tool, as `batch` does: a tool that calls
             through it never leaves a view. None: the tool runs in another process, or no pipeline called it.
         tool: The name of the tool, for a function that is several tools.
+        state: What stages handed on, for `get_state`. None: nothing.
     """
 
     call_id: str
@@ -40,6 +44,24 @@ class ToolContext(Generic[Deps]):
     _report: CallReport | None = attrs.field(default=None, repr=False, eq=False)
     caller: Caller | None = attrs.field(default=None, repr=False, eq=False)
     tool: str = ""
+    _state: State | None = attrs.field(default=None, repr=False, eq=False, alias="state")
+
+    @overload
+    def get_state(self, key: StateKey[S]) -> S: ...
+    @overload
+    def get_state(self, key: StateKey[S], default: T) -> S | T: ...
+    def get_state(self, key: StateKey[Any], default: object = REQUIRED) -> object:
+        """What a stage has handed on with `Call.with_state`.
+
+        Args:
+            key: The key with which the stage set it.
+            default: What to return if no stage did. None is a default as well. Default: one must have set it.
+
+        Raises:
+            SetupError: No stage set it, and there is no default; the key is no `StateKey`; or the tool runs in another
+                process, and the value does not pickle.
+        """
+        return read_state(self._state, key, default)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
         """Add a step to the report of the call. If nobody records the call, this does nothing.

@@ -1,0 +1,197 @@
+"""State of a call: what one stage hands to those inside of it and to the tool, and where it is never seen."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import attrs
+import pytest
+from returns.result import Failure
+
+import remote_tools
+from middlewares import RateLimit, Retry, Trace, standard
+from pipeline import (
+    Call,
+    Crashed,
+    Outcome,
+    ResolvedCall,
+    SetupError,
+    StateKey,
+    Success,
+    ToolContext,
+    ToolRegistry,
+    ValidCall,
+    gather,
+)
+from pipeline.executors import Process
+from pipeline.testing import no_waiting, recorded_spans
+from remote_tools import PLACE
+from support import a_call
+
+C = TypeVar("C", bound=Call)
+Next = Callable[[Any], Awaitable[Outcome]]
+
+
+@attrs.frozen
+class Tenant:
+    name: str
+
+
+TENANT = StateKey[Tenant]("tenant")
+COUNT = StateKey[int]("count")
+CANARY = "canary-9417"
+
+
+def authenticate(call: C) -> C:
+    return call.with_state(TENANT, Tenant(call.principal.partition("@")[2]))
+
+
+def some_tools(seen: list[object]) -> ToolRegistry:
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", context=True)
+    async def who(context: ToolContext) -> str:
+        """Say for which tenant."""
+        seen.append(context.attempt)
+        if context.attempt == 1:
+            raise ConnectionError
+        return context.get_state(TENANT).name
+
+    @tools.tool(effect="read", context=True)
+    async def ask(context: ToolContext) -> object:
+        """Make a call."""
+        assert context.caller is not None
+        return (await context.caller(Call("who", principal="bob@other"))).unwrap()
+
+    return tools
+
+
+async def test_a_tenant_reaches_a_limit_a_log_record_and_the_tool(caplog: pytest.LogCaptureFixture) -> None:
+    """What the first stage sets, each stage inside of it reads, and the tool in each of its attempts."""
+
+    async def log(call: ValidCall, call_next: Next) -> Outcome:
+        logging.getLogger("application").info("%s for %s", call.name, call.get_state(TENANT).name)
+        return await call_next(call)
+
+    attempts: list[object] = []
+    limit = RateLimit(1, per=60, burst=2, key=lambda call: call.get_state(TENANT).name)
+    run = (
+        standard(some_tools(attempts)).before("resolve", authenticate).after("validate", limit).after("rate_limit", log)
+    )
+    with caplog.at_level(logging.INFO, "application"), no_waiting():
+        calls = [
+            Call("who", principal=f"{name}@{tenant}")
+            for name, tenant in (("a", "x"), ("b", "x"), ("c", "x"), ("a", "y"))
+        ]
+        outcomes = await gather(run, calls, 1)
+    assert [outcome.value_or("refused") for outcome in outcomes] == ["x", "x", "refused", "y"]
+    assert [record.getMessage() for record in caplog.records if record.name == "application"] == [
+        f"who for {tenant}" for tenant in ("x", "x", "y")
+    ]
+    assert attempts == [1, 2] * 3
+
+
+async def test_a_call_that_a_tool_makes_passes_the_stages_itself() -> None:
+    """It does not inherit the state: the stage sets that of its own principal."""
+    run = standard(some_tools([])).before("resolve", authenticate)
+    with no_waiting():
+        assert await run.call("ask", principal="ann@mine") == Success("other")
+
+
+@attrs.frozen
+class Priced(ValidCall):
+    """A phase of somebody's own."""
+
+    cents: int = 0
+
+
+def test_every_copy_of_a_call_keeps_it_and_no_other_call_gets_it() -> None:
+    """Later phases, attempts, copies with other params, and a phase of a user's own; an outer copy is not changed."""
+    call = Call("probe").with_state(COUNT, 1)
+    tool = a_call().tool
+    resolved = call.resolved(tool)
+    valid = resolved.validated({})
+    own = Priced(**{field.name: getattr(valid, field.name) for field in attrs.fields(ValidCall)}, cents=5)
+    copies: list[Call] = [
+        resolved, valid, valid.next_attempt(), valid.with_params({"a": 1}), valid.under(None, None),
+        call.asked_by("ann"), own, own.under(None, None), own.next_attempt(), own.with_params({}),
+        own.with_state(TENANT, Tenant("x")),
+    ]  # fmt: skip
+    assert [each.get_state(COUNT) for each in copies] == [1] * len(copies)
+    inner = call.with_state(COUNT, 2)
+    assert (call.get_state(COUNT), inner.get_state(COUNT)) == (1, 2)
+    assert own.under(None, None).cents == 5
+
+
+def test_a_state_that_was_not_set() -> None:
+    """The error names the key and says who must set it; a default, None too, takes its place."""
+    for holder in (Call("probe"), Call("probe").with_state(COUNT, 1), ToolContext("c1")):
+        with pytest.raises(SetupError, match=r"no state 'tenant': a stage outside of here must set it"):
+            holder.get_state(TENANT)
+        assert holder.get_state(TENANT, None) is None
+    bad: Any = "tenant"
+    for mistake in (
+        lambda: Call("probe").with_state(bad, 1),
+        lambda: Call("probe").with_state(COUNT, 1).get_state(bad),
+        lambda: Call("probe").get_state(bad),
+    ):
+        with pytest.raises(SetupError, match="must be a StateKey, not 'tenant'"):
+            mistake()
+    for name in ("", 5):
+        with pytest.raises(SetupError, match="StateKey: `name`"):
+            StateKey[int](name)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    assert StateKey[Tenant]("tenant") == TENANT
+
+
+async def test_a_stage_that_misses_it_crashes_its_call() -> None:
+    """A wrong place is a mistake of the developer's: it is logged, and the model does not learn of it."""
+    limit = RateLimit(1, key=lambda call: call.get_state(TENANT).name)
+    outcome = await standard(some_tools([])).after("validate", limit).call("who")
+    error = outcome.failure()
+    assert isinstance(error, Crashed)
+    assert "no state 'tenant'" in str(error.cause)
+
+
+async def test_it_is_seen_nowhere(caplog: pytest.LogCaptureFixture) -> None:
+    """Not in a repr, a comparison, a span, a log record, or the pickle of a report."""
+
+    def set_canary(call: C) -> C:
+        return call.with_state(TENANT, Tenant(CANARY)).with_state(StateKey[object](f"key-{CANARY}"), lambda: None)
+
+    plain: list[Any] = [Call("probe"), Call("probe").resolved(a_call().tool)]
+    for call in plain:
+        assert set_canary(call) == call
+        assert CANARY not in repr(set_canary(call))
+    with recorded_spans() as recorded, caplog.at_level(logging.DEBUG), no_waiting():
+        run = (
+            standard(some_tools([]))
+            .replace("trace", Trace(tracer_provider=recorded.tracer_provider, content=True))
+            .before("resolve", set_canary)
+            .replace("retry", Retry(1))
+        )
+        report = await run.report(set_canary(Call("who")))
+        shown = [*recorded.spans]
+    assert CANARY.encode() not in pickle.dumps(report)
+    assert type(report.outcome) is Failure
+    assert CANARY not in repr(report)
+    assert CANARY not in "".join(span.to_json() for span in shown)
+    assert CANARY not in caplog.text + repr([record.__dict__ for record in caplog.records])
+    assert CANARY not in repr(ToolContext("c1", state={TENANT: Tenant(CANARY)}))
+
+
+async def test_it_travels_to_a_worker_process() -> None:
+    """A value that does not pickle stays here: only a tool that asks for it fails."""
+
+    def set_place(call: ResolvedCall) -> ResolvedCall:
+        return call.with_state(PLACE, call.principal or (lambda: None)).with_state(
+            StateKey[object]("pool"), lambda: None
+        )
+
+    run = standard(remote_tools.tools, executor=Process(workers=1), attempts=1).after("resolve", set_place)
+    assert await run.call("show_place", principal="Bern") == Success("Bern")
+    error = (await run.call("show_place")).failure()
+    assert isinstance(error, Crashed)
+    assert "the state 'place' did not get to this process: it cannot be pickled" in str(error.cause)

@@ -1,0 +1,103 @@
+"""The stages of the gallery keep the rules for stages, and a wrong place says what the table of the gallery says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from middlewares import LoopGuard, standard
+from pipeline import Call, Pipeline, SetupError, ToolRegistry, ValidCall
+from pipeline.testing import check_stage
+from snippets import snippets
+from support import a_call
+
+GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
+TABLE = GALLERY.read_text().partition("\n## ")[0]
+STAGES = ("authenticate", "permit", "Audit", "dry_run", "Hedge", "Shadow", "flagged", "Only")
+
+
+def program_of(name: str) -> str:
+    """The program of the gallery that defines the class or function of that name."""
+    defines = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
+    return next(code for _, code in snippets(GALLERY.read_text()) if defines.search(code))
+
+
+def load(name: str) -> dict[str, Any]:
+    """The names of that program."""
+    program: dict[str, Any] = {"__name__": "gallery"}
+    exec(compile(program_of(name), "gallery", "exec", dont_inherit=True), program)  # our own text
+    return program
+
+
+def pipeline() -> Pipeline:
+    return standard(ToolRegistry())
+
+
+def for_tenant(program: dict[str, Any], tools: str = "probe") -> ValidCall:
+    return a_call(principal="ann").with_state(program["TENANT"], program["Tenant"]("school", frozenset({tools})))
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_each_stage_keeps_the_rules(name: str, tmp_path: Path) -> None:
+    program = load(name)
+    stages: dict[str, Callable[[Any], Any]] = {
+        "Audit": lambda stage: stage(str(tmp_path / "audit.db")),
+        "Hedge": lambda stage: stage(0.05),
+        "Shadow": lambda stage: stage(pipeline()),
+        "Only": lambda stage: stage(frozenset({"probe"}), LoopGuard()),
+    }
+    stage = stages.get(name, lambda stage: stage)(program[name])
+    if name != "permit":
+        check_stage(stage)
+    if name in ("authenticate", "permit"):
+        check_stage(stage, call=for_tenant(program))
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_each_stage_is_short(name: str) -> None:
+    """At most 25 lines, blank ones not counted."""
+    found = re.search(rf"^(class|def) {name}\b.*?(?=^\S)", program_of(name), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    assert len([line for line in found[0].splitlines() if line.strip()]) <= 25
+
+
+WRONG: list[tuple[str, str, Callable[[Any], Any]]] = [
+    ("permit", "resolve", lambda stage: stage),
+    ("dry_run", "validate", lambda stage: stage),
+    ("Hedge", "retry", lambda stage: stage(0.05)),
+    ("flagged", "resolve", lambda stage: stage),
+]
+
+
+@pytest.mark.parametrize(("name", "target", "make"), WRONG, ids=[name for name, *_ in WRONG])
+def test_a_stage_too_far_outside(name: str, target: str, make: Callable[[Any], Any]) -> None:
+    with pytest.raises(SetupError) as caught:
+        pipeline().before(target, make(load(name)[name]))
+    assert f"`{caught.value}`" in TABLE
+
+
+@pytest.mark.parametrize("name", ["Audit", "Shadow"])
+def test_a_stage_too_far_inside(name: str) -> None:
+    stage = load(name)[name](pipeline() if name == "Shadow" else ":memory:")
+    with pytest.raises(SetupError) as caught:
+        pipeline().after("classify", stage)
+    assert f"`{caught.value}`" in TABLE
+
+
+async def test_what_only_a_call_shows(caplog: pytest.LogCaptureFixture) -> None:
+    """A state that nobody set, and a stage that is not open: the call is internal, and the log says why."""
+    tools = ToolRegistry()
+    tools.register(a_call().tool)
+    for stage, text in (
+        (load("permit")["permit"], "the call has no state 'tenant': a stage outside of here must set it"),
+        (load("Audit")["Audit"](":memory:"), "Audit is not open"),
+    ):
+        run = standard(tools)
+        run = run.after("resolve", stage) if text.startswith("the call") else run.before("retry", stage)
+        assert (await run(Call("probe"))).failure().kind == "internal"
+        assert text in caplog.text
+        assert f"`{text}`" in TABLE
