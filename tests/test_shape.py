@@ -308,7 +308,7 @@ def test_a_deep_result_does_not_hold_the_loop(level: str) -> None:
     deep = json.dumps("x" * 90_000)
     for _ in range(400):
         deep = level.format(deep)
-    best = 9.0
+    best, shorter = 9.0, ""
     for _ in range(3):
         began = time.perf_counter()
         shorter = shorten_result(deep, 2_000)
