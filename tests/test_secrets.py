@@ -583,7 +583,7 @@ async def test_redact_that_raises_withholds() -> None:
 
 def test_redact_must_be_callable() -> None:
     """Something else is refused at once."""
-    with pytest.raises(SetupError, match="Trace: `redact` must be a function of a path and a value, not 'x'"):
+    with pytest.raises(SetupError, match="Trace: `redact` must be a plain function or None, not 'x'"):
         Trace(redact="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake that is tested
 
 

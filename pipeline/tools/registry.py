@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping
 from contextlib import contextmanager
-from logging import getLogger
 from threading import Lock
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ import attrs
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import read_names
-from ..semconv import SCOPE
+from ..safe_logging import get_logger
 from .availability import ToolLock, ToolLocks
 from .decorator import ToolDecorator
 from .definition import Tool, default_run_in
@@ -222,8 +221,8 @@ class ToolRegistry:
         for listener in self._listeners:
             try:
                 listener()
-            except Exception:  # a user's function; whoever made the change may be a call
-                getLogger(SCOPE).exception("a listener of ToolRegistry.on_change failed")
+            except Exception:  # noqa: BLE001  # a user's function; whoever made the change may be a call
+                get_logger().exception("a listener of ToolRegistry.on_change failed")
 
     def disable(self, name: str) -> None:
         """Close a tool until `enable`.
