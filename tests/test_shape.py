@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -299,3 +300,19 @@ async def test_it_stands_anywhere_inside_of_the_checks() -> None:
     outcome: Outcome[Any] = await run.without("shape").call("numbers")
     assert outcome == Success(list(range(1000)))
     assert "shape" in standard(tools).after("retry", Shape()).stages
+
+
+@pytest.mark.parametrize("level", ['{{"a":{}}}', '{{"b":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy","a":{}}}', "[{}]"])
+def test_a_deep_result_does_not_hold_the_loop(level: str) -> None:
+    """Each level measures all that is in it, so what is very deep is shortened as text. JSON stays JSON."""
+    deep = json.dumps("x" * 90_000)
+    for _ in range(400):
+        deep = level.format(deep)
+    best, shorter = 9.0, ""
+    for _ in range(3):
+        began = time.perf_counter()
+        shorter = shorten_result(deep, 2_000)
+        best = min(best, time.perf_counter() - began)
+    assert json.loads(shorter)
+    assert len(shorter) <= 2_000
+    assert best < 0.3

@@ -30,6 +30,11 @@ class Stay(pydantic.BaseModel):
     nights: dt.timedelta | None = None
 
 
+class Price(pydantic.BaseModel):
+    amount: Decimal
+    note: Any = None
+
+
 class Tree(pydantic.BaseModel):
     planted: dt.date | None = None
     branches: list[Tree] = []
@@ -181,3 +186,33 @@ def test_a_datetime_shows_its_own_year(sent: str) -> None:
         verdict = validate(name, sent, text=True)
         if isinstance(verdict, ValidCall) and verdict.params.get(name) is not None:
             assert f"{verdict.params[name].year:04}" in sent
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["12345678901234567.89", "0.1234567890123456789012", "100000000000000000000000000001.5", "1.00000000000000000001"],
+)
+def test_a_decimal_is_the_number_that_was_written(number: str) -> None:
+    """Also where a float would round it: at the top, in a list, in a model, and beside numbers of other types."""
+
+    @tool
+    async def pay(amount: Decimal, each: list[Decimal], price: Price, rate: float = 0) -> None: ...
+
+    price = f'{{"amount": {number}, "note": 0.25}}'
+    text = f'{{"amount": {number}, "each": [{number}, 0.5], "price": {price}, "rate": {number}}}'
+    params: Any = pay.parameters.parse(text)
+    exact = Decimal(number)
+    assert (params["amount"], params["each"], params["price"].amount) == (exact, [exact, Decimal("0.5")], exact)
+    assert (params["price"].note, params["rate"]) == (0.25, float(number))
+
+
+def test_two_numbers_that_a_float_makes_equal_are_no_decimal() -> None:
+    """Which of them a Decimal should be is not known, so the call is refused."""
+
+    @tool
+    async def pay(amount: Decimal, rate: float) -> None: ...
+
+    parse = pay.parameters.parse
+    assert isinstance(parse('{"amount": 0.1, "rate": 0.10000000000000000001}'), InvalidParams)
+    assert parse('{"amount": 0.10, "rate": 0.1}') == {"amount": Decimal("0.1"), "rate": 0.1}
+    assert isinstance(parse('{"amount": 1e400, "rate": 0.1}'), InvalidParams)

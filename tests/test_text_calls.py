@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -150,3 +151,31 @@ async def test_a_call_as_text_runs() -> None:
     (call,) = openai.calls(SAID, tools, text=True)
     outcome = await standard(tools)(call)
     assert outcome == Success(3)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<function=f>" + "<parameter=a>" * 14_000,
+        "<function=f><parameter=a>" * 7_000,
+        "<tool_call><function=f>" + "<parameter=a>\n" * 12_000,
+        '{"name":"f","arguments":{}}\n' * 7_000,
+        "<function=" * 19_000,
+        "```\n" * 48_000,
+    ],
+    ids=["parameters", "functions", "tagged", "objects", "names", "fences"],
+)
+def test_no_text_holds_the_loop(text: str) -> None:
+    """Time grows with the length of the text, and not with its square: parameters without an end took 9 seconds."""
+    best = 9.0
+    for _ in range(3):
+        began = time.perf_counter()
+        read_text_calls(text)
+        best = min(best, time.perf_counter() - began)
+    assert best < 1
+
+
+def test_a_parameter_holds_the_beginning_of_another() -> None:
+    """Of the text of a template only the end of a parameter ends it, and one line end at each of its ends is layout."""
+    text = "<function=write><parameter=text>\n\n<parameter=x>\n\n</parameter></function>"
+    assert read_text_calls(text)[0] == [Call("write", {"text": "\n<parameter=x>\n"})]

@@ -19,10 +19,14 @@ from ..call import Call
 
 _LONGEST = 200_000  # characters of a text in which calls are looked for
 _LONGEST_PYTHON = 10_000
+_LONGEST_INTEGER = 100  # digits; to read one takes time that grows with the square of them
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _KEYS = frozenset(("name", "id", "type", "function", *_ARGUMENTS))
 _TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_FUNCTION = re.compile(r"<function=([^>\s]{1,200})>(.*?)(?:</function>|\Z)", re.DOTALL)
+_FUNCTION = re.compile(r"<function=([^<>\s]{1,200})>(.*?)(?:</function>|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^<>\s]{1,200})>\n?")
+_END_OF_PARAMETER = "</parameter>"
+_BETWEEN = re.compile(r"[ \n\r\t;,]*")
 _FENCED = re.compile(r"```(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _MARKS = ("<|python_tag|>", "[TOOL_CALLS]")
 _END_TOKENS = re.compile(r"(?:<\|eom_id\|>|<\|eot_id\|>|<\|im_end\|>|</s>)\s*\Z")
@@ -67,28 +71,40 @@ def _read_tagged(text: str) -> list[Call]:
 
 
 def _read_function(name: str, body: str) -> list[Call]:
-    values = re.findall(r"<parameter=([^>\s]{1,200})>\n?(.*?)\n?</parameter>", body, re.DOTALL)
-    if values:  # of Qwen3-Coder; the schema says which of them are numbers
-        return [Call(name, dict(values))]
+    if values := _read_parameters(body):  # of Qwen3-Coder; the schema says which of them are numbers
+        return [Call(name, values)]
     arguments = body.strip()
     return [Call(name, arguments)] if arguments.startswith("{") or not arguments else []
+
+
+def _read_parameters(body: str) -> dict[str, str]:
+    """Each value up to the next end of a parameter. In steps: a pattern of both ends takes quadratic time."""
+    values: dict[str, str] = {}
+    place = 0
+    while (begin := _PARAMETER.search(body, place)) is not None:
+        end = body.find(_END_OF_PARAMETER, begin.end())
+        if end < 0:
+            break
+        values[begin[1]] = body[begin.end() : end].removesuffix("\n")
+        place = end + len(_END_OF_PARAMETER)
+    return values
 
 
 def _read_json(text: str, *, tagged: bool = False) -> list[Call]:
     """The calls in JSON: one object, a list of them, or several one after the other. None if anything else is there."""
     text = text.strip()
-    decoder = json.JSONDecoder(parse_float=_keep, parse_int=_keep, parse_constant=_keep)
     calls: list[Call] = []
     place = 0
     try:
         while place < len(text):
-            data, end = decoder.raw_decode(text, place)
+            data, end = _DECODER.raw_decode(text, place)
             items: list[Any] = cast("list[Any]", data) if isinstance(data, list) else [data]
             each = [_read_object(item, tagged=tagged) for item in items]
             if not each or None in each:
                 return []
             calls += [call for call in each if call is not None]
-            place = end + len(text[end:]) - len(text[end:].lstrip(" \n\r\t;,"))
+            between = _BETWEEN.match(text, end)
+            place = end if between is None else between.end()
     except (ValueError, RecursionError):
         return []
     return calls
@@ -119,6 +135,14 @@ def _read_object(data: Any, *, tagged: bool) -> Call | None:
 def _keep(token: str) -> str:
     """A number as it was written: 3.10 and 1e400 would be others after a float."""
     return _MARK + token
+
+
+def _keep_long(digits: str) -> int | str:
+    """An integer; one of many digits, and "-0", as they were written."""
+    return _keep(digits) if len(digits) > _LONGEST_INTEGER or digits == "-0" else int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_float=_keep, parse_int=_keep_long, parse_constant=_keep)
 
 
 def _dump(arguments: Any) -> str:

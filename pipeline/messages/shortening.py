@@ -15,6 +15,7 @@ _MARK = f"float-{uuid4().hex[:8]}:"  # no text begins with it
 _TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
 _LONGEST_TOKEN = 40
 _LEAST = 60  # characters, of which a piece of a value still says something
+_DEEPEST = 20  # levels; what is deeper is shortened as text, for each level measures all that is in it
 _FRACTION = 3  # one item takes at most this part of the room of its list
 
 
@@ -77,12 +78,14 @@ def _keep_token(token: str) -> str | float:
     return f"{_MARK}{token}" if len(token) <= _LONGEST_TOKEN else float(token)
 
 
-def _fit(data: Any, room: int, way: str) -> Any:
+def _fit(data: Any, room: int, way: str, depth: int = 0) -> Any:
+    if isinstance(data, (list, dict)) and depth >= _DEEPEST:
+        data = _TOKEN.sub(r"\1", json.dumps(data, ensure_ascii=False))
     if isinstance(data, str):
         return _fit_string(data, room, way)
     if isinstance(data, list):
-        return _fit_list(cast("list[Any]", data), room, way)
-    return _fit_object(cast("dict[str, Any]", data), room, way) if isinstance(data, dict) else data
+        return _fit_list(cast("list[Any]", data), room, way, depth)
+    return _fit_object(cast("dict[str, Any]", data), room, way, depth) if isinstance(data, dict) else data
 
 
 def _fit_string(text: str, room: int, way: str) -> str:
@@ -95,13 +98,13 @@ def _fit_string(text: str, room: int, way: str) -> str:
     return elide(text, limit, way)
 
 
-def _fit_list(items: list[Any], room: int, way: str) -> list[Any]:
+def _fit_list(items: list[Any], room: int, way: str, depth: int) -> list[Any]:
     note = _note(len(items), len(items), "items", way, room)
     left = room - len(note) - 6
     kept: list[Any] = []
     for item in items:
         most = max(_LEAST, room // _FRACTION)
-        fitted = item if _size(item) <= most else _fit(item, most, "")
+        fitted = item if _size(item) <= most else _fit(item, most, "", depth + 1)
         left -= _size(fitted) + 2
         if left < 0:
             break
@@ -110,11 +113,11 @@ def _fit_list(items: list[Any], room: int, way: str) -> list[Any]:
     return [*kept, _note(missing, len(items), "items", way, room)] if missing else kept
 
 
-def _fit_object(data: dict[str, Any], room: int, way: str) -> dict[str, Any]:
+def _fit_object(data: dict[str, Any], room: int, way: str, depth: int) -> dict[str, Any]:
     keys = sum(_size(key) + 4 for key in data)
     shares = _share([_size(value) for value in data.values()], max(0, room - keys - 2))
     fitted = {
-        key: value if _size(value) <= share else _fit(value, share, way)
+        key: value if _size(value) <= share else _fit(value, share, way, depth + 1)
         for (key, value), share in zip(data.items(), shares, strict=True)
     }
     if _size(fitted) <= room:

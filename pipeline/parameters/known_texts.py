@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cached_property
 from typing import Any, Final, cast
 
 import attrs
 
 from ..privacy import REDACTED
 from .reading import read_literal
+from .unescaping import Unescaped, unescape
 
 _MAX_TEXTS = 100  # of one call
 _MAX_VALUES = 2_000  # that are looked at
@@ -20,9 +21,8 @@ _LIKE_A_SECRET: Final = 6  # characters of a text under a name that is not decla
 _LINE: Final = 12  # characters of a line of a longer secret, such as a key in PEM
 
 
-_MAX_PATTERN: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
-_QUOTED: Final = frozenset("\"'\\")  # characters that get a backslash in quotes
-_LETTERS: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a"}  # after a backslash
+_MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+_ESCAPED: Final = re.compile(r"[\\%+]")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 
 
@@ -66,14 +66,13 @@ class TextCollector:
 
     def make_mask(self) -> Callable[[str], str]:
         """A function that takes these texts out of a text, also where they are written with escapes."""
-        if not self.texts:
-            return _keep
-        pattern = re.compile("|".join(map(_match, sorted(self.texts, key=len, reverse=True))))
-        return lambda text: pattern.sub(REDACTED, text)
+        return _Mask(tuple(sorted(self.texts, key=len, reverse=True))) if self.texts else _keep
 
     def _add_text(self, text: str) -> None:
         stripped = text.strip()
         self.texts.add(stripped)
+        if len(inner := stripped.strip("\"'`").strip()) >= _LIKE_A_SECRET:  # a model may send it in quotes
+            self.texts.add(inner)
         self.texts.update(line for each in stripped.splitlines()[:50] if len(line := each.strip()) >= _LINE)
 
 
@@ -97,29 +96,40 @@ def _open(value: Any) -> object:
         return None
 
 
+@attrs.frozen(slots=False, eq=False)
+class _Mask:
+    """Takes texts out of another: those that stand there as they are, and those that are written with escapes."""
+
+    texts: tuple[str, ...]  # the longest first
+
+    def __call__(self, text: str) -> str:
+        found = [match.span() for match in self._as_it_is.finditer(text)]
+        if self._unescaped is not None and _ESCAPED.search(text):
+            unescaped = Unescaped(text)
+            found += [unescaped.find_origin(*match.span()) for match in self._unescaped.finditer(unescaped.text)]
+        if not found:
+            return text
+        shown: list[str] = []
+        end = 0
+        for first, last in sorted(found):
+            if first >= end:
+                shown += (text[end:first], REDACTED)
+            end = max(end, last)
+        return "".join([*shown, text[end:]])
+
+    @cached_property
+    def _as_it_is(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(_match, self.texts)))
+
+    @cached_property
+    def _unescaped(self) -> re.Pattern[str] | None:
+        plain = [unescape(text) for text in self.texts]
+        return re.compile("|".join(map(_match, filter(None, plain)))) if any(plain) else None
+
+
 def _match(text: str) -> str:
-    """A pattern for a text, also where it stands in quotes by Python or JSON, any number of times, or in a URL."""
-    pattern = "".join(map(_match_character, text[:_MAX_PATTERN]))
-    if len(text) > _MAX_PATTERN:
+    pattern = re.escape(text[:_MAX_LOOKED_FOR])
+    if len(text) > _MAX_LOOKED_FOR:
         pattern += r"[^\s\"']*"
     alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
     return rf"(?<!\w){pattern}(?!\w)" if alone else pattern
-
-
-@lru_cache(maxsize=512)
-def _match_character(char: str) -> str:
-    if char.isascii() and char.isalnum():
-        return char
-    number = ord(char)
-    written = rf"\\*{re.escape(char)}" if char in _QUOTED else re.escape(char)
-    escapes = [rf"u{number:04x}", rf"U{number:08x}"]
-    if number <= 0xFF:  # noqa: PLR2004  # Python writes these with two digits
-        escapes.append(rf"x{number:02x}")
-    if number > 0xFFFF:  # noqa: PLR2004  # JSON writes two surrogates
-        high, low = divmod(number - 0x10000, 0x400)
-        escapes.append(rf"u{0xD800 + high:04x}\\+u{0xDC00 + low:04x}")
-    if char in _LETTERS:
-        escapes.append(_LETTERS[char])
-    in_url = "".join(f"%{byte:02x}" for byte in char.encode(errors="replace"))
-    space = r"|\+" if char == " " else ""
-    return rf"(?:{written}|\\+(?i:{'|'.join(escapes)})|(?i:{in_url}){space})"

@@ -9,6 +9,7 @@ to which 1.0 is an integer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
@@ -19,6 +20,7 @@ from .containers import copy_containers
 from .hostile import check_schema, is_flat
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
+from .rounded import read_exactly
 from .tool_parameters import Compiled, Given, Parse, Undeclared
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     schema, plain = shape.schema, shape.plain
     convert = PydanticErrors(schema).convert
     parse_given = _parse_given(shape, convert)
+    read_strictly = partial(from_text, strict=True)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
     def parse(arguments: Any) -> Any:
@@ -48,7 +51,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
                 if not arguments or arguments.isspace():
                     return parse({})
                 try:
-                    return from_text(arguments, strict=True)
+                    return from_text(arguments, strict=True) if plain else read_exactly(arguments, read_strictly)
                 except ValidationError as exc:
                     return convert(exc, _decode(arguments), arguments)
             if type(arguments) is Given:

@@ -1,7 +1,7 @@
 """What pydantic reads as another value even in its strict mode; here it is refused before pydantic reads it.
 
 To pydantic the text "2024" is a datetime, 2,024 seconds after 1970; "86400" is a date; "1_0" and Arabic digits are a
-Decimal; and 1e400 is a complex infinity.
+Decimal; and 1e400 is a complex infinity. A Decimal gets what a float leaves of a number; here it gets what was written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from pydantic_core import PydanticCustomError, SchemaValidator, to_json
+
+from .rounded import find_token
 
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
 _NOUNS: Final = {
@@ -88,6 +90,7 @@ def _make_reader(node: Any) -> Callable[[object], object]:
     validator, is_refused, expected = SchemaValidator(node), _REFUSED[node["type"]], _NOUNS[node["type"]]
 
     def read(value: object) -> object:
+        value = find_token(value) if isinstance(value, float) and node["type"] == "decimal" else value
         if is_refused(value):
             raise PydanticCustomError("strict_type", "Input should be {expected}", {"expected": expected})
         if value is None or isinstance(value, (str, int, float, list, dict)):
