@@ -14,8 +14,8 @@ import attrs
 from returns.result import Success
 
 from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork, timing
-from pipeline.loop_state import get_loop_state
 from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
+from pipeline.state.loop_state import get_loop_state
 from pipeline.tools import estimate_bytes, freeze
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]

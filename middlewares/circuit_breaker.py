@@ -22,9 +22,9 @@ from pipeline import (
     register_after_fork,
     timing,
 )
-from pipeline.call_window import CallWindow
 from pipeline.options import check_count, check_function, check_number
 from pipeline.report import CANCELLED, kind_of
+from pipeline.state.call_window import CallWindow
 
 R = TypeVar("R", bound=ResolvedCall)
 

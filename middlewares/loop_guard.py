@@ -25,7 +25,7 @@ from pipeline import (
     timing,
 )
 from pipeline.options import check_count, check_function, check_number, read_names
-from pipeline.safe_logging import get_logger
+from pipeline.outside_text import get_logger
 from pipeline.tools import estimate_bytes
 
 _SHOWN = 200  # characters of the arguments in a refusal

@@ -48,7 +48,7 @@ from pipeline.cli.run.result_rows import build_row, encode_row
 from pipeline.dialogue import run_turn
 from pipeline.errors import ExecutionFailed
 from pipeline.executors.remote_errors import decode_error, encode_error
-from pipeline.parameters.known_texts import TextCollector
+from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.report import Progress
 from pipeline.telemetry import events_of
 from support import Exported, a_tool, nothing

@@ -19,7 +19,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from ..safe_logging import get_logger
+from ..outside_text import get_logger
 
 _logger = get_logger()
 

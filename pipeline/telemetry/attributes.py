@@ -9,7 +9,7 @@ from opentelemetry.trace import Span
 
 from .. import semconv
 from ..errors import Repair
-from ..parameters.declared_paths import show_path
+from ..parameters.secrets.declared_paths import show_path
 from ..report import CallReport, LiveReport
 
 # The name and the attributes that a call span starts with. A sampler decides by both, so they are final. A plain tuple:

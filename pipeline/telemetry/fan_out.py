@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias
 
+from ..outside_text import get_logger
 from ..report import CallReport, LiveReport, Recorder
-from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
 from .metrics import Instruments

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
 from ..errors import Crashed, InvalidParams, ToolError
-from ..parameters.declared_paths import show_path
+from ..outside_text import get_logger, make_safe
+from ..parameters.secrets.declared_paths import show_path
 from ..report import CallReport, kind_of
-from ..safe_exceptions import make_safe
-from ..safe_logging import get_logger
 from .attributes import list_repairs
 
 if TYPE_CHECKING:

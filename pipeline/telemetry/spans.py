@@ -13,8 +13,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
+from ..outside_text import get_logger
 from ..report import StageRow
-from ..safe_logging import get_logger
 from .blame import Verdicts, find_deciding
 
 INTERNAL = SpanKind.INTERNAL

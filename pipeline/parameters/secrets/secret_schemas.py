@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
-from .schema import Form, JsonObject, find_target, is_array, is_object
+from ..schema import Form, JsonObject, find_target, is_array, is_object
 
 _SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")  # lists of further subschemas of the same place
 _SAME_PLACE_ONE: Final = ("if", "then", "else", "not")
