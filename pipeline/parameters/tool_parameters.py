@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
-from .coercions import Expected, Rule
+from .coercions import Rule
+from .expectations import Expected
 from .hostile import list_texts
 from .limits import Limits
 from .reading import read_arguments
