@@ -139,11 +139,12 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/circuit_breaker.py",
         "middlewares/loop_guard.py",
         "middlewares/rate_limit.py",
-        "pipeline/portal.py",
+        "pipeline/event_loops/portal.py",
         "pipeline/retries.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
+        "pipeline/tools/change_listeners.py",
         "pipeline/tools/registry.py",
     }
     assert all("register_after_fork" in names[name] for name in makers - EXCEPT)

@@ -21,8 +21,8 @@ LAYERS = """
     outside_text
     error_kind
     errors
-    guards options
-    call event_loops introspection
+    guards introspection
+    call event_loops options
     caller parameters
     messages report
     recordable

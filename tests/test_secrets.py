@@ -504,7 +504,7 @@ async def test_a_short_secret_leaves_other_words_whole(secret: str, records: Rec
     assert "host" in message or "https" in message
 
 
-REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "4111"}, {"number": "4222"}], "count": 2}
+REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "card 4111"}, {"number": "card 4222"}], "count": 2}
 
 
 def redact_numbers(path: str, value: object) -> object:
@@ -521,8 +521,8 @@ async def test_redact_sees_every_value_that_is_recorded() -> None:
 
     @tools.tool(effect="read")
     async def pay(to: str, cards: list[dict[str, str]], count: int) -> Result:
-        assert cards[0]["number"] == "4111"
-        return Result(token="4333", count=count)
+        assert cards[0]["number"] == "card 4111"
+        return Result(token="card 4333", count=count)
 
     exported, reports = Exported(), list[CallReport]()
     trace = Trace(tracer_provider=exported.provider, content=True, redact=redact_numbers, sinks=[reports.append])
@@ -535,7 +535,7 @@ async def test_redact_sees_every_value_that_is_recorded() -> None:
         texts += [repr(report), repr(report.call.arguments), repr(report.repairs), repr(list(events_of(report)))]
         texts.append(encode_row(build_row(CallLine(1, "c", "pay", report.call), report)).decode())
         assert type(report.outcome) is Success
-    assert not [text for text in texts for number in ("4111", "4222", "4333") if number in text]
+    assert not [text for text in texts for number in ("card 4111", "card 4222", "card 4333") if number in text]
     assert reports[0].call.arguments == {
         "to": "ada",
         "cards": [{"number": "#"}, {"number": "#"}],
@@ -580,5 +580,5 @@ async def test_redact_that_raises_withholds() -> None:
 
 def test_redact_must_be_callable() -> None:
     """Something else is refused at once."""
-    with pytest.raises(SetupError, match="Trace: `redact` must be a function of a path and a value, not 'x'"):
+    with pytest.raises(SetupError, match="Trace: `redact` must be a plain function or None, not 'x'"):
         Trace(redact="x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake that is tested
