@@ -141,6 +141,7 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/rate_limit.py",
         "pipeline/event_loops/portal.py",
         "pipeline/retries.py",
+        "pipeline/state/answers.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
