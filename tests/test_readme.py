@@ -36,11 +36,12 @@ def test_every_snippet_runs_as_it_stands(code: str, tmp_path: Path) -> None:
     assert done.stdout.splitlines() == re.findall(r"^\s*#> ?(.*)$", code, re.MULTILINE)
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*GUIDES, ROOT / "SECURITY.md"], ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_guide_names_exists(path: Path) -> None:
-    """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file."""
+    """Each `make …` is a target of the Makefile, each link leads to a file, and each test that is named exists."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
+    assert [name for name in re.findall(r"\btest_\w+\.py", text) if not (ROOT / "tests" / name).exists()] == []
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
     assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
