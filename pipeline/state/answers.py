@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..call import Outcome, ValidCall
 from ..forking import register_after_fork
-from ..tools import Tool, estimate_bytes, freeze
+from ..tools import Tool
+from .plain_data import estimate_bytes, freeze
 
 AnswerKey: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, and what stands for the params
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import attrs
 
 from ..forking import register_after_fork
-from ..tools import Tool, estimate_bytes
+from ..tools import Tool
+from .plain_data import estimate_bytes
 
 _MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
 

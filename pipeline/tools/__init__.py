@@ -10,7 +10,6 @@ from .detectors import ReturnedError, exit_status, returned_error
 from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
 from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
-from .plain_data import estimate_bytes, freeze
 from .registry import ToolRegistry
 from .tool_options import Detector, Effect
 from .transport_noise import find_command, list_readings, split_at_tokens
@@ -30,12 +29,10 @@ __all__ = [
     "ToolRegistry",
     "classify",
     "classify_own",
-    "estimate_bytes",
     "exit_status",
     "find_bare_name",
     "find_canonical",
     "find_command",
-    "freeze",
     "is_async",
     "list_readings",
     "not_begun",
