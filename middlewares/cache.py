@@ -54,12 +54,12 @@ class Cache:
             that is larger alone, or has more than 100,000 parts, is not kept. Must be ≥ 1; None: no limit. Default 64
             MiB.
         tools: Names of the only tools to cache, ``read`` or ``idempotent``; so are the names of a ``ttl`` mapping.
-            None (default): all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
+            Default None: all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
             key.
         on_write: What a call that is no read invalidates: ``"forget_all"`` (default), ``"forget_own"``, what its own
             principal asked for, or ``"keep"``, nothing.
         key: Replaces the params: calls for which it returns the same value are equal. A call for which it returns
-            None is not cached. None (default): the params.
+            None is not cached. Default None: the params.
         copy: Copies a value that could be changed, when it is kept and whenever it is given. Default ``deepcopy``.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 

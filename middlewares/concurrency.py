@@ -42,14 +42,14 @@ class Concurrency:
 
     Args:
         limit: Units that may be in use at once. Must be ≥ 1.
-        max_queue: Calls that may wait, in each partition. 0: none waits. None (default): no limit.
-        max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. None (default): no
+        max_queue: Calls that may wait, in each partition. 0: none waits. Default None: no limit.
+        max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. Default None: no
             limit.
         weight: Units that a call takes: a mapping of tool names to units, in which a tool that is missing takes 1, or
-            a function of the call, whose result is clamped to 1 and ``limit``. None (default): 1.
+            a function of the call, whose result is clamped to 1 and ``limit``. Default None: 1.
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
-            for which it returns None is not limited. None (default): each tool and principal has units of its own.
+            for which it returns None is not limited. Default None: each tool and principal has units of its own.
 
     Raises:
         SetupError: An option is out of its range, or of another type; or both ``groups`` and ``key`` are given.

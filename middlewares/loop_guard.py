@@ -54,7 +54,7 @@ class LoopGuard:
         forget_after: Seconds after which an earlier call does not count. Must be > 0; infinity: it counts for ever.
             Default 300.
         exempt: Names of tools that are not counted.
-        on_warning: Called with the call and the count, for each warning. An exception of it is logged. None (default):
+        on_warning: Called with the call and the count, for each warning. An exception of it is logged. Default None:
             nothing is called.
         size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
