@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import threading
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -137,8 +137,8 @@ async def test_a_context_is_injected_first() -> None:
     deps = object()
     report = await standard(tools).report(Call("whose", {"thing": "hat"}, "c1", "ann", deps))
     assert report.outcome is not None
-    context = report.outcome.unwrap()
-    assert isinstance(context, ToolContext)
+    assert isinstance(report.outcome.unwrap(), ToolContext)
+    context = cast("ToolContext[Any]", report.outcome.unwrap())
     assert (context.call_id, context.attempt, context.principal, context.deps) == ("c1", 1, "ann", deps)
     assert report.progress == [Progress(1, 2, "hat")]
 
