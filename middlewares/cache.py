@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from copy import deepcopy
 from math import inf
 from threading import Lock
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, cast, get_args
 
 import anyio
 import attrs
 from returns.result import Success
 
-from pipeline import Handler, Outcome, Placement, SetupError, Tool, ValidCall, register_after_fork, timing
-from pipeline.loop_state import get_loop_state
+from pipeline import Handler, Outcome, Placement, SetupError, ValidCall, register_after_fork, timing
 from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
-from pipeline.tools import estimate_bytes, freeze
+from pipeline.state.answers import Answer, AnswerKey, KeptAnswers, make_key
+from pipeline.state.loop_state import get_loop_state
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
-_Key: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, and what stands for the params
 _IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))
-
-
-class _Entry(NamedTuple):
-    """An answer."""
-
-    epoch: object  # in which it was asked for
-    asked_at: float  # seconds of the clock
-    outcome: Outcome
-    immutable: bool  # everybody is given this very outcome; otherwise a copy
-    size: int  # bytes, the key included; 0 if it is not kept
 
 
 @attrs.define(eq=False)
@@ -39,7 +27,7 @@ class _Flight:
 
     epoch: object
     ended: anyio.Event | None = None  # made by the first that waits
-    entry: _Entry | None = None  # None when it has ended: it was cancelled, and one of those that wait goes instead
+    entry: Answer | None = None  # None when it has ended: it was cancelled, and one of those that wait goes instead
     copyable: bool = True
 
 
@@ -66,12 +54,12 @@ class Cache:
             that is larger alone, or has more than 100,000 parts, is not kept. Must be ≥ 1; None: no limit. Default 64
             MiB.
         tools: Names of the only tools to cache, ``read`` or ``idempotent``; so are the names of a ``ttl`` mapping.
-            None (default): all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
+            Default None: all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
             key.
         on_write: What a call that is no read invalidates: ``"forget_all"`` (default), ``"forget_own"``, what its own
             principal asked for, or ``"keep"``, nothing.
         key: Replaces the params: calls for which it returns the same value are equal. A call for which it returns
-            None is not cached. None (default): the params.
+            None is not cached. Default None: the params.
         copy: Copies a value that could be changed, when it is kept and whenever it is given. Default ``deepcopy``.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
@@ -108,8 +96,7 @@ class Cache:
         check_function("Cache", "clock", clock)
         self.tools = _ttl_by_tool(ttl, tools)
         self._ttl: Any = ttl  # seconds, if no tool is named
-        self._size = size
-        self._max_bytes = inf if max_bytes is None else max_bytes
+        self._max_epochs = size
         self._on_write = on_write
         self._key = key
         self._copy = copy
@@ -117,9 +104,8 @@ class Cache:
         self._epoch = object()  # replaced by each write
         self._epochs: dict[str, object] = {}  # by principal, for those that wrote
         self._first_epoch = object()  # of the other principals
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        self._bytes = 0  # of the entries
-        self._lock = Lock()
+        self._answers = KeptAnswers(size, inf if max_bytes is None else max_bytes)
+        self._lock = Lock()  # of the epochs
         register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
@@ -146,7 +132,7 @@ class Cache:
             with self._lock:
                 self._invalidate(call.principal)
 
-    async def _answer(self, call: ValidCall, call_next: Handler[ValidCall], key: _Key) -> Outcome:
+    async def _answer(self, call: ValidCall, call_next: Handler[ValidCall], key: AnswerKey) -> Outcome:
         while True:
             epoch = self._epoch_of(call)
             if (kept := self._find(key, epoch, call)) is not None:
@@ -170,7 +156,7 @@ class Cache:
             if flight.entry is not None:
                 return self._replay(flight.entry, call, "answered by an equal call that was under way")
 
-    async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: _Key, flight: _Flight) -> Outcome:
+    async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: AnswerKey, flight: _Flight) -> Outcome:
         asked_at = self._clock()
         outcome: Outcome | None = None
         try:
@@ -179,7 +165,9 @@ class Cache:
         finally:
             self._store(call, key, flight, asked_at, outcome)
 
-    def _store(self, call: ValidCall, key: _Key, flight: _Flight, asked_at: float, outcome: Outcome | None) -> None:
+    def _store(
+        self, call: ValidCall, key: AnswerKey, flight: _Flight, asked_at: float, outcome: Outcome | None
+    ) -> None:
         """Keep a success for later calls, and any outcome for the calls that wait. None: the call was cancelled."""
         with self._lock:
             keep = type(outcome) is Success and self._epoch_of(call) is flight.epoch
@@ -189,52 +177,28 @@ class Cache:
         if outcome is None or not (keep or flight.ended is not None):
             return
         value: object = outcome.unwrap() if type(outcome) is Success else None
-        size = 0
-        if keep and self._max_bytes < inf:
-            size = estimate_bytes(key[1:]) + estimate_bytes(value)
-            keep = size <= self._max_bytes
-            if not (keep or flight.ended is not None):
-                return
+        size = self._answers.weigh(key, value) if keep else 0
+        keep = keep and size <= self._answers.max_bytes
+        if not (keep or flight.ended is not None):
+            return
         immutable = type(value) in _IMMUTABLE
         try:
             kept = outcome if immutable else Success(self._copy(value))
-            flight.entry = _Entry(epoch, asked_at, kept, immutable, size)
+            flight.entry = Answer(epoch, asked_at, kept, immutable, size)
         except Exception:  # noqa: BLE001  # the copy of a foreign value may raise anything
             flight.copyable = False
             return
         if keep:
-            with self._lock:
-                self._put(key, flight.entry)
+            self._answers.put(key, flight.entry)
 
-    def _find(self, key: _Key, epoch: object, call: ValidCall) -> _Entry | None:
+    def _find(self, key: AnswerKey, epoch: object, call: ValidCall) -> Answer | None:
         ttl = self._ttl if self.tools is None else self.tools[call.tool.name]
-        now = self._clock()
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                return None
-            if entry.epoch is epoch and now - entry.asked_at < ttl:
-                self._entries.move_to_end(key)
-                return entry
-            del self._entries[key]
-            self._bytes -= entry.size
-            return None
-
-    def _put(self, key: _Key, entry: _Entry) -> None:
-        """Keep an entry, and forget those that were used least recently while there are too many."""
-        replaced = self._entries.pop(key, None)  # by a call of another event loop
-        self._bytes += entry.size - (0 if replaced is None else replaced.size)
-        self._entries[key] = entry
-        while len(self._entries) > self._size or self._bytes > self._max_bytes:
-            _, oldest = self._entries.popitem(last=False)
-            self._bytes -= oldest.size
+        return self._answers.find(key, epoch, self._clock(), ttl)
 
     def _restart_in_child(self) -> None:
-        """After a fork: another thread may have held the lock, in the middle of a change."""
         self._lock = Lock()
-        self._bytes = sum(entry.size for entry in self._entries.values())
 
-    def _replay(self, entry: _Entry, call: ValidCall, how: str) -> Outcome:
+    def _replay(self, entry: Answer, call: ValidCall, how: str) -> Outcome:
         if call.report is not None:
             call.report.note(self, f"{how}, {self._clock() - entry.asked_at:.3g} s ago")
         return entry.outcome if entry.immutable else Success(self._copy(entry.outcome.unwrap()))
@@ -248,22 +212,19 @@ class Cache:
     def _invalidate(self, principal: str) -> None:
         self._epoch = object()
         if self._on_write == "forget_own":
-            if len(self._epochs) >= self._size:  # there may be any number of principals: invalidate all of them
+            if len(self._epochs) >= self._max_epochs:  # there may be any number of principals: invalidate all of them
                 self._epochs.clear()
                 self._first_epoch = object()
             self._epochs[principal] = self._epoch
 
-    def _key_of(self, call: ValidCall) -> _Key | None:
+    def _key_of(self, call: ValidCall) -> AnswerKey | None:
         if self._key is not None:
             key = self._key(call)
             return None if key is None else (call.tool, call.principal, key)
-        try:
-            return call.tool, call.principal, freeze(call.params)
-        except (TypeError, RecursionError):  # not plain data
-            return None
+        return make_key(call)
 
 
-def _make_flights() -> dict[_Key, _Flight]:
+def _make_flights() -> dict[AnswerKey, _Flight]:
     return {}
 
 

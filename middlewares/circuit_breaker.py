@@ -22,9 +22,9 @@ from pipeline import (
     register_after_fork,
     timing,
 )
-from pipeline.call_window import CallWindow
 from pipeline.options import check_count, check_function, check_number
 from pipeline.report import CANCELLED, kind_of
+from pipeline.state.call_window import CallWindow
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -80,16 +80,16 @@ class CircuitBreaker:
             None. With ``key`` none is closed: one breaker of several says nothing about the tool as a whole. Default
             None: no registry.
         failures: Failures in a row that open it, ≥ 1. None: only the ratio opens it. Default 5.
-        failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. None (default): only
+        failure_ratio: Share of the calls in the window whose failure opens it, > 0 and ≤ 1. Default None: only
             failures in a row open it.
         window: Seconds for which a call counts towards the ratio; forgotten a tenth at a time. Default 60.
         min_calls: Calls in the window below which the ratio opens nothing, ≥ 1. Default 10.
         open_for: Seconds for which it stays open the first time, > 0. Default 30.
-        max_open_for: Seconds for which it stays open at most. None (default): always ``open_for``.
+        max_open_for: Seconds for which it stays open at most. Default None: always ``open_for``.
         probes: Calls that may try a half-open breaker at once, ≥ 1. Default 1.
         key: Says which calls share a breaker: those for which it returns the same value. A call for which it returns
             None always passes. The breaker itself refuses the calls of an open key, and ``definitions()`` goes on
-            showing the tool. None (default): each tool and principal has a breaker of its own.
+            showing the tool. Default None: each tool and principal has a breaker of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
     Raises:

@@ -2,73 +2,25 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable, Mapping
-from contextvars import ContextVar
 from threading import get_ident
 from typing import ClassVar, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
-from anyio.lowlevel import RunVar
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork, timing
+from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
 from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
+from pipeline.state.units import CURRENT_LOOP, HOLDER, Holder, KnownLoop, Partition, find_holder, find_loop
 
 R = TypeVar("R", bound=ResolvedCall)
 
 _MANY = 1024  # partitions; at each multiple the idle ones are forgotten
 
 
-@attrs.define(eq=False)
-class _Waiter:
-    weight: int
-    granted: bool = False
-    wakes: anyio.Event = attrs.field(init=False, factory=anyio.Event)
-
-
-@attrs.define(eq=False)
-class _Partition:
-    free: int  # units
-    queue: deque[_Waiter] = attrs.field(init=False, factory=deque[_Waiter])
-
-
-@attrs.define(eq=False)
-class _Holder:
-    """A call that took the last units of a partition, for the calls that its tool makes.
-
-    They would wait for units that come back only when this call ends, so it lends its own, to one of them at a time.
-    Whoever took its units before was not the last: it may wait, since this call goes on.
-    """
-
-    partition: _Partition
-    outer: _Holder | None  # around this one
-    ended: bool = False  # a task that the tool left running may have copied the context
-    loan: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
-
-
-@attrs.define(eq=False)
-class _Loop:
-    """An event loop. No loop may wake a task of another one, so each has units of its own."""
-
-    thread: int = attrs.field(factory=get_ident)  # by which a context that was copied to another thread is told
-
-
-_Partitions: TypeAlias = dict[Hashable, _Partition]
-_LOOPS: RunVar[_Loop] = RunVar("toolcall_concurrency")
-_HOLDER: ContextVar[_Holder | None] = ContextVar("_HOLDER", default=None)  # of the call that the tool is in
-_LOOP: ContextVar[_Loop | None] = ContextVar("_LOOP", default=None)  # a run variable takes a hundred times as long
-
-
-def _find_loop() -> _Loop:
-    """The event loop that runs, remembered for the next call of this task."""
-    loop = _LOOPS.get(None)
-    if loop is None:
-        _LOOPS.set(loop := _Loop())
-    _LOOP.set(loop)
-    return loop
+_Partitions: TypeAlias = dict[Hashable, Partition]
 
 
 @attrs.define(eq=False)
@@ -90,14 +42,14 @@ class Concurrency:
 
     Args:
         limit: Units that may be in use at once. Must be ≥ 1.
-        max_queue: Calls that may wait, in each partition. 0: none waits. None (default): no limit.
-        max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. None (default): no
+        max_queue: Calls that may wait, in each partition. 0: none waits. Default None: no limit.
+        max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. Default None: no
             limit.
         weight: Units that a call takes: a mapping of tool names to units, in which a tool that is missing takes 1, or
-            a function of the call, whose result is clamped to 1 and ``limit``. None (default): 1.
+            a function of the call, whose result is clamped to 1 and ``limit``. Default None: 1.
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
-            for which it returns None is not limited. None (default): each tool and principal has units of its own.
+            for which it returns None is not limited. Default None: each tool and principal has units of its own.
 
     Raises:
         SetupError: An option is out of its range, or of another type; or both ``groups`` and ``key`` are given.
@@ -118,8 +70,8 @@ class Concurrency:
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
     _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
-    _by_loop: WeakKeyDictionary[_Loop, _Partitions] = attrs.field(init=False, repr=False)
-    _last: tuple[_Loop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
+    _by_loop: WeakKeyDictionary[KnownLoop, _Partitions] = attrs.field(init=False, repr=False)
+    _last: tuple[KnownLoop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
         check_count("Concurrency", "limit", self.limit)
@@ -154,7 +106,7 @@ class Concurrency:
             if key is None:
                 return await call_next(call)
         loop, thread, partitions = self._last
-        if _LOOP.get() is not loop or get_ident() != thread:
+        if CURRENT_LOOP.get() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
         try:
             partition = partitions[key]
@@ -169,25 +121,25 @@ class Concurrency:
         finally:
             partition.free += weight
             if partition.queue:
-                _grant(partition)
+                partition.grant()
 
-    async def _run_last(self, call: R, call_next: Handler[R], partition: _Partition, weight: int) -> Outcome:
+    async def _run_last(self, call: R, call_next: Handler[R], partition: Partition, weight: int) -> Outcome:
         """Run a call after which the heaviest finds too few units, or which has to wait itself."""
-        holder = _find_holder(_HOLDER.get())
+        holder = find_holder(HOLDER.get())
         if partition.free >= weight and not partition.queue:
             partition.free -= weight
-        elif (lender := _find_holder(holder, partition)) is not None:
+        elif (lender := find_holder(holder, partition)) is not None:
             return await self._borrow(lender, call, call_next)
-        elif not await self._wait(partition, weight):
+        elif self._is_full(len(partition.queue)) or not await partition.wait(weight, self.max_wait):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
-            return await _run_as_holder(_Holder(partition, holder), call, call_next)
+            return await _run_as_holder(Holder(partition, holder), call, call_next)
         finally:
             partition.free += weight
             if partition.queue:
-                _grant(partition)
+                partition.grant()
 
-    async def _borrow(self, lender: _Holder, call: R, call_next: Handler[R]) -> Outcome:
+    async def _borrow(self, lender: Holder, call: R, call_next: Handler[R]) -> Outcome:
         """Run a call on the units of the call that made it."""
         loan = lender.loan
         if not loan.locked():
@@ -195,17 +147,20 @@ class Concurrency:
         elif not await self._wait_for_loan(loan):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
-            return await _run_as_holder(_Holder(lender.partition, lender), call, call_next)
+            return await _run_as_holder(Holder(lender.partition, lender), call, call_next)
         finally:
             loan.release()
 
     async def _wait_for_loan(self, loan: anyio.Lock) -> bool:
-        if self.max_queue is not None and loan.statistics().tasks_waiting >= self.max_queue:
+        if self._is_full(loan.statistics().tasks_waiting):
             return False
         with anyio.move_on_after(self.max_wait):
             await loan.acquire()
             return True
         return False
+
+    def _is_full(self, waiting: int) -> bool:
+        return self.max_queue is not None and waiting >= self.max_queue
 
     def _key_of(self, call: ResolvedCall) -> Hashable:
         if self.key is not None:
@@ -226,66 +181,26 @@ class Concurrency:
     def _forget_loops(self) -> None:
         """Begin anew, also in the child of a fork: the calls that hold units are in the parent only."""
         self._by_loop = WeakKeyDictionary()
-        self._last = _Loop(), 0, {}
+        self._last = KnownLoop(), 0, {}
 
     def _enter_loop(self) -> _Partitions:
-        loop = _find_loop()
+        loop = find_loop()
         partitions = self._by_loop.setdefault(loop, {})
         self._last = loop, loop.thread, partitions
         return partitions
 
-    def _add_partition(self, partitions: _Partitions, key: Hashable) -> _Partition:
+    def _add_partition(self, partitions: _Partitions, key: Hashable) -> Partition:
         if partitions and len(partitions) % _MANY == 0:
             for idle in [key for key, each in partitions.items() if each.free == self.limit]:
                 del partitions[idle]
-        partition = partitions[key] = _Partition(self.limit)
+        partition = partitions[key] = Partition(self.limit)
         return partition
 
-    async def _wait(self, partition: _Partition, weight: int) -> bool:
-        """Whether the call got its units in time. If not, they go to those behind it in the queue."""
-        if self.max_queue is not None and len(partition.queue) >= self.max_queue:
-            return False
-        waiter = _Waiter(weight)
-        partition.queue.append(waiter)
-        taken = False
-        try:
-            if self.max_wait is None:
-                await waiter.wakes.wait()
-            else:
-                with timing.move_on_after(self.max_wait):
-                    await waiter.wakes.wait()
-            taken = waiter.granted  # not whether the time is up: both can happen before this task runs again
-        finally:
-            if not taken:
-                if waiter.granted:  # cancelled after the grant
-                    partition.free += weight
-                else:
-                    partition.queue.remove(waiter)
-                _grant(partition)
-        return taken
 
-
-def _find_holder(holder: _Holder | None, partition: _Partition | None = None) -> _Holder | None:
-    """The nearest call around this one that still runs and, if a partition is given, holds units of it."""
-    while holder is not None and (holder.ended or (partition is not None and holder.partition is not partition)):
-        holder = holder.outer
-    return holder
-
-
-async def _run_as_holder(holder: _Holder, call: R, call_next: Handler[R]) -> Outcome:
-    _HOLDER.set(holder)
+async def _run_as_holder(holder: Holder, call: R, call_next: Handler[R]) -> Outcome:
+    HOLDER.set(holder)
     try:
         return await call_next(call)
     finally:
         holder.ended = True
-        _HOLDER.set(holder.outer)
-
-
-def _grant(partition: _Partition) -> None:
-    """Give free units to the first in the queue. They count as taken from now on, so that nobody overtakes."""
-    queue = partition.queue
-    while queue and queue[0].weight <= partition.free:
-        waiter = queue.popleft()
-        partition.free -= waiter.weight
-        waiter.granted = True
-        waiter.wakes.set()
+        HOLDER.set(holder.outer)

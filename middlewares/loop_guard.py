@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from threading import Lock
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import attrs
 from returns.result import Failure, Success
@@ -16,50 +15,20 @@ from pipeline import (
     Outcome,
     Placement,
     ResourceNotFound,
-    Tool,
     ToolError,
     ValidCall,
     approved,
-    register_after_fork,
     render,
     timing,
 )
 from pipeline.options import check_count, check_function, check_number, read_names
-from pipeline.safe_logging import get_logger
-from pipeline.tools import estimate_bytes
+from pipeline.outside_text import get_logger
+from pipeline.state.last_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal
-_MOST_TOOLS = 1000  # of one principal: a registry may make tools without end
 _SMALL = frozenset((type(None), bool, int, float))
 _TEXTS = frozenset((str, bytes))
 _logger = get_logger()
-
-
-class _Row(NamedTuple):
-    """Equal calls in a row, as of the last one that ended."""
-
-    times: int
-    arguments: object  # a digest: the caller still holds the params and may change them
-    changes: int  # of the conversation, by then
-    at: float
-
-
-@attrs.define(eq=False)
-class _Conversation:
-    """What one principal did last."""
-
-    calls: dict[Tool[..., Any], _LastCall | None] = attrs.field(factory=dict[Any, Any])  # None: the tool is exempt
-    changes: int = 0  # calls that may have changed something and were no repetition
-
-
-@attrs.define(eq=False)
-class _LastCall:
-    """The last call of one tool."""
-
-    conversation: _Conversation
-    params: dict[str, Any] | None = None
-    digest: object = None  # of the outcome
-    row: _Row | None = None  # None: the call repeated nothing
 
 
 class LoopGuard:
@@ -85,7 +54,7 @@ class LoopGuard:
         forget_after: Seconds after which an earlier call does not count. Must be > 0; infinity: it counts for ever.
             Default 300.
         exempt: Names of tools that are not counted.
-        on_warning: Called with the call and the count, for each warning. An exception of it is logged. None (default):
+        on_warning: Called with the call and the count, for each warning. An exception of it is logged. Default None:
             nothing is called.
         size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
@@ -129,24 +98,15 @@ class LoopGuard:
         self.exempt = read_names("LoopGuard", "exempt", exempt)
         self._on_warning = on_warning
         self._clock = clock
-        self._size = size
-        self._max_bytes = max_bytes
-        # By principal, in two generations: an order by last use would take longer than all else here.
-        self._recent: dict[str, _Conversation] = {}
-        self._older: dict[str, _Conversation] = {}
-        self._newest: _LastCall | None = None  # its arguments are weighed when another one is the newest
-        self._sizes: dict[_LastCall, int] = {}  # bytes of the arguments of the others, oldest first
-        self._bytes = 0  # the sum of these
-        self._lock = Lock()  # of the four above
-        register_after_fork(self._restart_in_child)
+        self._kept = LastCalls(size, max_bytes)
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
         tool, params = call.tool, call.params
         try:
-            last = self._recent[call.principal].calls[tool]
+            last = self._kept.recent[call.principal].calls[tool]
         except KeyError:
-            last = self._add(call.principal, tool)
+            last = self._kept.add(call.principal, tool, exempt=tool.polling or tool.name in self.exempt)
         if last is None:
             return await call_next(call)
         try:  # as `_equal`, whose call would be a tenth of what this stage costs
@@ -164,11 +124,11 @@ class LoopGuard:
         else:
             last.digest = _digest(outcome)
         last.params, last.row = params, None
-        if self._newest is not last:
-            self._weigh(last)
+        if self._kept.newest is not last:
+            self._kept.weigh(last)
         return outcome
 
-    async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: _LastCall) -> Outcome:
+    async def _repeat(self, call: ValidCall, call_next: Handler[ValidCall], last: LastCall) -> Outcome:
         """Run a call with the arguments of the one before, or refuse it."""
         arguments = _digest(Success(call.params))
         times = self._times(call, last, arguments)
@@ -181,12 +141,12 @@ class LoopGuard:
         elif call.tool.effect != "read" and type(outcome) is Success:
             last.conversation.changes += 1
         last.params, last.digest = call.params, digest
-        if self._newest is not last:
-            self._weigh(last)
-        last.row = _Row(times, arguments, last.conversation.changes, self._clock())
+        if self._kept.newest is not last:
+            self._kept.weigh(last)
+        last.row = Row(times, arguments, last.conversation.changes, self._clock())
         return outcome if times < self._warn_after else self._warn(call, outcome, times)
 
-    def _times(self, call: ValidCall, last: _LastCall, arguments: object) -> int:
+    def _times(self, call: ValidCall, last: LastCall, arguments: object) -> int:
         """How many calls in a row, up to the last one that ended, were equal to this one."""
         row = last.row
         if row is None:
@@ -194,50 +154,6 @@ class LoopGuard:
         if row.arguments != arguments or row.changes != last.conversation.changes:
             return 0
         return row.times if self._clock() - row.at < self._forget_after else 0
-
-    def _add(self, principal: str, tool: Tool[..., Any]) -> _LastCall | None:
-        conversation = self._recent.get(principal)
-        if conversation is None:
-            conversation = self._older.pop(principal, None) or _Conversation()
-            if len(self._recent) >= self._size:
-                forgotten = self._older
-                self._recent, self._older = {}, self._recent
-                for each in list(forgotten.values()):
-                    self._forget_sizes(each)
-            self._recent[principal] = conversation
-        if len(conversation.calls) >= _MOST_TOOLS:
-            self._forget_sizes(conversation)
-            conversation.calls.clear()
-        exempt = tool.polling or tool.name in self.exempt
-        return conversation.calls.setdefault(tool, None if exempt else _LastCall(conversation))
-
-    def _weigh(self, newest: _LastCall) -> None:
-        """Weigh the arguments that were the newest until now, and forget the oldest while there are too many bytes.
-
-        So calls of one tool in a row are not weighed at all: each takes the place of the one before.
-        """
-        with self._lock:
-            last, self._newest = self._newest, newest
-            if last is None:
-                return
-            self._bytes -= self._sizes.pop(newest, 0) + self._sizes.pop(last, 0)
-            self._sizes[last] = size = estimate_bytes(last.params)
-            self._bytes += size
-            while self._bytes > self._max_bytes:
-                oldest = last if size > self._max_bytes else next(iter(self._sizes))
-                self._bytes -= self._sizes.pop(oldest)
-                oldest.params = None
-
-    def _forget_sizes(self, conversation: _Conversation) -> None:
-        with self._lock:
-            for last in list(conversation.calls.values()):
-                if last is not None:
-                    self._bytes -= self._sizes.pop(last, 0)
-
-    def _restart_in_child(self) -> None:
-        """After a fork: another thread may have held the lock, in the middle of a change."""
-        self._lock = Lock()
-        self._bytes = sum(self._sizes.values())
 
     def _warn(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
         """The outcome, with a suggestion if it is a failure that takes one and has none."""

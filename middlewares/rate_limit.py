@@ -36,9 +36,9 @@ class RateLimit:
     Args:
         rate: Calls. Must be > 0 and finite; 0.5 with ``per=60`` is one call in two minutes.
         per: Seconds in which ``rate`` calls pass. Must be > 0 and finite. Default 1.
-        burst: Calls that may pass at once after a rest. Must be ≥ 1. None (default): ``rate`` rounded down, at least 1.
+        burst: Calls that may pass at once after a rest. Must be ≥ 1. Default None: ``rate`` rounded down, at least 1.
         key: Says which calls share a limit: those for which it returns the same value. A call for which it returns
-            None is not limited. None (default): each tool and principal has a limit of its own.
+            None is not limited. Default None: each tool and principal has a limit of its own.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
         sleep: Awaited by `queueing`, with seconds. Default ``anyio.sleep``; tests pass their own.
 

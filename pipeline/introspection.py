@@ -1,4 +1,4 @@
-"""What the pipeline reads from a callable: the function that runs, its docstring, and its open parameters."""
+"""What the pipeline reads from a callable: its function, whether that is async, its docstring and open parameters."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def unwrap(function: Callable[..., Any]) -> Any:
     if isinstance(inner, type):
         return vars(inner).get("__init__")
     return inspect.unwrap(getattr(inner, "__func__", None) or type(inner).__call__)
+
+
+def is_async(function: object) -> bool:
+    """Whether calling it returns a coroutine, as far as its definition shows."""
+    called = function if isinstance(function, type) else getattr(function, "__call__", None)  # noqa: B004  # it is not asked whether
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 def get_docstring(function: Callable[..., Any]) -> str:

@@ -7,12 +7,12 @@ and neither is NaN.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterable, Mapping
 from math import inf, isinf, nan
 from typing import Any, NoReturn, cast
 
 from .errors import SetupError
+from .introspection import is_async
 
 _SHOWN = 200  # characters of what was given
 
@@ -91,9 +91,7 @@ def check_function(
     """
     if optional and given is None:
         return
-    called = given if isinstance(given, type) else getattr(given, "__call__", None)  # noqa: B004  # it is not asked whether
-    is_async = inspect.iscoroutinefunction(given) or inspect.iscoroutinefunction(called)
-    if not callable(given) or (is_async and not may_be_async):
+    if not callable(given) or (is_async(given) and not may_be_async):
         function = "a function" if may_be_async else "a plain function"
         refuse(owner, option, f"{else_} {function}".lstrip() + _or_none(optional=optional), given)
 

@@ -28,7 +28,8 @@ from . import timing
 from .errors import OutcomeUnknown, TimedOut, ToolError, Transient
 from .forking import register_after_fork
 from .options import check_count, check_function, check_number, read_names, refuse
-from .tools.definition import Effect, Tool
+from .tools.definition import Tool
+from .tools.tool_options import Effect
 
 RetryableKind: TypeAlias = Literal["timeout", "transient"]
 RETRYABLE_KINDS: tuple[RetryableKind, ...] = ("timeout", "transient")  # no policy adds to them

@@ -407,7 +407,8 @@ async def test_the_bytes_are_those_of_the_entries(steps: list[tuple[int, int, st
             await cache(asked(tool=a_tool("other", "mutating")), Counted())
         clock.now += 30 if what == "wait" else 0
         await cache(asked({"n": n}), Sized(size + 1))
-        assert cache._bytes == sum(entry.size for entry in cache._entries.values()) <= 2000
+        kept = cache._answers
+        assert kept._bytes == sum(answer.size for answer in kept._answers.values()) <= 2000
 
 
 FORGETS: list[tuple[str, str, bool]] = [

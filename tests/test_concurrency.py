@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from middlewares import Retry, Timeout, standard
-from middlewares.concurrency import _HOLDER, Concurrency  # pyright: ignore[reportPrivateUsage]  # as in a task
+from middlewares.concurrency import Concurrency
 from pipeline import (
     Call,
     Outcome,
@@ -32,6 +32,7 @@ from pipeline import (
     gather,
     render,
 )
+from pipeline.state.units import HOLDER
 from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
 
@@ -463,7 +464,7 @@ async def test_around_retry_and_inside_of_it(place: str, meanwhile: Outcome) -> 
     limit = Concurrency(1, max_queue=0)
 
     async def wait(_: float) -> None:
-        _HOLDER.set(None)  # a call of somebody else, who is not inside of this one
+        HOLDER.set(None)  # a call of somebody else, who is not inside of this one
         seen.append(await limit(a_call(), script(Success("done"))))
 
     tools = ToolRegistry()

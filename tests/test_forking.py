@@ -39,10 +39,14 @@ from pipeline.telemetry import DeferredSpans
 from pipeline.telemetry.queues import _queues
 from pipeline.telemetry.sdk import TreePrinter
 
+KEEPERS = ("pipeline.state.answers", "pipeline.state.last_calls", "pipeline.tools.change_listeners")
+
 def locks(owner):
     names = {name for each in type(owner).__mro__ for name in getattr(each, "__slots__", ())} | set(vars_of(owner))
-    found = [getattr(owner, name, None) for name in names]
-    return [each for each in found if isinstance(each, type(threading.Lock()))]
+    held = [getattr(owner, name, None) for name in names]
+    found = [each for each in held if isinstance(each, type(threading.Lock()))]
+    kept = [each for each in held if type(each).__module__ in KEEPERS]
+    return found + [lock for each in kept for lock in locks(each)]
 
 def vars_of(owner):
     return getattr(owner, "__dict__", {})
@@ -137,13 +141,15 @@ def test_every_lock_is_renewed() -> None:
     assert makers - EXCEPT == {
         "middlewares/cache.py",
         "middlewares/circuit_breaker.py",
-        "middlewares/loop_guard.py",
         "middlewares/rate_limit.py",
-        "pipeline/portal.py",
+        "pipeline/event_loops/portal.py",
         "pipeline/retries.py",
+        "pipeline/state/answers.py",
+        "pipeline/state/last_calls.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
+        "pipeline/tools/change_listeners.py",
         "pipeline/tools/registry.py",
     }
     assert all("register_after_fork" in names[name] for name in makers - EXCEPT)

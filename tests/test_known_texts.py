@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, SecretBytes, SecretStr
 
-from pipeline.parameters.known_texts import TextCollector
+from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.privacy import REDACTED
 
 

@@ -17,18 +17,17 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    call_window forking loop_state outside_text privacy semconv sent_names timing
-    safe_exceptions
-    safe_logging
+    forking privacy semconv sent_names timing
+    outside_text
     error_kind
     errors
-    call_state guards options
-    call cancellation introspection portal
+    call_state guards introspection
+    call event_loops options
     caller parameters
-    messages nested_calls report
+    messages report
     recordable
     tools
-    adapters resource_order retries telemetry
+    adapters retries state telemetry
     compose executors
     batch testing
     builtin dialogue

@@ -225,10 +225,11 @@ async def test_the_bytes_are_those_that_are_kept(calls: list[tuple[int, int, int
     tools = [a_tool(str(n)) for n in range(4)]
     for principal, tool, size in calls:
         await played(guard, (asked({"text": "a" * size}, tools[tool], str(principal)), 1))
-        known = [*guard._recent.values(), *guard._older.values()]
+        kept = guard._kept
+        known = [*kept.recent.values(), *kept._older.values()]
         lasts = {last for conversation in known for last in conversation.calls.values()}
-        assert guard._bytes == sum(guard._sizes.values()) <= 5000
-        assert len(set(guard._sizes) - lasts) <= 1
+        assert kept._bytes == sum(kept._sizes.values()) <= 5000
+        assert len(set(kept._sizes) - lasts) <= 1
 
 
 DIFFERENT: list[tuple[Any, Any]] = [
@@ -496,7 +497,7 @@ async def test_the_last_principals_are_remembered() -> None:
     await played(guard, *[(asked(principal=name), 1) for name in names for _ in range(2)])
     assert await played(guard, *[(asked(principal=name), 1) for name in names[-3:]]) == ["refused"] * 3
     assert (await played(guard, *[(asked(principal=name), 1) for name in names])).count("refused") <= 6
-    assert len(guard._recent) + len(guard._older) <= 6
+    assert len(guard._kept.recent) + len(guard._kept._older) <= 6
 
 
 async def test_tools_without_end_are_forgotten() -> None:
@@ -508,7 +509,7 @@ async def test_tools_without_end_are_forgotten() -> None:
 
 def remembered(guard: Any) -> list[Any]:
     """What it keeps of the tools of the principal ""."""
-    return list(guard._recent[""].calls.values())
+    return list(guard._kept.recent[""].calls.values())
 
 
 async def test_no_failure_is_held() -> None:

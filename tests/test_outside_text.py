@@ -22,10 +22,8 @@ from middlewares import Trace, standard
 from pipeline import Tool, ToolFailed, ToolRegistry, neutralise
 from pipeline.cli.commands import toolcall
 from pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
-from pipeline.outside_text import dump_neutral_json
-from pipeline.parameters.declared_paths import show_path
-from pipeline.safe_exceptions import cut_traceback, make_safe
-from pipeline.safe_logging import get_logger
+from pipeline.outside_text import cut_traceback, dump_neutral_json, get_logger, make_safe
+from pipeline.parameters.secrets.declared_paths import show_path
 from pipeline.telemetry.span_tree import draw_tree
 from support import Exported, a_tool, nothing
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tools import estimate_bytes
-from pipeline.tools.plain_data import TOO_LARGE
+from pipeline.state.plain_data import TOO_LARGE, estimate_bytes
 
 
 @attrs.define

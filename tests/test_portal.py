@@ -31,7 +31,7 @@ from pipeline import (
     UnknownTool,
     gather_sync,
 )
-from pipeline.portal import PORTAL
+from pipeline.event_loops import PORTAL
 from support import Exported
 
 PLACE: ContextVar[str] = ContextVar("PLACE", default="nowhere")

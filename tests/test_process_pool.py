@@ -40,7 +40,7 @@ from pipeline import (
 from pipeline.executors import Process, worker_process
 from pipeline.executors.process_pool import WorkerPool
 from pipeline.guards import Guards, TimeLimit
-from pipeline.loop_state import get_loop_state
+from pipeline.state.loop_state import get_loop_state
 from remote_tools import Began
 from support import Exported, a_call, a_tool, count_run_variables
 

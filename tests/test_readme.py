@@ -48,11 +48,12 @@ def anchors(guide: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("path", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*GUIDES, ROOT / "SECURITY.md"], ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_a_guide_names_exists(path: Path) -> None:
     """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file and a heading."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert [name for name in re.findall(r"\btest_\w+\.py", text) if not (ROOT / "tests" / name).exists()] == []
     assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
     prose = re.sub(r"^```python$.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)  # key[T]("name") is no link
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose)

@@ -51,7 +51,7 @@ from pipeline.cli.run.result_rows import build_row, encode_row
 from pipeline.dialogue import run_turn
 from pipeline.errors import ExecutionFailed
 from pipeline.executors.remote_errors import decode_error, encode_error
-from pipeline.parameters.known_texts import TextCollector
+from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.report import Progress
 from pipeline.telemetry import events_of
 from support import Exported, a_tool, nothing
@@ -507,7 +507,7 @@ async def test_a_short_secret_leaves_other_words_whole(secret: str, records: Rec
     assert "host" in message or "https" in message
 
 
-REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "4111"}, {"number": "4222"}], "count": 2}
+REDACTED: Mapping[str, Any] = {"to": "ada", "cards": [{"number": "card 4111"}, {"number": "card 4222"}], "count": 2}
 
 
 def redact_numbers(path: str, value: object) -> object:
@@ -524,8 +524,8 @@ async def test_redact_sees_every_value_that_is_recorded() -> None:
 
     @tools.tool(effect="read")
     async def pay(to: str, cards: list[dict[str, str]], count: int) -> Result:
-        assert cards[0]["number"] == "4111"
-        return Result(token="4333", count=count)
+        assert cards[0]["number"] == "card 4111"
+        return Result(token="card 4333", count=count)
 
     exported, reports = Exported(), list[CallReport]()
     trace = Trace(tracer_provider=exported.provider, content=True, redact=redact_numbers, sinks=[reports.append])
@@ -538,7 +538,7 @@ async def test_redact_sees_every_value_that_is_recorded() -> None:
         texts += [repr(report), repr(report.call.arguments), repr(report.repairs), repr(list(events_of(report)))]
         texts.append(encode_row(build_row(CallLine(1, "c", "pay", report.call), report)).decode())
         assert type(report.outcome) is Success
-    assert not [text for text in texts for number in ("4111", "4222", "4333") if number in text]
+    assert not [text for text in texts for number in ("card 4111", "card 4222", "card 4333") if number in text]
     assert reports[0].call.arguments == {
         "to": "ada",
         "cards": [{"number": "#"}, {"number": "#"}],

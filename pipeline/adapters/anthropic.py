@@ -222,7 +222,7 @@ def _read_stream(events: list[object]) -> Reading:
         elif kind == "content_block_delta":
             said.append(text_or_empty(get_field(get_field(event, "delta"), "text")))
     error = next((each for event in events if (each := read_error(event)) is not None), None)
-    found = [_settle_arguments(call).to_call(reason, ended=reason is not None) for call in calls]
+    found = [_drop_empty_input(call).to_call(reason, ended=reason is not None) for call in calls]
     return Reading(found, "".join(said), error)
 
 
@@ -236,7 +236,7 @@ def _begin_call(block: object) -> PartialCall | None:
     )
 
 
-def _settle_arguments(call: PartialCall) -> PartialCall:
+def _drop_empty_input(call: PartialCall) -> PartialCall:
     """A block starts with an empty input, which counts only as long as no piece has come."""
     if any(call.pieces) or not call.whole:
         call.whole = None

@@ -158,11 +158,12 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
             return outcome
 
 
-def _as_sent(names: Any, longest: int) -> Any:
+def _as_sent(names: object, longest: int) -> Any:
     """The names as they were sent. What is no tuple of names, in an error that somebody made, stays as it is."""
-    found = cast("tuple[Any, ...]", names)
-    odd = type(cast("object", names)) is not tuple or not all(isinstance(name, str) for name in found)
-    return found if odd else tuple(make_sent_name(name, longest) for name in found)
+    items = cast("tuple[Any, ...]", names) if type(names) is tuple else ()
+    if not items or not all(isinstance(item, str) for item in items):
+        return cast("Any", names)
+    return tuple(make_sent_name(item, longest) for item in items)
 
 
 def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import attrs
 
 from ..call import Call
 from ..errors import SetupError
-from ..safe_logging import get_logger
+from ..outside_text import get_logger
 from ..tools.registry import ToolRegistry
 from .common import get_field, list_items, restore_names, text_or_empty
 from .text_calls import looks_like_calls, read_text_calls

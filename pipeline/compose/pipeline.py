@@ -13,9 +13,9 @@ from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
 from ..errors import Crashed, SetupError
+from ..event_loops import PORTAL
 from ..introspection import bind_by_name
 from ..parameters import Given
-from ..portal import PORTAL
 from ..report import CallReport
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool

@@ -13,7 +13,6 @@ from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
-from ..cancellation import is_stray_cancellation
 from ..errors import (
     ERROR_TYPES,
     Crashed,
@@ -24,6 +23,7 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools, tell_lost
 from ..recordable import Mask, Recording, make_mask, mask_error
 from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of

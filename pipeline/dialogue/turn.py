@@ -227,13 +227,13 @@ class _TurnState:
                 answers[place] = request
                 continue
             request.identity = guards[index].identity or identify(check(self.pipeline, call))
-            self._settle(request, call, outcomes[index], reports.get(index))
+            self._note_outcome(request, call, outcomes[index], reports.get(index))
             self.latest.append(request)
         return tuple(
             Answered(call, answers[place].outcome, answers[place].text) for place, (_, call) in enumerate(assigned)
         )
 
-    def _settle(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
+    def _note_outcome(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
         """Take down what came of a call; without a report it was held back."""
         before = request.error
         if request.attempt == 0:

@@ -3,7 +3,7 @@
 import importlib
 import typing
 
-from ..cancellation import is_stray_cancellation
+from ..event_loops import is_stray_cancellation
 from ..guards import NotBegunError, enter, run_inside
 from .body import begin_body, context_args, end_body, run_body
 from .loop import Loop

@@ -32,7 +32,7 @@ class Conversation:
         verbosity: As in `render`.
         templates: As in `render`.
         limit: As in `render`.
-        tools: How many tools' last failures are remembered; the oldest is forgotten first. Default: 64.
+        tools: How many tools' last failures are remembered; the oldest is forgotten first. Default 64.
         listed: As in `render`.
 
     Raises:

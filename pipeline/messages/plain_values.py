@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..safe_logging import get_logger
+from ..outside_text import get_logger
 from .foreign_tables import as_table
 from .parts import PARTS, describe_bytes
 from .text import shorten

@@ -27,9 +27,9 @@ class Profile:
     Args:
         name: A name for the developer.
         templates: Texts by key, see `pipeline.messages.templates`. Default: none.
-        hints: Add the line of help below a problem that a template has put into words. Default: True.
-        questions: Keep an approved text that is a question already, without a template. Default: False.
-        json: Make one JSON object in place of a text, for values too. Default: False.
+        hints: Add the line of help below a problem that a template has put into words. Default True.
+        questions: Keep an approved text that is a question already, without a template. Default False.
+        json: Make one JSON object in place of a text, for values too. Default False.
 
     Raises:
         SetupError: A template is not valid.

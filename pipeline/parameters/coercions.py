@@ -6,15 +6,13 @@ A rule never invents a value and never rounds one: what it gives is in what was 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, cast, get_args
 
-import attrs
-
+from .expectations import Expected, Sent
 from .reading import read_literal
-from .schema import Form, is_array, json_type
-from .spelling import Choice
-from .written import NUMBER, Written, is_exact, read_whole
+from .schema import json_type
+from .written import NUMBER, is_exact, read_whole
 
 Rule: TypeAlias = Literal[
     "json_text",  # JSON text where an object or array is expected, and no text
@@ -48,82 +46,14 @@ _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
 _NULLS = ("", "null")
 _NUMERIC = frozenset(("integer", "number"))
 _VALUE_KEYS = ("value", "items")  # of a value in the form of a schema
-_FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and usual names for the same
-    "date-time", "datetime", "timestamp", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname",
-    "ipv4", "ipv6", "uri", "uri-reference", "url", "iri", "iri-reference", "uuid", "json-pointer",
-)  # fmt: skip
 _TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages: "percent" is none
     "string", "str", "text", "integer", "int", "number", "float", "double", "boolean", "bool", "array", "list", "tuple",
     "object", "dict", "any",
 ))  # fmt: skip
 
 
-@attrs.frozen(eq=False)
-class Expected:
-    """What the schema expects at one place."""
-
-    forms: tuple[Form, ...]
-    types: frozenset[str]  # JSON Schema types that are allowed; empty: not known
-    items: Callable[[], Expected]  # what it expects of the items, if the place holds an array
-    name: str | None  # of the parameter or property; None for an item of an array
-    optional: bool  # a parameter or property that may be left out
-    # The rules that may apply to a value, by the value's type; filled when first needed.
-    coercions: dict[type, tuple[tuple[Rule, Coercion], ...]] = attrs.field(init=False, factory=dict[Any, Any])
-
-    @classmethod
-    def of(cls, forms: Iterable[Form], items: Callable[[], Expected], name: str | None, *, optional: bool) -> Expected:
-        """Read the subschemas that apply. Never raises; anything that is not a schema has no known types."""
-        forms = tuple(forms)
-        return cls(forms, frozenset(kind for form in forms for kind in _list_types(form)), items, name, optional)
-
-    def values(self) -> list[Any]:
-        """List the values to choose from; empty where the schema names none."""
-        return [value for form in self.forms for value in _list_values(form)]
-
-    @property
-    def takes_any_text(self) -> bool:
-        """Whether text is allowed that is none of the values to choose from."""
-        return any("string" in _list_types(form) for form in self.forms if "enum" not in form and "const" not in form)
-
-    @property
-    def has_format(self) -> bool:
-        """Whether text must have a format that no number and no boolean has, as that of a date."""
-        return any(form.get("format") in _FORMATS for form in self.forms)
-
-
-@attrs.frozen
-class Sent:
-    """What is known of the arguments of one call while they are repaired."""
-
-    written: Written = attrs.field(factory=Written)
-    _choices: dict[tuple[int, ...], Choice] = attrs.field(factory=dict[Any, Any])  # by the identities of the forms
-
-    def read_choice(self, expected: Expected) -> Choice:
-        """Fold the texts to choose from, once for all values of the call."""
-        key = tuple(map(id, expected.forms))
-        if (known := self._choices.get(key)) is None:
-            known = Choice.of(each for each in expected.values() if isinstance(each, str))
-            self._choices[key] = known
-        return known
-
-
 # The value that was meant; None where the rule does not apply.
 Coercion: TypeAlias = Callable[[Any, Expected, Sent], Any]
-
-
-def _list_values(form: Form) -> list[Any]:
-    enum = form.get("enum")
-    values = [*enum] if is_array(enum) else []
-    return [*values, form["const"]] if "const" in form else values
-
-
-def _list_types(form: Form) -> Iterable[str]:
-    declared = form.get("type")
-    if isinstance(declared, str):
-        return (declared,)
-    if is_array(declared):
-        return tuple(declared)
-    return {json_type(each) for each in {type(each): each for each in _list_values(form)}.values()}
 
 
 def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:

@@ -15,7 +15,7 @@ from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
 from .spelling import fold_name
 
 if TYPE_CHECKING:
-    from .coercions import Expected
+    from .expectations import Expected
     from .tool_parameters import Parameters
 
 

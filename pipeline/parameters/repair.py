@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
-from .coercions import LEAVE_OUT, Rule, Sent, coerce
+from .coercions import LEAVE_OUT, Rule, coerce
+from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_renames

@@ -19,7 +19,7 @@ _MAX_PATH = 10_000  # characters of a path that is taken apart
 _MAX_SEPARATORS = 100  # of one path; a place with more is not found
 _INDEX = re.compile(r"\[(\d+)\]\.?")
 _MAX_DEPTH = 8  # references to references; a ring of them ends here
-_MAX_FORMS = 1_000  # of one place
+MAX_FORMS = 1_000  # of one place
 _TYPES: tuple[tuple[type, str], ...] = (
     (str, "string"),
     (int, "integer"),
@@ -168,7 +168,7 @@ def _branches(schema: Form, nodes: Sequence[Any]) -> list[Form]:
     """List these subschemas and the branches of their unions, each once: several ways may lead to it."""
     found: dict[int, Form] = {}
     pending = list(reversed(nodes))
-    while pending and len(found) < _MAX_FORMS:
+    while pending and len(found) < MAX_FORMS:
         here = resolve_ref(schema, pending.pop())
         if here and id(here) not in found:
             found[id(here)] = here

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pydantic_core import core_schema
 
 from .schema import JsonObject
-from .secret_types import SecretTypes
+from .secrets.secret_types import SecretTypes
 
 _WHOLE: Final = r"[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"

@@ -22,7 +22,7 @@ from .core_fixes import make_validator
 from .docstrings import read_parameters
 from .given import accept_given
 from .schema_generator import SchemaGenerator
-from .secret_guard import hide_defaults
+from .secrets.secret_guard import hide_defaults
 from .shown_schema import drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
-from .coercions import Expected, Rule
+from .coercions import Rule
+from .expectations import Expected
 from .hostile import list_texts
 from .limits import Limits
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .secret_schemas import SecretSchema
+from .secrets.secret_schemas import SecretSchema
 from .suggestions import with_suggestions
 
 if TYPE_CHECKING:
-    from .secret_guard import SecretGuard
+    from .secrets.secret_guard import SecretGuard
 
 # What becomes of arguments that the schema does not declare: refused, left out and recorded as a repair, or passed on.
 Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
@@ -216,7 +217,7 @@ class Parameters:
         secret = SecretSchema.find(compiled.schema)
         if secret is None:
             return compiled
-        from .secret_guard import SecretGuard
+        from .secrets.secret_guard import SecretGuard
 
         self.secrets = SecretGuard(secret)
         return compiled._replace(parse=self.secrets.guard(compiled.parse))

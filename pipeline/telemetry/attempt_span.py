@@ -19,7 +19,7 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from ..safe_logging import get_logger
+from ..outside_text import get_logger
 from ..tools.definition import Tool
 from .attributes import attempt_attributes
 from .spans import is_interrupt

@@ -9,7 +9,7 @@ from opentelemetry.trace import Span
 
 from .. import semconv
 from ..errors import Repair
-from ..parameters.declared_paths import show_path
+from ..parameters.secrets.declared_paths import show_path
 from ..report import CallReport, LiveReport
 from ..tools.definition import Tool
 

@@ -8,8 +8,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
 
+from ..outside_text import get_logger
 from ..report import Recorder
-from ..safe_logging import get_logger
 from ..semconv import SCHEMA_URL, SCOPE, VERSION
 from ..tools.definition import Tool
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start

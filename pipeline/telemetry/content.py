@@ -51,7 +51,7 @@ def hide_secrets(report: CallReport, text: str) -> str:
 
 def _redact_result(value: object, redact: Redact) -> object:
     """The result in JSON's types, so that the paths lead into models too."""
-    from ..parameters.redaction import Redaction
+    from ..parameters.secrets.redaction import Redaction
 
     plain: object = value if isinstance(value, str) else json.loads(as_json(value))
     return Redaction(None, redact).redact_at((), plain, _RESULT)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from opentelemetry.trace import Tracer
 
 from ..forking import register_after_fork
+from ..outside_text import get_logger
 from ..report import StageRow
-from ..safe_logging import get_logger
 from .blame import Verdicts
 from .queues import flush_queues_at_exit, register_queue
 from .spans import Anchors, EndedAttempt, end_attempts, is_interrupt, make_stage_spans

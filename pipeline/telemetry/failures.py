@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from .. import semconv
 from ..errors import InvalidParams
-from ..parameters.declared_paths import show_path
+from ..outside_text import get_logger
+from ..parameters.secrets.declared_paths import show_path
 from ..privacy import RemoteCause
-from ..safe_logging import get_logger
 from ..tools.definition import Tool
 from .attributes import to_wire_text
 

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from opentelemetry.context import get_current
 
+from ..outside_text import get_logger
 from ..report import AttemptRow, CallReport, LiveReport, Recorder
-from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
 from .deferred import DeferredSpans

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..outside_text import get_logger
 from ..report import Recorder
-from ..safe_logging import get_logger
 from ..tools.definition import Tool
 from .deferred import DeferredSpans
 from .fan_out import FanOutRecorder, Sink

@@ -13,9 +13,8 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from .. import semconv
 from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, ToolError
 from ..options import check_type, refuse
+from ..outside_text import get_logger, make_safe
 from ..report import CallReport, kind_of
-from ..safe_exceptions import make_safe
-from ..safe_logging import get_logger
 from .attributes import list_repairs
 from .failures import list_problems
 

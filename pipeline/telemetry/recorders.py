@@ -10,8 +10,8 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
+from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
-from ..safe_logging import get_logger
 from ..semconv import OTHER
 from ..tools.definition import Tool
 from .attempt_span import AttemptSpan

@@ -15,8 +15,8 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
 from ..errors import Landed
+from ..outside_text import get_logger
 from ..report import StageRow
-from ..safe_logging import get_logger
 from .blame import Verdicts, find_deciding
 from .failures import NO_FACTS, Facts, describe_status
 

@@ -1,16 +1,17 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
+from ..introspection import is_async
 from .canonical import find_canonical
 from .classification import classify, classify_own
 from .context import ToolContext
 from .decorator import tool
-from .definition import Detector, Effect, Tool, is_async
+from .definition import Tool
 from .detectors import ReturnedError, exit_status, returned_error
 from .error_tables import ErrorEntry, Errors, ErrorTable, not_begun
 from .failure import ToolFailed
 from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
-from .plain_data import estimate_bytes, freeze
 from .registry import ToolRegistry
+from .tool_options import Detector, Effect
 from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
@@ -28,12 +29,10 @@ __all__ = [
     "ToolRegistry",
     "classify",
     "classify_own",
-    "estimate_bytes",
     "exit_status",
     "find_bare_name",
     "find_canonical",
     "find_command",
-    "freeze",
     "is_async",
     "list_readings",
     "not_begun",

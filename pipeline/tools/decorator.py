@@ -12,8 +12,9 @@ from ..errors import SetupError
 from ..introspection import get_docstring, get_open_parameters
 from ..parameters.docstrings import read_description
 from .context import ToolContext
-from .definition import Tool, ToolOptions, check_resource, make_tool
+from .definition import Tool
 from .function_checks import check_parameters
+from .tool_options import ToolOptions, check_resource, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")

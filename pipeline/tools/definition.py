@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, cast, get_args
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import attrs
 from typing_extensions import Unpack
 
-from ..errors import SetupError, ToolError
-from ..introspection import unwrap
-from ..options import check_function
+from ..errors import SetupError
+from ..introspection import is_async, unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
-from .error_tables import Errors, ErrorTable
+from .error_tables import ErrorTable
+from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, check_resource, check_tool, make_tool
 
-# read: changes nothing. idempotent: twice is as once. keyed: the backend drops repeats of one idempotency key.
-Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
-RunIn: TypeAlias = str  # "loop", "thread", "process", or the name of an executor that the pipeline's Execute has
-Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or a function of the arguments as sent
-# Finds a failure in what a tool returned; None: there is none. See `pipeline.tools.detectors`.
-Detector: TypeAlias = Callable[[object], ToolError | None]
-Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -42,26 +34,6 @@ _PICKLED = (  # the facts of a tool that travel with a report
     "attempts",
     "origin",
 )
-
-
-class ToolOptions(TypedDict, total=False):
-    """The options that ``@tool`` and `Tool.from_schema` share; `ToolDecorator` says what each means."""
-
-    effect: Effect
-    reveal: Revealed
-    errors: Errors | None
-    aliases: tuple[str, ...]
-    run_in: RunIn | None
-    verify_with: str | None
-    undeclared: Undeclared | None
-    detect: Detector | None
-    polling: bool
-    resource: Resource | None
-    hidden: bool
-    meta: Mapping[str, Any]
-    output_schema: Mapping[str, Any] | None
-    timeout: float | None
-    attempts: int | None
 
 
 def _read_parameters(tool: Tool[..., Any]) -> Parameters:
@@ -112,7 +84,7 @@ class Tool(Generic[P, T]):
     parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
 
     def __attrs_post_init__(self) -> None:
-        self._check()
+        check_tool(self)
         self.origin = self.origin or _find_origin(self.fn)
         plain = not self.context and self.detect is None and self.errors is None
         self.direct = self.run_in == "loop" and plain and is_async(self.fn)
@@ -201,30 +173,6 @@ class Tool(Generic[P, T]):
         self.compile()
         return self.parse(arguments)
 
-    def _check(self) -> None:
-        if not _is_name(self.name):
-            raise SetupError(f"`name` of a tool must be text that is not blank, not {self.name!r}")
-        if self.effect not in get_args(Effect):
-            raise SetupError(f"{self.name}: `effect` must be one of {_list(Effect)}, not {self.effect!r}")
-        if self.effect == "keyed" and not self.context:
-            raise SetupError(f"{self.name}: a keyed tool needs the idempotency key of a ToolContext: add context=True")
-        if not isinstance(cast("object", self.aliases), tuple) or not all(map(_is_name, self.aliases)):
-            raise SetupError(f"{self.name}: `aliases` must be a tuple of names, not {self.aliases!r}")
-        if self.undeclared is not None and self.undeclared not in get_args(Undeclared):
-            raise SetupError(f"{self.name}: `undeclared` must be one of {_list(Undeclared)}, not {self.undeclared!r}")
-        if self.detect is not None and (not callable(cast("object", self.detect)) or is_async(self.detect)):
-            raise SetupError(f"{self.name}: `detect` must be a sync function, not {self.detect!r}")
-        check_options(self.name, self.meta, self.output_schema, self.timeout, self.attempts)
-        if not _is_name(self.run_in):
-            raise SetupError(
-                f"{self.name}: `run_in` must be the name of an executor, such as loop, thread or process, "
-                f"not {self.run_in!r}"
-            )
-        if inspect.isgeneratorfunction(unwrap(self.fn)) or inspect.isasyncgenfunction(unwrap(self.fn)):
-            raise SetupError(f"{self.name}: the function must return one value, not yield several: return a list")
-        if self.run_in == "thread" and is_async(self.fn):
-            raise SetupError(f"{self.name}: `run_in` must not be 'thread' for an async function, which needs the loop")
-
     def __copy__(self) -> Tool[P, T]:
         return self
 
@@ -234,83 +182,6 @@ class Tool(Generic[P, T]):
     def __reduce__(self) -> tuple[Any, ...]:
         # A function that a decorator replaced does not pickle, and whoever reads a report needs only the facts.
         return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
-
-
-def make_tool(
-    kind: Callable[..., Tool[..., Any]], *, name: str, fn: Callable[..., Any], context: bool, **options: Any
-) -> Tool[..., Any]:
-    """Make a tool of any class from the options of ``@tool``, with their defaults.
-
-    Raises:
-        SetupError: The options contradict each other, or one of them is not what it must be.
-    """
-    for option in options.keys() - ToolOptions.__optional_keys__ - {"description", "parameters"}:
-        allowed = ", ".join(sorted(ToolOptions.__optional_keys__))
-        raise SetupError(f"{name}: @tool has no option `{option}`; it has name, description, context, {allowed}")
-    if not isinstance(options.get("resource"), str):
-        check_function(name, "resource", options.get("resource"), "a name or", optional=True)
-    run_in, reveal, errors = options.pop("run_in", None), options.pop("reveal", ()), options.pop("errors", None)
-    return kind(
-        name=name,
-        fn=fn,
-        context=context,
-        reveal=_check_revealed(name, reveal),
-        errors=ErrorTable.of(name, errors),
-        run_in=default_run_in(fn) if run_in is None else run_in,
-        anywhere=run_in is None,
-        **options,
-    )
-
-
-def check_options(name: str, meta: Any, output_schema: Any, timeout: Any, attempts: Any) -> None:
-    """Raise SetupError for an option that is not what it must be."""
-    if not isinstance(meta, Mapping):
-        raise SetupError(f"{name}: `meta` must be a mapping, not {meta!r}")
-    if output_schema is not None:
-        if not isinstance(output_schema, Mapping):
-            raise SetupError(
-                f"{name}: `output_schema` must be a JSON Schema, which is a mapping, not {output_schema!r}"
-            )
-        check_schema(cast("object", output_schema), name)
-    if timeout is not None and not (type(timeout) in (int, float) and timeout > 0):
-        raise SetupError(f"{name}: `timeout` must be a number of seconds > 0 or None, not {timeout!r}")
-    if attempts is not None and not (type(attempts) is int and attempts > 0):
-        raise SetupError(f"{name}: `attempts` must be an integer ≥ 1 or None, not {attempts!r}")
-
-
-def check_resource(name: str, resource: object, parameters: Collection[str]) -> None:
-    """Raise SetupError for a resource that is called like a parameter: its value must have been meant."""
-    if isinstance(resource, str) and resource in parameters:
-        raise SetupError(
-            f"{name}: `resource` {resource!r} is also a parameter, and as a name it is one resource for all calls; for "
-            f"the value of the parameter write resource=lambda arguments: arguments[{resource!r}]"
-        )
-
-
-def _is_name(name: object) -> bool:
-    return type(name) is str and bool(name.strip())
-
-
-def _list(choices: object) -> str:
-    return ", ".join(get_args(choices))
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it returns a coroutine, as far as its definition shows."""
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-def default_run_in(function: Callable[..., Any]) -> RunIn:
-    """Return the executor of a function without ``run_in``: the loop for an async one, else a worker thread."""
-    return "loop" if is_async(function) else "thread"
-
-
-def _check_revealed(name: str, reveal: Any) -> tuple[type[Exception], ...]:
-    types = cast("tuple[Any, ...]", reveal if isinstance(reveal, tuple) else (reveal,))
-    for each in types:
-        if not (isinstance(each, type) and issubclass(each, Exception)):
-            raise SetupError(f"{name}: `reveal` must be an exception type or a tuple of such types, not {each!r}")
-    return types
 
 
 def _find_origin(function: Callable[..., Any]) -> str:

@@ -18,11 +18,11 @@ from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolE
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind
-from .definition import Detector
 from .error_building import build_error
 from .failure import FailureKind, ToolFailed, as_seconds
 from .foreign_values import clean, extract_error_text, find_exit_code, find_text, is_error, read
 from .http_status import kind_of_status
+from .tool_options import Detector
 
 # tell: as it came. scrub: without stacks, paths, addresses, class names, keys and passwords. hide: only a fixed text.
 TextPolicy: TypeAlias = Literal["tell", "scrub", "hide"]

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast, get_args
 import attrs
 
 from ..errors import ERROR_TYPES, Crashed, FailureDetails, Landed, SetupError, ToolError, Transient
+from ..introspection import is_async
 from ..privacy import PublicText
 from ..timing import wall_time
 from .client_rules import Kind
@@ -144,8 +145,8 @@ def _check_entry(owner: str, key: object, entry: object) -> None:
     name = key.__name__ if isinstance(key, type) else key
     if isinstance(entry, str) and entry in _KINDS:
         return
-    if isinstance(entry, type) or not callable(entry) or inspect.iscoroutinefunction(entry):
+    if isinstance(entry, type) or not callable(entry) or is_async(entry):
         raise SetupError(
-            f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of "
-            f"the exception, not to {entry!r}"
+            f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the "
+            f"exception, not to {entry!r}"
         )

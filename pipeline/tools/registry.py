@@ -12,13 +12,14 @@ import attrs
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import read_names
-from ..safe_logging import get_logger
 from .availability import ToolLock, ToolLocks
+from .change_listeners import ChangeListeners
 from .decorator import ToolDecorator
-from .definition import Tool, default_run_in
+from .definition import Tool
 from .matching import Spelling
 from .provider_names import ProviderNames
 from .redefinition import add_prefix, is_same_cell
+from .tool_options import default_run_in
 
 
 class ToolRegistry:
@@ -42,7 +43,7 @@ class ToolRegistry:
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
         self._new: list[Tool[..., Any]] = []  # not compiled by `compile` yet
-        self._listeners: tuple[Callable[[], object], ...] = ()  # replaced as a whole
+        self._listeners = ChangeListeners()
         self._provider_names = ProviderNames(self.tools, self.aliases)
         self._renew_lock()
         register_after_fork(self._renew_lock)
@@ -64,7 +65,7 @@ class ToolRegistry:
             if old is not None and not is_same_cell(old, tool):
                 old = None
             self._put(tool, old)
-        self._tell()
+        self._listeners.call()
 
     def replace(self, tool: Tool[..., Any]) -> None:
         """Put a tool in the place of the one that has its name. It keeps the place in the order, and what closed it.
@@ -81,7 +82,7 @@ class ToolRegistry:
         with self._writing:
             self._require(tool.name)
             self._put(tool, self.tools[tool.name])
-        self._tell()
+        self._listeners.call()
 
     def unregister(self, name: str) -> None:
         """Remove a tool, with its aliases and with what closed it. A call that has been resolved before still runs.
@@ -100,7 +101,7 @@ class ToolRegistry:
             self._new = [tool for tool in self._new if tool.name != name]
             self._locks.forget(name)
             self._publish()
-        self._tell()
+        self._listeners.call()
 
     @contextmanager
     def override(self, name: str, fake: Callable[..., Any]) -> Generator[Tool[..., Any], None, None]:
@@ -156,7 +157,7 @@ class ToolRegistry:
                 self._check_free(tool, None)
             for tool in added:
                 self._put(tool, None)
-        self._tell()
+        self._listeners.call()
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call a function after each change of what is registered or closed, in the thread that made the change.
@@ -169,14 +170,7 @@ class ToolRegistry:
         Returns:
             A function that ends this.
         """
-        with self._writing:
-            self._listeners = (*self._listeners, listener)
-
-        def stop() -> None:
-            with self._writing:
-                self._listeners = tuple(each for each in self._listeners if each is not listener)
-
-        return stop
+        return self._listeners.add(listener)
 
     def compile(self) -> None:
         """Compile the tools that are not compiled, so that no call has to. A pipeline does it when it is built.
@@ -216,13 +210,6 @@ class ToolRegistry:
             first = self.tools.get(name) or self.aliases.get(name)
             if first is not None and first is not old:
                 raise SetupError(f"two tools are called {name!r}: {first.origin} and {tool.origin}")
-
-    def _tell(self) -> None:
-        for listener in self._listeners:
-            try:
-                listener()
-            except Exception:  # noqa: BLE001  # a user's function; whoever made the change may be a call
-                get_logger().exception("a listener of ToolRegistry.on_change failed")
 
     def disable(self, name: str) -> None:
         """Close a tool until `enable`.
@@ -290,7 +277,7 @@ class ToolRegistry:
         with self._writing:
             self._locks.add(ToolLock(why, left), owner, expired)
             self._publish()
-        self._tell()
+        self._listeners.call()
 
     def reopen(self, name: str, reason: str, *, owner: Hashable | None = None) -> None:
         """Take one reason away. The tool opens when no reason is left; a reason that it does not have is ignored.
@@ -307,7 +294,7 @@ class ToolRegistry:
         with self._writing:
             self._locks.remove(name, reason, owner)
             self._publish()
-        self._tell()
+        self._listeners.call()
 
     def _publish(self) -> None:
         gate = self._locks.build_gate()

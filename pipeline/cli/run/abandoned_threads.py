@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from time import perf_counter
 
-from ...portal import PORTAL
+from ...event_loops import PORTAL
 from ..stdio import redirect_to_stderr
 
 _PATIENCE = 5.0  # seconds

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ..errors import InvalidParams, Problem, Repair
-from ..privacy import PublicText, Redact
+from ...errors import InvalidParams, Problem, Repair
+from ...privacy import PublicText, Redact
+from ..phrases import NOUNS
 from .declared_paths import read_path
 from .known_texts import TextCollector
-from .phrases import NOUNS
 from .redaction import Redaction
 from .secret_schemas import SecretSchema
 
 if TYPE_CHECKING:
-    from .tool_parameters import Parse
+    from ..tool_parameters import Parse
 
 _TYPES = frozenset(NOUNS.values())
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things

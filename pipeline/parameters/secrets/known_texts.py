@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ..privacy import REDACTED
-from .reading import read_literal
+from ...privacy import REDACTED
+from ..reading import read_literal
 from .unescaping import Unescaped, unescape
 
 _MAX_TEXTS = 100  # of one call

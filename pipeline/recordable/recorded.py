@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import attrs
 
-from .call import Call, ValidCall
-from .errors import Repair
+from ..call import Call, ValidCall
+from ..errors import Repair
+from ..privacy import REDACTED, Redact
 from .nested_calls import NestedCalls, may_nest
-from .privacy import REDACTED, Redact
 
 if TYPE_CHECKING:
-    from .parameters.secret_guard import SecretGuard
-    from .tools.definition import Tool
+    from ..parameters.secrets.secret_guard import SecretGuard
+    from ..tools.definition import Tool
 
 Mask: TypeAlias = Callable[[str], str]  # takes the known secrets of a call out of a text
 E = TypeVar("E")
@@ -97,7 +97,7 @@ class Recording:
         *,
         known: bool = False,
     ) -> Recorded:
-        from .parameters.redaction import Redaction
+        from ..parameters.secrets.redaction import Redaction
 
         if tool is None and not known and call.arguments not in _NOTHING and self._may_hold_secrets():
             return Recorded(_with(call, REDACTED), repairs, None, self.redact)
@@ -116,7 +116,7 @@ class Recording:
 
     def _record_nested(self, call: Call, repairs: tuple[Repair, ...]) -> Recorded:
         """The call of a tool without secrets of its own, whose arguments may hold calls of others, as in a batch."""
-        from .parameters.known_texts import TextCollector
+        from ..parameters.secrets.known_texts import TextCollector
 
         collector = TextCollector()
         nested = NestedCalls(self._find_guard, collector)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 import attrs
 
-from .errors import SetupError
-from .forking import register_after_fork
+from ..errors import SetupError
+from ..forking import register_after_fork
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from .outside_text import neutralise
+from ..semconv import SCOPE
+from .escaping import neutralise
 from .safe_exceptions import make_safe
-from .semconv import SCOPE
 
 _MAX_TEXT = 10_000  # characters of an argument: those of many problems are long
 _MAX_EXTRA = 200  # characters of an extra field, such as the id of a call

@@ -12,13 +12,12 @@ from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
-from .schema import Form, JsonObject, find_target, is_array, is_object
+from ..schema import MAX_FORMS, Form, JsonObject, find_target, is_array, is_object
 
 _SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")  # lists of further subschemas of the same place
 _SAME_PLACE_ONE: Final = ("if", "then", "else", "not")
 _OF_ITEMS: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
 _OF_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
-_MAX_FORMS = 1_000  # of one place
 _MAX_STEPS = 1_000  # of one schema that are kept
 
 
@@ -70,7 +69,7 @@ class SecretSchema:
         """List these subschemas with all that apply at the same place: what they refer to, and branches."""
         found: dict[int, Form] = {}
         pending = list(nodes)
-        while pending and len(found) < _MAX_FORMS:
+        while pending and len(found) < MAX_FORMS:
             node = pending.pop()
             if not is_object(node) or id(node) in found:
                 continue

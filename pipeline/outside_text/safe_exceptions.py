@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, cast
 
-from .outside_text import neutralise
+from .escaping import neutralise
 
 _MAX_TEXT = 2_000  # characters of the text of an exception
 _MAX_STACK = 20_000  # characters of a stack from another process, which is the text of an exception here

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import attrs
 
-from ..privacy import REDACTED, Redact
+from ...privacy import REDACTED, Redact
+from ..reading import read_literal
+from ..schema import Form, format_path, json_type
 from .known_texts import TextCollector
-from .reading import read_literal
-from .schema import Form, format_path, json_type
 from .secret_schemas import SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld

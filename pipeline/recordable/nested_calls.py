@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
-from .privacy import REDACTED
+from ..privacy import REDACTED
 
 if TYPE_CHECKING:
-    from .parameters.known_texts import TextCollector
-    from .parameters.secret_guard import SecretGuard
+    from ..parameters.secrets.known_texts import TextCollector
+    from ..parameters.secrets.secret_guard import SecretGuard
 
 _NAMES: Final = ("tool", "tool_name", "name", "requested_tool", "function")  # keys of the name of a tool
 _ARGUMENTS: Final = frozenset(("args", "arguments", "parameters", "input"))  # keys of its arguments
@@ -92,6 +92,6 @@ def _may_hold_call(value: object) -> bool:
 
 
 def _read(text: str) -> Any:
-    from .parameters.reading import read_literal
+    from ..parameters.reading import read_literal
 
     return read_literal(text) if len(text) <= _MAX_TEXT else None

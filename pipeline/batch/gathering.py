@@ -12,14 +12,14 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure
 
-from . import timing
-from .call import Call, Outcome, ResolvedCall, set_caller
-from .errors import Crashed, NotExecuted
-from .options import check_count, check_number, read_items, refuse
-from .portal import PORTAL
+from .. import timing
+from ..call import Call, Outcome, ResolvedCall, set_caller
+from ..errors import Crashed, NotExecuted
+from ..event_loops import PORTAL
+from ..options import check_count, check_number, read_items, refuse
+from ..sent_names import OfferedName
+from ..tools.definition import Tool
 from .resource_order import order_by_resource
-from .sent_names import OfferedName
-from .tools.definition import Tool
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 

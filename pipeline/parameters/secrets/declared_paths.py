@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
-from .schema import Form
+from ..schema import Form
 from .secret_schemas import SecretSchema
 
 _MAX_PATH = 128  # characters of a path that is shown

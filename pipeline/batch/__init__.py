@@ -1,0 +1,5 @@
+"""Many calls at once: `gather` and `gather_sync`."""
+
+from .gathering import Runnable, gather, gather_sync, run_batch
+
+__all__ = ["Runnable", "gather", "gather_sync", "run_batch"]

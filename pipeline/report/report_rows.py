@@ -1,0 +1,68 @@
+"""The rows of a report: a run of a stage, an attempt, a decision about a retry, a step of progress."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import attrs
+
+from ..errors import Landed
+
+# A StageRecord and an Attempt before they are named: a call makes several, and a bare tuple takes an eighth of that.
+StageRow: TypeAlias = tuple[str, int, int, str | None, int, str, int]
+AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
+
+
+class StageRecord(NamedTuple):
+    """One run of one stage. Times are those of ``time.perf_counter_ns()``.
+
+    A middleware works before it calls on, and again after the inside answered. ``start`` and ``end`` are those of the
+    part after, or of the longest part if that is longer and took more than a millisecond; ``own`` is all of them.
+    """
+
+    name: str
+    start: int  # ns
+    end: int  # ns
+    verdict: str | None  # the kind of error that the stage made or changed, or "cancelled"; None: it made none
+    attempt: int  # the attempt that it belongs to; 0: outside of all attempts
+    note: str  # words of the stage's own, such as the reason of a retry; mostly ""
+    own: int  # ns; of a middleware, without the time in which what it surrounds ran
+
+    @property
+    def seconds(self) -> float:
+        """How long the stage itself took: for a middleware, without what it surrounds."""
+        return self.own / 1e9
+
+
+class Attempt(NamedTuple):
+    """One run of the tool, or of what stands in its place."""
+
+    number: int  # from 1
+    executor: str  # loop, thread, …
+    start: int  # ns, perf_counter_ns
+    end: int  # ns
+    wait: float  # seconds between the attempt before and this one
+    verdict: str | None  # the kind of error, or "cancelled"; None: a success
+    landed: Landed  # whether the side effect happened
+
+    @property
+    def seconds(self) -> float:
+        """How long it ran."""
+        return (self.end - self.start) / 1e9
+
+
+@attrs.frozen
+class Progress:
+    """How far a tool has come, in its own words."""
+
+    done: float  # in the tool's own unit
+    total: float | None = None  # in the same unit; None: unknown
+    message: str = ""
+
+
+class RetryDecision(NamedTuple):
+    """What was decided after a failed attempt, and why."""
+
+    attempt: int  # the one that failed
+    wait: float | None  # seconds until the next one; None: there is none
+    reason: str

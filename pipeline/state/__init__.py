@@ -1,0 +1,1 @@
+"""What stages and executors keep between calls. Each imports the module that it needs."""

@@ -1,0 +1,100 @@
+"""The units of a concurrency limit: who holds them, who waits for them, and in which event loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextvars import ContextVar
+from threading import get_ident
+
+import anyio
+import attrs
+from anyio.lowlevel import RunVar
+
+from .. import timing
+
+
+@attrs.define(eq=False)
+class _Waiter:
+    weight: int
+    granted: bool = False
+    wakes: anyio.Event = attrs.field(init=False, factory=anyio.Event)
+
+
+@attrs.define(eq=False)
+class Partition:
+    """Calls that share their units, and those that wait for some: first come, first served."""
+
+    free: int  # units
+    queue: deque[_Waiter] = attrs.field(init=False, factory=deque[_Waiter])
+
+    def grant(self) -> None:
+        """Give free units to the first in the queue. They count as taken from now on, so that nobody overtakes."""
+        while self.queue and self.queue[0].weight <= self.free:
+            waiter = self.queue.popleft()
+            self.free -= waiter.weight
+            waiter.granted = True
+            waiter.wakes.set()
+
+    async def wait(self, weight: int, seconds: float | None) -> bool:
+        """Whether the call got its units in time. If not, they go to those behind it in the queue."""
+        waiter = _Waiter(weight)
+        self.queue.append(waiter)
+        taken = False
+        try:
+            if seconds is None:
+                await waiter.wakes.wait()
+            else:
+                with timing.move_on_after(seconds):
+                    await waiter.wakes.wait()
+            taken = waiter.granted  # not whether the time is up: both can happen before this task runs again
+        finally:
+            if not taken:
+                if waiter.granted:  # cancelled after the grant
+                    self.free += weight
+                else:
+                    self.queue.remove(waiter)
+                self.grant()
+        return taken
+
+
+@attrs.define(eq=False)
+class Holder:
+    """A call that took the last units of a partition, for the calls that its tool makes.
+
+    They would wait for units that come back only when this call ends, so it lends its own, to one of them at a time.
+    Whoever took its units before was not the last: it may wait, since this call goes on.
+    """
+
+    partition: Partition
+    outer: Holder | None  # around this one
+    ended: bool = False  # a task that the tool left running may have copied the context
+    loan: anyio.Lock = attrs.field(init=False, factory=anyio.Lock)
+
+
+@attrs.define(eq=False)
+class KnownLoop:
+    """An event loop. No loop may wake a task of another one, so each has units of its own."""
+
+    thread: int = attrs.field(factory=get_ident)  # by which a context that was copied to another thread is told
+
+
+_LOOPS: RunVar[KnownLoop] = RunVar("toolcall_concurrency")
+HOLDER: ContextVar[Holder | None] = ContextVar("HOLDER", default=None)  # of the call that the tool is in
+# A run variable takes a hundred times as long.
+CURRENT_LOOP: ContextVar[KnownLoop | None] = ContextVar("CURRENT_LOOP", default=None)
+
+
+def find_loop() -> KnownLoop:
+    """The event loop that runs, remembered for the next call of this task."""
+    loop = _LOOPS.get(None)
+    if loop is None:
+        _LOOPS.set(loop := KnownLoop())
+    CURRENT_LOOP.set(loop)
+    return loop
+
+
+def find_holder(holder: Holder | None, partition: Partition | None = None) -> Holder | None:
+    """The nearest call around this one that still runs and, if a partition is given, holds units of it."""
+    while holder is not None and (holder.ended or (partition is not None and holder.partition is not partition)):
+        holder = holder.outer
+    return holder
