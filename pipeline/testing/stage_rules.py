@@ -21,7 +21,7 @@ from ..errors import Crashed, Denied, Transient
 from ..guards import Guards, OneEffect, hides_effect
 from ..introspection import unwrap
 from ..report import LiveReport, error_of
-from ..tools import Effect
+from ..tools import Effect, Tool
 from .handed_calls import Unchanged, check_handed_on
 from .probes import LOOPS, PATIENCE, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
 
