@@ -16,7 +16,7 @@ from .replies import Reading
 
 def read_chat_chunks(chunks: Iterable[object]) -> Reading:
     """The calls of the first choice of chat completion chunks, in the order of their indices; and its text."""
-    calls: list[PartialCall] = []
+    calls = _Calls()
     said: list[str] = []
     reason: str | None = None
     for event in chunks:
@@ -34,7 +34,7 @@ def read_chat_chunks(chunks: Iterable[object]) -> Reading:
                 seen.append(index)
             if (legacy := get_field(delta, "function_call")) is not None:
                 _add_piece(calls, None, legacy)
-    in_order = sorted(calls, key=lambda call: -1 if call.index is None else call.index)
+    in_order = sorted(calls.each, key=lambda call: -1 if call.index is None else call.index)
     return Reading([call.to_call(reason, ended=reason is not None) for call in in_order], "".join(said))
 
 
@@ -43,7 +43,32 @@ def _unwrap_chunk(event: object) -> object:
     return event if (chunk := get_field(event, "chunk")) is None else chunk
 
 
-def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_other: bool = False) -> None:
+class _Calls:
+    """The calls so far, and which of them a piece may belong to, found without looking at each."""
+
+    def __init__(self) -> None:
+        self.each: list[PartialCall] = []
+        self._last: dict[int | None, PartialCall] = {}  # by index; None: of all
+        self._by_id: dict[tuple[int | None, str], PartialCall] = {}  # as above, the last one with that id
+
+    def add(self, call: PartialCall) -> None:
+        """Add a call at the end."""
+        self.each.append(call)
+        for index in (call.index, None):
+            self._last[index] = call
+
+    def note_id(self, call: PartialCall) -> None:
+        """The call has an id now, or another one."""
+        for index in (call.index, None):
+            self._by_id[index, call.id] = call
+
+    def find(self, index: int | None, id_: str) -> PartialCall | None:
+        """Of the calls at the index of a piece, or of all, the last one with its id, or else the last one."""
+        found = self._by_id.get((index, id_)) if id_ else None
+        return found if found is not None and found.id == id_ else self._last.get(index)
+
+
+def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool = False) -> None:
     """Add a piece to the call that it belongs to, or to a new one at the end of ``calls``.
 
     Args:
@@ -54,15 +79,15 @@ def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_
     """
     index, id_ = int_or_none(get_field(piece, "index")), text_or_empty(get_field(piece, "id"))
     name, arguments = text_or_empty(get_field(function, "name")), _arguments(function)
-    call = _find_call(calls, index, id_)
+    call = calls.find(index, id_)
     if call is not None and id_ and id_ == call.id and arguments == call.arguments and call.is_complete:
         return  # the whole call comes again at the end
     if call is None or is_other or _starts_other_call(call, index, id_, name, arguments):
         again = call if call is not None and call.named_again and not name else None
-        if index is None and calls:  # behind the others
-            index = calls[-1].index
+        if index is None and calls.each:  # behind the others
+            index = calls.each[-1].index
         call = PartialCall(index) if again is None else PartialCall(index, again.id, again.name)
-        calls.append(call)
+        calls.add(call)
     same_id = bool(id_) and id_ == call.id
     had_arguments = call.has_arguments
     call.named_again = bool(name) and had_arguments
@@ -71,6 +96,8 @@ def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_
     call.has_head = call.has_head or (bool(name) and arguments is not None)
     if not call.id or not (had_arguments or arguments or same_id):
         call.id += id_
+    if call.id:
+        calls.note_id(call)
     if not isinstance(arguments, str):
         call.whole = call.whole if arguments is None else arguments
     elif arguments:
@@ -80,13 +107,6 @@ def _add_piece(calls: list[PartialCall], piece: object, function: object, *, is_
 def _arguments(function: object) -> Any:
     arguments = get_field(function, "arguments")
     return get_field(function, "input") if arguments is None else arguments
-
-
-def _find_call(calls: list[PartialCall], index: int | None, id_: str) -> PartialCall | None:
-    """Of the calls at the index of a piece the one with its id, or else the last one."""
-    there = calls if index is None else [call for call in calls if call.index == index]
-    same_id = [call for call in there if id_ and call.id == id_]
-    return next(reversed(same_id or there), None)
 
 
 def _starts_other_call(call: PartialCall, index: int | None, id_: str, name: str, arguments: object) -> bool:
