@@ -142,7 +142,7 @@ async def test_a_stage_that_raises_after_the_body_hides_no_effect(
     """The bug of a stage is logged with its stack, and the model is told that the call may have taken effect."""
     world = World(Shape((Part("raise"),), "execute", "mutating", ("ok",)))
     assert kind_of(await world.run(watched=watched)) == "outcome_unknown"
-    assert [getattr(record, "error_type", "") for record in caplog.records] == ["internal", "outcome_unknown"]
+    assert [getattr(record, "error.type", "") for record in caplog.records] == ["internal", "outcome_unknown"]
     world = World(Shape((Part("raise"),), "execute", "mutating", ("undone",)))
     assert kind_of(await world.run(watched=watched)) == "internal"
 
