@@ -45,7 +45,7 @@ ROOMS = {
         ),
     ),
     "validate": Room(
-        ("middlewares/validate.py", "pipeline/parameters/*.py"),
+        ("middlewares/validate.py", "pipeline/parameters/*.py", "pipeline/parameters/secrets/*.py"),
         (
             "test_validate.py",
             "test_param*.py",
@@ -136,7 +136,7 @@ ROOMS = {
         ),
     ),
     "batch": Room(
-        ("pipeline/batch.py", "pipeline/resource_order.py"),
+        ("pipeline/batch/*.py",),
         ("test_batch.py", "test_portal.py", "test_builtin.py", "test_effects.py"),
     ),
 }
