@@ -110,9 +110,10 @@ def text_of_number(value: Any, expected: Expected, sent: Sent) -> Any:
     return None if len(alike) > 1 else text  # 3.1 and 3.10
 
 
-def text_of_boolean(value: Any, _expected: Expected, _sent: Sent) -> Any:
-    """``true`` where text is expected."""
-    return "true" if value else "false"
+def text_of_boolean(value: Any, expected: Expected, _sent: Sent) -> Any:
+    """``true`` where text is expected; of values to choose from only "true" itself, and not "True"."""
+    text = "true" if value else "false"
+    return text if expected.takes_any_text or text in expected.values() else None
 
 
 def doubt(_value: Any, _expected: Expected, _sent: Sent) -> Any:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _NAMES: Final = ("tool", "tool_name", "name", "requested_tool", "function")  # keys of the name of a tool
 _ARGUMENTS: Final = frozenset(("args", "arguments", "parameters", "input"))  # keys of its arguments
-_IN_TEXT: Final = tuple(f'"{key}"' for key in sorted(_ARGUMENTS))
 _OPENING: Final = ("{", "[")  # text that begins so may hold a call
 _MAX_DEPTH = 16  # levels in which a call is looked for
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
@@ -51,7 +50,7 @@ class NestedCalls:
             items = cast("list[Any]", value)
             made = [self._redact(each, depth - 1) for each in items]
             return cast("object", value) if all(map(is_, made, items)) else made
-        if isinstance(value, str) and value.lstrip().startswith(_OPENING):
+        if isinstance(value, str) and _may_name_arguments(value) and value.lstrip().startswith(_OPENING):
             return self.redact(value)
         if not isinstance(value, Mapping):
             return value
@@ -80,11 +79,15 @@ class NestedCalls:
 def may_nest(arguments: object) -> bool:
     """Whether arguments may hold a call, by a quick look."""
     if isinstance(arguments, str):
-        return any(key in arguments for key in _IN_TEXT)
+        return _may_name_arguments(arguments)
     if not isinstance(arguments, Mapping):
         return False
     held = cast("Mapping[Any, Any]", arguments)
     return not _ARGUMENTS.isdisjoint(held) or any(map(_may_hold_call, held.values()))
+
+
+def _may_name_arguments(text: str) -> bool:
+    return any(key in text for key in _ARGUMENTS)
 
 
 def _may_hold_call(value: object) -> bool:

@@ -55,6 +55,7 @@ class Recording:
 
     registries: Sequence[Iterable[Tool[..., Any]]] = ()
     redact: Redact | None = None
+    _known: dict[str, object] = attrs.field(factory=dict[str, object], init=False, repr=False, eq=False)
 
     def record(
         self,
@@ -76,7 +77,7 @@ class Recording:
         """
         try:
             guard = find_guard(tool)
-            if tool is not None and guard is None and may_nest(call.arguments):
+            if tool is not None and guard is None and may_nest(call.arguments) and self._may_hold_secrets():
                 return self._record_nested(call, repairs)
             if guard is None and self.redact is None:
                 withheld = tool is None and call.arguments not in _NOTHING and self._may_hold_secrets()
@@ -139,6 +140,14 @@ class Recording:
         return None
 
     def _may_hold_secrets(self) -> bool:
+        """Whether a tool of the pipeline declares a secret; looked up again when a registry has changed."""
+        versions = tuple(getattr(registry, "version", None) for registry in self.registries)
+        if self._known.get("versions") != versions or None in versions:
+            self._known["holds"] = self._look_for_secrets()
+            self._known["versions"] = versions
+        return bool(self._known["holds"])
+
+    def _look_for_secrets(self) -> bool:
         compiled = 0
         for registry in self.registries:
             for tool in registry:
