@@ -69,7 +69,7 @@ FAILING = Group(
         Row("unknown name, nothing near", "loops", "strange", "loop", must=4, aim=4),
         Row("unknown name, with a suggestion", "loops", "near", "loop", must=4, aim=4),
         Row("bad parameter: missing", "loops", "missing", "loop", must=7, aim=6, landed=10.3),
-        Row("bad parameter: wrong type", "loops", "wrong", "loop", must=7, aim=6, landed=17),
+        Row("bad parameter: wrong type", "loops", "wrong", "loop", must=7, aim=6, landed=13.5),
         Row("raising tool", "loops", "raising", "loop", must=6.5, aim=6, landed=10.3),
         Row("new unknown name among 20, nothing near", "loops", "strange, first", "loop"),
         Row("new unknown name among 20, with a suggestion", "loops", "near, first", "loop"),

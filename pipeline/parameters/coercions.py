@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from .expectations import Expected, Sent
 from .reading import read_literal
-from .schema import json_type
+from .schema import class_of, json_type
 from .written import NUMBER, is_exact, read_whole
 
 Rule: TypeAlias = Literal[
@@ -210,7 +210,7 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
         The rule and the value that was meant, or `LEAVE_OUT`; None where there is no such value, where there are two,
         or where the rule may not be used.
     """
-    kind = cast("type[Any]", type(value))
+    kind = class_of(value)
     if (possible := expected.coercions.get(kind)) is None:
         possible = expected.coercions[kind] = tuple(_list_coercions(expected, kind))
     meant: list[tuple[Rule, Any]] = []

@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from ..privacy import PublicText
+from .schema import class_of
 
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
 MAX_FLAT: Final = 32  # parameters of a tool that is flat
@@ -74,7 +75,7 @@ class Limits:
         if type(arguments) is _DICT:
             if self._flat and len(arguments) <= _FEW_VALUES:
                 for value in arguments.values():
-                    kind = cast("type[Any]", type(value))
+                    kind = class_of(value)
                     if (len(value) > _SHORT) if kind is str else kind not in _SCALARS:
                         break
                 else:

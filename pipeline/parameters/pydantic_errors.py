@@ -30,7 +30,7 @@ from .phrases import (
 )
 from .problems import merge_branches, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .pydantic_terms import BOUNDS, FORMATS, KEYWORDS, TYPES
-from .schema import Form, format_path, schema_at, value_at
+from .schema import Form, class_of, format_path, schema_at, value_at
 
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
@@ -72,7 +72,7 @@ class PydanticErrors:
         for each in exc.errors(include_url=False):
             kind, loc = each["type"], each["loc"]
             if len(loc) == 1 and (kind == "missing" or (kind in TYPES and loc[0] in given)):
-                got = None if kind == "missing" else cast("type[Any]", type(each["input"]))
+                got = None if kind == "missing" else class_of(each["input"])
                 key = (loc[0], kind, got)
                 problem = self._common.get(key)
                 found.append((self._make_common(key, each) if problem is None else problem, ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +12,8 @@ from typing_extensions import TypeIs
 JsonObject: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[int | str]  # a path as keys and indexes; `format_path` writes it as text
 Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the node there, or a branch of its union
+
+class_of: Callable[[Any], type[Any]] = type  # type(value), for which a type checker asks no cast
 
 UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords that hold further subschemas of the same place
 _SEPARATOR = re.compile(r"[.\[]")
