@@ -82,6 +82,8 @@ class Validate:
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
+        if not call.repairs and type(error) is InvalidParams and parameters.is_only_incomplete(call.arguments, error):
+            return Failure(self.limits.tell(error))
         names = (call.tool.name, call.name) if isinstance(cast("object", call.name), str) else (call.tool.name,)
         repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
         if repaired is not None:

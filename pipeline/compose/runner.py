@@ -26,7 +26,7 @@ from ..errors import (
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools, tell_lost
 from ..recordable import Mask, Recording, make_mask, mask_error
-from ..report import CANCELLED, CallReport, LiveReport, Recorder, error_of, kind_of
+from ..report import CANCELLED, CallReport, LiveReport, Recorder, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
@@ -217,17 +217,21 @@ class Runner:
     ) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
         tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
-        error: Any = outcome if type(outcome) is Crashed else error_of(outcome)
-        if not isinstance(cast("object", call), Call):
-            error = outcome = Crashed(explain_call(call))
-            call = _NO_CALL
-        elif type(error) not in ERROR_TYPES:
-            of_checks = self._leading if type(outcome) is _FAILURE else []  # of other values a check is told earlier
-            error = outcome = Crashed(explain_answer([*of_checks, *self._answering], outcome))
+        failed = type(outcome) is _FAILURE
+        error: Any = outcome.failure() if failed else outcome
+        crashed = not failed and type(outcome) is _CRASHED  # a stage did, not the tool
+        sent: Any = call
+        if not isinstance(sent, Call):
+            error, call, failed, crashed = Crashed(explain_call(sent)), _NO_CALL, False, True
+        elif type(error) not in ERROR_TYPES or not (failed or crashed):
+            of_checks = self._leading if failed else []  # of other values a check is told earlier
+            error = Crashed(explain_answer([*of_checks, *self._answering], outcome))
+            failed, crashed = False, True
+        made = error
         mask = self._make_mask(call, current, tool, params) if _may_quote(error) else None
         lost = None if effect is None else effect.lost
-        if lost is not None and (outcome is error or getattr(error, "landed", "") == "no"):
-            if outcome is error:
+        if lost is not None and (crashed or getattr(error, "landed", "") == "no"):
+            if crashed:
                 _log(call, tool, error, mask)  # the bug of the stage, with its stack; the call is logged below
             error = tell_lost(error, lost)
         else:
@@ -237,7 +241,10 @@ class Runner:
         if mask is not None:
             error = mask_error(error, mask)
         _log(call, tool, error, mask)
-        return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
+        if failed and error is made:
+            answer: Outcome = outcome  # a cast is a call
+            return answer
+        return Failure(error)
 
     def _make_mask(
         self, call: Call, current: Call, tool: Tool[..., Any] | None, params: Mapping[str, Any] | None
@@ -277,6 +284,7 @@ def _unchanged(call: Any) -> Any:
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
+_CRASHED: Any = Crashed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _VALID_CALL: Any = ValidCall
 _NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged

@@ -55,8 +55,15 @@ class PydanticErrors:
     schema: Form
     _find_wrong: Callable[[Any], tuple[Problem, ...]] | None = attrs.field(init=False, default=None)
     _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
+    _declared: frozenset[str] = attrs.field(init=False)
+    _required: tuple[str, ...] = attrs.field(init=False)
+    _incomplete: dict[tuple[str, ...], tuple[Problem, ...]] = attrs.field(init=False, factory=dict[Any, Any])
 
-    def convert(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams | MalformedCall:
+    def __attrs_post_init__(self) -> None:
+        self._declared = frozenset(self.schema.get("properties", ()))
+        self._required = tuple(self.schema.get("required", ()))
+
+    def convert(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
         """List all that pydantic found, those of one union's branches as one problem.
 
         Args:
@@ -64,6 +71,21 @@ class PydanticErrors:
             arguments: What it validated, decoded if it was text.
             sent: The arguments as they were sent, for the refusal.
         """
+        # Text may be wrong as a whole; a name that is not declared may be another name of a parameter.
+        if type(sent) is not _DICT or not self._declared.issuperset(sent):
+            return self._list_all(exc, arguments, sent)
+        missing = tuple([name for name in self._required if name not in sent])
+        if len(missing) != exc.error_count():
+            return self._list_all(exc, arguments, sent)
+        if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all
+            return InvalidParams(known, sent=sent, schema=self.schema)
+        error = self._list_all(exc, arguments, sent)
+        problems = error.problems if type(error) is InvalidParams else ()
+        if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):
+            self._incomplete[missing] = problems
+        return error
+
+    def _list_all(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams | MalformedCall:
         if exc.error_count() > _MAX_ERRORS:
             return self._summarise(exc, arguments, sent)
         found: list[Found] = []

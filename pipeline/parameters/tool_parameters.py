@@ -137,6 +137,16 @@ class Parameters:
         """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
+    def is_only_incomplete(self, arguments: Any, error: InvalidParams | MalformedCall) -> bool:
+        """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
+        if type(error) is not InvalidParams or type(arguments) is not _DICT:
+            return False
+        names = self.names
+        for problem in error.problems:
+            if problem.rule != "required" or problem.path not in names:
+                return False
+        return names.issuperset(arguments)
+
     def repair(
         self,
         arguments: object,
@@ -159,7 +169,7 @@ class Parameters:
         Returns:
             The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
         """
-        if not rules or type(arguments) is Given or self._is_only_incomplete(arguments, error):
+        if not rules or type(arguments) is Given or self.is_only_incomplete(arguments, error):
             return None
         repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
         if repaired is None or self.secrets is None:
@@ -178,7 +188,7 @@ class Parameters:
             The same error where there is nothing to add.
         """
         problems = error.problems
-        if not self._is_only_incomplete(arguments, error):
+        if not self.is_only_incomplete(arguments, error):
             problems = with_suggestions(problems, arguments, self.schema)
         if problems is error.problems and not repairs:
             return error
@@ -224,13 +234,3 @@ class Parameters:
 
     def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
         return self.compile().parse(arguments)
-
-    def _is_only_incomplete(self, arguments: Any, error: InvalidParams | MalformedCall) -> bool:
-        """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
-        if type(error) is not InvalidParams or type(arguments) is not _DICT:
-            return False
-        names = self.names
-        for problem in error.problems:
-            if problem.rule != "required" or problem.path not in names:
-                return False
-        return names.issuperset(arguments)
