@@ -1,12 +1,16 @@
-"""Every async test runs on both event loops."""
+"""Every async test runs on both event loops, and no example of a property has a deadline."""
 
 from __future__ import annotations
 
-import pytest
-from hypothesis import settings
+from importlib.util import find_spec
 
-settings.register_profile("without a deadline", deadline=None)  # a busy machine is no failure
-settings.load_profile("without a deadline")
+import pytest
+
+if find_spec("hypothesis") is not None:  # the environments for a cluster and for databases have none
+    from hypothesis import settings
+
+    settings.register_profile("without a deadline", deadline=None)  # a busy machine is no failure
+    settings.load_profile("without a deadline")
 
 
 @pytest.fixture(params=["asyncio", "trio"])
