@@ -53,15 +53,17 @@ class Expected:
         return any(form.get("format") in _FORMATS for form in self.forms)
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Sent:
     """What is known of the arguments of one call while they are repaired."""
 
-    written: Written = attrs.field(factory=Written)
-    _choices: dict[tuple[int, ...], Choice] = attrs.field(factory=dict[Any, Any])  # by the identities of the forms
+    written: Written
+    _choices: dict[tuple[int, ...], Choice] | None = None  # by the identities of the forms
 
     def read_choice(self, expected: Expected) -> Choice:
         """Fold the texts to choose from, once for all values of the call."""
+        if self._choices is None:
+            self._choices = {}
         key = tuple(map(id, expected.forms))
         if (known := self._choices.get(key)) is None:
             known = Choice.of(each for each in expected.values() if isinstance(each, str))

@@ -56,12 +56,12 @@ class PydanticErrors:
     _find_wrong: Callable[[Any], tuple[Problem, ...]] | None = attrs.field(init=False, default=None)
     _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
     _declared: frozenset[str] = attrs.field(init=False)
-    _required: tuple[str, ...] = attrs.field(init=False)
-    _incomplete: dict[tuple[str, ...], tuple[Problem, ...]] = attrs.field(init=False, factory=dict[Any, Any])
+    _required: frozenset[str] = attrs.field(init=False)
+    _incomplete: dict[frozenset[str], tuple[Problem, ...]] = attrs.field(init=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         self._declared = frozenset(self.schema.get("properties", ()))
-        self._required = tuple(self.schema.get("required", ()))
+        self._required = frozenset(self.schema.get("required", ()))
 
     def convert(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
         """List all that pydantic found, those of one union's branches as one problem.
@@ -72,9 +72,9 @@ class PydanticErrors:
             sent: The arguments as they were sent, for the refusal.
         """
         # Text may be wrong as a whole; a name that is not declared may be another name of a parameter.
-        if type(sent) is not _DICT or not self._declared.issuperset(sent):
+        if type(sent) is not _DICT or sent.keys() >= self._required or not self._declared.issuperset(sent):
             return self._list_all(exc, arguments, sent)
-        missing = tuple([name for name in self._required if name not in sent])
+        missing = self._required.difference(sent)
         if len(missing) != exc.error_count():
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all

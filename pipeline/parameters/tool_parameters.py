@@ -169,7 +169,7 @@ class Parameters:
         Returns:
             The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
         """
-        if not rules or type(arguments) is Given or self.is_only_incomplete(arguments, error):
+        if not rules or type(arguments) is Given:
             return None
         repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
         if repaired is None or self.secrets is None:
