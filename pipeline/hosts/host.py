@@ -1,0 +1,208 @@
+"""Host: the pipeline around calls whose tools belong to an agent framework, which runs them itself.
+
+The framework tells its tools with each call (`Host.offer`), and hands over how it would run one (`Host.run`). The
+pipeline resolves, validates, repeats and traces the call, and the framework runs the body.
+"""
+
+from __future__ import annotations
+
+from asyncio import get_running_loop
+from asyncio import run as asyncio_run
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from typing import Any, ClassVar, NoReturn, TypeAlias, get_args
+
+import attrs
+from returns.result import Failure
+
+from middlewares import standard
+
+from ..call import Call, Outcome, ValidCall
+from ..compose import Pipeline
+from ..errors import ExecutionFailed, SetupError
+from ..executors import Executor
+from ..executors.body import begin_body, end_body
+from ..messages.scrub import scrub
+from ..options import check_function, refuse
+from ..outside_text import get_logger
+from ..privacy import approved
+from ..tools import Effect, Tool, ToolRegistry
+
+# Runs the tool of a call as the framework would: with the resolved name and the validated params.
+Body: TypeAlias = Callable[[ValidCall], Awaitable[object]]
+
+_MAX_SETS = 100  # sets of tools that have a pipeline of their own
+_body: ContextVar[Body] = ContextVar("toolcall_pipeline_body")
+_logger = get_logger()
+
+
+@attrs.frozen
+class HostTool:
+    """What a framework knows of one of its tools."""
+
+    description: str = ""
+    parameters: Mapping[str, Any] | None = None  # a JSON Schema; None: any object
+    effect: str | None = None  # as the framework's own metadata name it; None: they do not
+
+
+class Host:
+    """The pipeline around calls that a framework runs itself.
+
+    A tool that says nothing of its effect counts as ``mutating``: what may have taken effect is not run again.
+
+    Args:
+        effects: The effects of tools by name. They win over what the framework's own metadata say. Default: none.
+        passes: Exceptions of the framework's own control flow, such as an interrupt or an approval. They go through
+            the pipeline untouched, and no stage reads them as a failure. Default: none.
+        build: Makes the pipeline for a registry; called with ``executor=`` and ``options``. Default: `standard`.
+        options: Those of ``build``, such as ``timeout=60``.
+
+    Raises:
+        SetupError: An effect is none, or an option of ``build`` is out of its range.
+    """
+
+    def __init__(
+        self,
+        effects: Mapping[str, Effect] | None = None,
+        *,
+        passes: tuple[type[BaseException], ...] = (),
+        build: Callable[..., Pipeline] = standard,
+        **options: Any,
+    ) -> None:
+        self._effects: dict[str, str] = dict(effects or {})
+        for name, effect in self._effects.items():
+            if effect not in get_args(Effect):
+                refuse("Host", f"effects[{name!r}]", f"one of {', '.join(get_args(Effect))}", effect)
+        check_function("Host", "build", build)
+        self._passes = passes
+        self._build = build
+        self._options = options
+        self._tools = ToolRegistry()
+        self._offered: dict[str, HostTool] = {}
+        self._pipelines: dict[frozenset[str], Pipeline] = {}
+        self._make(self._tools)  # so that a wrong option is told at once
+
+    def offer(self, tools: Mapping[str, HostTool]) -> Pipeline:
+        """Tell which tools the model may call now.
+
+        Args:
+            tools: By name, with what the framework knows of each. A tool that was offered before costs a comparison.
+
+        Returns:
+            The pipeline for exactly these tools; the same one each time that they are offered.
+        """
+        for name, offered in tools.items():
+            if self._offered.get(name) != offered:
+                self._learn(name, offered)
+        names = frozenset(tools)
+        pipeline = self._pipelines.get(names)
+        if pipeline is None:
+            if len(self._pipelines) >= _MAX_SETS:  # sets that are made up for each call must not be kept for ever
+                self._pipelines.clear()
+            pipeline = self._pipelines[names] = self._make(self._tools.view(names))
+        return pipeline
+
+    async def run(self, pipeline: Pipeline, call: Call, body: Body) -> Outcome:
+        """Run one call through a pipeline that `offer` returned.
+
+        Args:
+            pipeline: For the tools that the model may call.
+            call: As the model sent it.
+            body: Runs the tool in the framework. It may return a ``Failure``, as a tool may.
+
+        Returns:
+            Success with what ``body`` returned, or a Failure.
+
+        Raises:
+            BaseException: One of ``passes``, as ``body`` raised it.
+        """
+        token = _body.set(self._let_pass(body))
+        try:
+            return await pipeline(call)
+        except _ControlFlow as exc:
+            raise exc.raised from exc.raised.__cause__
+        finally:
+            _body.reset(token)
+
+    def run_sync(self, pipeline: Pipeline, call: Call, body: Callable[[ValidCall], object]) -> Outcome:
+        """As `run`, for a framework without an event loop: all runs in the caller's thread, or beside its loop.
+
+        A time limit of the pipeline is not heard while ``body`` blocks.
+        """
+
+        async def run() -> Outcome:
+            async def body_later(call: ValidCall) -> object:
+                return body(call)
+
+            return await self.run(pipeline, call, body_later)
+
+        try:
+            get_running_loop()
+        except RuntimeError:
+            return asyncio_run(run())
+        with ThreadPoolExecutor(1) as thread:  # a loop runs in this thread already, and nobody can wait in it
+            return thread.submit(copy_context().run, asyncio_run, run()).result()
+
+    def refuse_foreign(self, text: object, cause: BaseException | None = None) -> Failure[ExecutionFailed]:
+        """A failure that the framework reports with a text of its own, which is scrubbed as foreign text is."""
+        return Failure(ExecutionFailed(approved(scrub(str(text))), cause=cause))
+
+    def _let_pass(self, body: Body) -> Body:
+        async def guarded(call: ValidCall) -> object:
+            try:
+                return await body(call)
+            except self._passes as exc:
+                raise _ControlFlow(exc) from None
+
+        return guarded
+
+    def _learn(self, name: str, offered: HostTool) -> None:
+        effect = self._effects.get(name, offered.effect)
+        facts: Any = {
+            "name": name,
+            "handler": _run_in_host,
+            "description": offered.description,
+            "effect": effect if effect in get_args(Effect) else "mutating",
+        }
+        try:
+            made = Tool.from_schema(parameters=offered.parameters, **facts)
+        except SetupError as exc:
+            _logger.warning("the schema of %s is left to its framework: %s", name, exc)
+            made = Tool.from_schema(parameters=None, **facts)
+        if name in self._tools.tools:
+            self._tools.replace(made)
+        else:
+            self._tools.register(made)
+        self._offered[name] = offered
+
+    def _make(self, tools: ToolRegistry) -> Pipeline:
+        return self._build(tools, executor=_InHost(), **self._options)
+
+
+class _ControlFlow(BaseException):
+    """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__()
+        self.raised = raised
+
+
+class _InHost(Executor):
+    """Runs the body that the framework handed over with the call."""
+
+    name: ClassVar[str] = "host"
+    marks: ClassVar[bool] = True
+
+    async def run(self, call: ValidCall) -> object:
+        body = _body.get()
+        begin_body(call)
+        try:
+            return await body(call)
+        finally:
+            end_body(call)
+
+
+async def _run_in_host(**_params: object) -> NoReturn:
+    """Stand for the tool in the registry: `_InHost` never calls it."""
+    raise NotImplementedError

@@ -1,0 +1,163 @@
+"""Host: the pipeline around calls that an agent framework runs itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from middlewares import standard
+from pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
+from pipeline.hosts import Host, HostTool
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
+READ = {"count": HostTool("Count.", SCHEMA, "read")}
+
+
+class Interrupt(Exception):
+    """Control flow of a framework."""
+
+
+class Framework:
+    """Runs its tools itself, and counts how often."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = [*answers]
+        self.ran: list[tuple[str, dict[str, Any]]] = []
+
+    async def __call__(self, call: ValidCall) -> object:
+        self.ran.append((call.tool.name, dict(call.params)))
+        await anyio.lowlevel.checkpoint()
+        answer = self.answers.pop(0) if self.answers else call.params["n"]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+async def test_the_framework_runs_a_resolved_and_valid_call() -> None:
+    """The body gets the name of the tool and params that its schema allows, however the model wrote them."""
+    host, framework = Host(canonical_names=True), Framework()
+    outcome = await host.run(host.offer(READ), Call("Count", '{"n": "3"}'), framework)
+    assert outcome == Success(3)
+    assert framework.ran == [("count", {"n": 3})]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (Call("cuont", {"n": 1}), "Did you mean: count?"),
+        (Call("count", {}), "Missing required parameter: n"),
+        (Call("count", {"n": [1, 2]}), "must be an integer"),
+        (Call("count", "n is 3"), "JSON"),
+    ],
+    ids=["near name", "missing", "wrong type", "no JSON"],
+)
+async def test_a_mistake_of_the_model_never_reaches_the_framework(call: Call, told: str) -> None:
+    """What the model can mend is told to it, and the framework runs nothing."""
+    host, framework = Host(), Framework()
+    outcome = await host.run(host.offer(READ), call, framework)
+    assert told in render(outcome)
+    assert framework.ran == []
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), ("idempotent", 2), (None, 1), ("unheard of", 1)])
+async def test_what_may_have_taken_effect_is_not_run_again(effect: str | None, runs: int) -> None:
+    """A tool whose effect nobody names counts as mutating."""
+    host, framework = Host(build=without_waits), Framework(ConnectionError())
+    outcome = await host.run(host.offer({"count": HostTool("", SCHEMA, effect)}), Call("count", {"n": 1}), framework)
+    assert len(framework.ran) == runs
+    assert type(outcome) is (Success if runs == 2 else Failure)
+
+
+async def test_the_users_effects_win() -> None:
+    """What the user says of a tool stands above what the framework's metadata say."""
+    host, framework = Host({"count": "mutating"}), Framework(ConnectionError())
+    outcome = await host.run(host.offer(READ), Call("count", {"n": 1}), framework)
+    assert type(outcome) is Failure
+    assert outcome.failure().kind == "outcome_unknown"
+    assert len(framework.ran) == 1
+
+
+async def test_control_flow_of_the_framework_passes_untouched() -> None:
+    """An interrupt leaves the pipeline as it was raised, and is repeated by nobody."""
+    host, interrupt = Host(passes=(Interrupt,)), Interrupt("approve?")
+    framework = Framework(interrupt)
+    with pytest.raises(Interrupt) as raised:
+        await host.run(host.offer(READ), Call("count", {"n": 1}), framework)
+    assert raised.value is interrupt
+    assert len(framework.ran) == 1
+
+
+async def test_a_crash_keeps_its_secret() -> None:
+    """The text of an exception that nobody approved stays with the developer."""
+    host, framework = Host(), Framework(ValueError("password=hunter2"))
+    outcome = await host.run(host.offer(READ), Call("count", {"n": 1}), framework)
+    assert "hunter2" not in render(outcome)
+
+
+async def test_words_of_the_author_reach_the_model() -> None:
+    """A ToolFailed of the user's tool, and a Failure that the adapter makes, say what they say."""
+    host, framework = Host(), Framework(ToolFailed("Ask for fewer."))
+    assert "Ask for fewer." in render(await host.run(host.offer(READ), Call("count", {"n": 1}), framework))
+
+
+async def test_only_what_is_offered_may_be_called() -> None:
+    """A tool that was offered before, and is not now, is closed; its name is not suggested."""
+    host, framework = Host(), Framework()
+    both = {**READ, "delete": HostTool("Delete.", SCHEMA)}
+    everything, fewer = host.offer(both), host.offer(READ)
+    assert everything is host.offer(dict(both))
+    assert everything is not fewer
+    assert type(await host.run(fewer, Call("delete", {"n": 1}), framework)) is Failure
+    assert "delete" not in render(await host.run(fewer, Call("delte", {"n": 1}), framework))
+    assert await host.run(everything, Call("delete", {"n": 1}), framework) == Success(1)
+
+
+async def test_a_changed_definition_is_learnt() -> None:
+    """A tool whose schema changed is validated by the new one."""
+    host, framework = Host(), Framework("new")
+    host.offer(READ)
+    changed = {"count": HostTool("Count.", {"type": "object", "properties": {"m": {"type": "string"}}}, "read")}
+    assert await host.run(host.offer(changed), Call("count", {"m": "x"}), framework) == Success("new")
+
+
+async def test_a_schema_that_does_not_compile_is_left_to_the_framework() -> None:
+    """Such a tool takes any object; the framework has the last word on it."""
+    host, framework = Host(), Framework("ran")
+    strange = {"count": HostTool("", {"type": "object", "properties": {"n": {"$ref": "#/nowhere"}}})}
+    assert await host.run(host.offer(strange), Call("count", {"n": "x"}), framework) == Success("ran")
+
+
+async def test_calls_at_once_keep_their_bodies() -> None:
+    """Each call is run by the body that was handed over with it."""
+    host = Host()
+    pipeline, answers = host.offer(READ), dict[int, Any]()
+
+    async def ask(number: int) -> None:
+        async def body(call: ValidCall) -> object:
+            await anyio.lowlevel.checkpoint()
+            return number, call.params["n"]
+
+        answers[number] = await host.run(pipeline, Call("count", {"n": number}), body)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            tasks.start_soon(ask, number)
+    assert answers == {number: Success((number, number)) for number in range(20)}
+
+
+def test_mistakes_of_the_programmer_are_told_at_once() -> None:
+    """An effect that is none, and an option that makes no sense, are set-up errors."""
+    with pytest.raises(SetupError, match="effects"):
+        Host({"count": "reads"})  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
+    with pytest.raises(SetupError, match="timeout"):
+        Host(timeout=-1)
+
+
+def without_waits(tools: ToolRegistry, **options: Any) -> Pipeline:
+    from middlewares import Retry
+
+    return standard(tools, **options).replace("retry", Retry(first_delay=0))
