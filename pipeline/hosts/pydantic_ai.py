@@ -1,0 +1,113 @@
+"""Pydantic AI: ``Agent(model, capabilities=[ToolcallCapability()])``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import (
+    ApprovalRequired,
+    CallDeferred,
+    ModelRetry,
+    SkipToolExecution,
+    ToolFailed,
+    ToolFailedError,
+    ToolRetryError,
+)
+from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
+from returns.result import Failure
+
+from middlewares import Validate
+
+from ..call import Call, ResolvedCall, ValidCall, is_failure
+from ..compose import Pipeline
+from ..errors import ExecutionFailed
+from ..messages import render
+from ..privacy import approved
+from ..tools import Effect
+from .host import Host, HostTool
+
+_PASSES = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError, ToolFailedError)
+
+
+class ToolcallCapability(AbstractCapability[Any]):
+    """Puts the pipeline around every function tool of an agent.
+
+    What asks for approval or defers passes untouched, and so do Pydantic AI's own retries. `ModelRetry` and
+    `ToolFailed` are the tool author's words: the model reads them.
+
+    Args:
+        effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
+        options: Those of `Host`, such as ``timeout=60``.
+    """
+
+    def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
+        self.host = Host(effects, passes=_PASSES, **options)
+        self._seen: dict[str, HostTool] = {}
+        self._validate = Validate(limits=options["limits"]) if options.get("limits") else Validate()
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002
+        """Put right a name that stands for a tool beyond doubt: Pydantic AI refuses unknown names itself."""
+        pipeline, names = self._offer(request_context)
+        return replace(response, parts=[_rename(part, pipeline, names) for part in response.parts])
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
+        """Say of an unknown name what the pipeline says of it, in the request alone."""
+        pipeline, names = self._offer(request_context)
+        *before, last = request_context.messages or [None]
+        if not isinstance(last, ModelRequest):
+            return request_context
+        told = replace(last, parts=[_retell(part, pipeline, names) for part in last.parts])
+        return replace(request_context, messages=[*before, told])
+
+    async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
+        pipeline, sent = self._read(ctx, tool_def, call, args)
+        found: Any = pipeline.resolve(sent)
+        valid = self._validate(found) if isinstance(found, ResolvedCall) else found
+        if isinstance(valid, ValidCall):
+            return await handler(dict(valid.params))
+        raise ToolFailed(render(await pipeline(sent)))  # refused there too, and recorded
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        """Run one call."""
+
+        async def body(valid: ValidCall) -> object:  # noqa: ARG001  # Pydantic AI has validated as well
+            try:
+                return await handler(args)
+            except (ModelRetry, ToolFailed) as exc:
+                return Failure(ExecutionFailed(approved(exc.message), cause=exc))
+
+        outcome = await self.host.run(*self._read(ctx, tool_def, call, call.args), body)
+        if is_failure(outcome):
+            raise ToolFailed(render(outcome))
+        return outcome.unwrap()
+
+    def _offer(self, request: Any) -> tuple[Pipeline, frozenset[str]]:
+        offered = {each.name: _describe(each) for each in request.model_request_parameters.function_tools}
+        self._seen.update(offered)
+        return self.host.offer(offered), frozenset(offered)
+
+    def _read(self, ctx: Any, tool_def: Any, call: Any, args: Any) -> tuple[Pipeline, Call]:
+        self._seen[tool_def.name] = _describe(tool_def)
+        return self.host.offer(self._seen), Call(tool_def.name, args, call.tool_call_id or "", deps=ctx.deps)
+
+
+def _rename(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
+    if not isinstance(part, ToolCallPart) or part.tool_name in names:
+        return part
+    found = pipeline.resolve(Call(part.tool_name))
+    return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
+
+
+def _retell(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
+    if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in names:
+        return part
+    found = pipeline.resolve(Call(part.tool_name))
+    return replace(part, content=render(found)) if type(found) is Failure else part
+
+
+def _describe(tool: Any) -> HostTool:
+    return HostTool(tool.description or "", tool.parameters_json_schema, (tool.metadata or {}).get("effect"))
