@@ -14,7 +14,6 @@ from ..messages import render
 from ..tools import Effect
 from .host import Host, HostTool
 
-
 _WRAPPED = "Error calling tool"  # how FastMCP begins the text of an exception that is no ToolError
 
 
