@@ -48,7 +48,9 @@ class ToolcallMiddleware(Middleware):
         if is_failure(outcome):
             kind = outcome.failure().kind
             return ToolResult(content=render(outcome), is_error=True, meta={"toolcall/kind": kind})
-        return outcome.unwrap()
+        answered: Any = outcome.unwrap()
+        result: ToolResult = answered
+        return result
 
 
 def _describe(tool: Any) -> HostTool:

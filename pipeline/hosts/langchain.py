@@ -81,8 +81,9 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         return request.override(tool_call=sent, tool=self._known[name])
 
     def _check(self, answer: object) -> object:
-        failed = isinstance(answer, ToolMessage) and answer.status == "error"
-        return self.host.refuse_foreign(answer.text) if failed else answer
+        if isinstance(answer, ToolMessage) and answer.status == "error":
+            return self.host.refuse_foreign(answer.text)
+        return answer
 
 
 def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:

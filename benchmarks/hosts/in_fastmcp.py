@@ -1,0 +1,26 @@
+"""A FastMCP server and its client."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+
+from fastmcp import Client, FastMCP
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.fastmcp import ToolcallMiddleware
+
+VERSION = f"fastmcp {version('fastmcp')}"
+UNSEEN: frozenset[str] = frozenset()
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Make one call as a client."""
+    server = FastMCP("tools")
+    for function in (tools.add, tools.count, tools.crash, tools.flaky):
+        server.tool(function)
+    if behind:
+        server.add_middleware(ToolcallMiddleware(effects={"flaky": "read"}))
+    async with Client(server) as client:
+        answer = await client.call_tool(mistake.name, json.loads(mistake.arguments), raise_on_error=False)
+    return str(answer.content[0].text)

@@ -1,0 +1,40 @@
+"""LangChain's agent."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from langchain_core.tools import StructuredTool
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.langchain import ToolcallMiddleware
+
+VERSION = f"langchain {version('langchain')}, langgraph {version('langgraph')}"
+UNSEEN: frozenset[str] = frozenset()
+
+
+class FakeModel(GenericFakeChatModel):
+    """Says what it is given."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:  # noqa: ARG002
+        """It needs to know none."""
+        return self
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Let the model make one call."""
+    call = {"name": mistake.name, "args": json.loads(mistake.arguments), "id": "1", "type": "tool_call"}
+    model = FakeModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="done")]))
+    functions = (tools.add, tools.count, tools.crash, tools.flaky)
+    agent = create_agent(
+        model,
+        [StructuredTool.from_function(function) for function in functions],
+        middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [],
+    )
+    result = await agent.ainvoke({"messages": [("user", "go")]})
+    return str(next(message.text for message in result["messages"] if message.type == "tool"))

@@ -1,0 +1,55 @@
+"""The OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from agents import Agent, RunConfig, Runner, function_tool
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from agents.usage import Usage
+from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.openai_agents import pipelined, run_config
+
+VERSION = f"openai-agents {version('openai-agents')}"
+UNSEEN: frozenset[str] = frozenset()
+
+
+class FakeModel(Model):
+    """Makes one call, then keeps what it was told."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        self.mistake = mistake
+        self.told = ""
+
+    async def get_response(self, system_instructions: Any, input: Any, *args: Any, **more: Any) -> ModelResponse:  # noqa: A002, ARG002
+        """Answer one request."""
+        outputs = [each for each in input if each.get("type") == "function_call_output"] if type(input) is list else []
+        if not outputs:
+            call = ResponseFunctionToolCall(
+                type="function_call", name=self.mistake.name, arguments=self.mistake.arguments, call_id="1"
+            )
+            return ModelResponse(output=[call], usage=Usage(), response_id=None)
+        self.told = str(outputs[0]["output"])
+        text = ResponseOutputText(text="done", type="output_text", annotations=[])
+        message = ResponseOutputMessage(id="1", role="assistant", status="completed", type="message", content=[text])
+        return ModelResponse(output=[message], usage=Usage(), response_id=None)
+
+    def stream_response(self, *args: Any, **more: Any) -> Any:
+        """It does not."""
+        raise NotImplementedError
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Let the model make one call."""
+    model = FakeModel(mistake)
+    functions = (tools.add, tools.count, tools.crash, tools.flaky)
+    agent: Agent[Any] = Agent(name="agent", model=model, tools=[function_tool(each) for each in functions])
+    if behind:
+        agent = pipelined(agent, effects={"flaky": "read"})
+    config = run_config(agent, tracing_disabled=True) if behind else RunConfig(tracing_disabled=True)
+    await Runner.run(agent, "go", run_config=config)
+    return model.told

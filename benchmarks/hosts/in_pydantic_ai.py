@@ -1,0 +1,33 @@
+"""Pydantic AI's agent."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.models.function import FunctionModel
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.pydantic_ai import ToolcallCapability
+
+VERSION = f"pydantic-ai-slim {version('pydantic-ai-slim')}"
+UNSEEN: frozenset[str] = frozenset()
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Let the model make one call."""
+    told: list[Any] = []
+
+    def model(messages: Any, _info: Any) -> ModelResponse:
+        if len(messages) == 1:
+            return ModelResponse(parts=[ToolCallPart(mistake.name, mistake.arguments, tool_call_id="1")])
+        told.append(messages[-1].parts[0])
+        return ModelResponse(parts=[TextPart("done")])
+
+    capabilities = [ToolcallCapability(effects={"flaky": "read"})] if behind else []
+    functions = (tools.add, tools.count, tools.crash, tools.flaky)
+    agent = Agent(FunctionModel(model), tools=list(functions), capabilities=capabilities)
+    await agent.run("go")
+    return str(told[0].content)
