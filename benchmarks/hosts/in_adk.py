@@ -1,0 +1,52 @@
+"""Google's Agent Development Kit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from importlib.metadata import version
+from typing import Any
+
+from google.adk.agents import LlmAgent
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.genai import types
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.adk import ToolcallPlugin
+
+VERSION = f"google-adk {version('google-adk')}"
+UNSEEN: frozenset[str] = frozenset()
+
+
+class FakeModel(BaseLlm):
+    """Makes one call, then keeps what it was told."""
+
+    name: str
+    arguments: dict[str, Any]
+    told: list[str] = []  # noqa: RUF012  # a pydantic model copies it
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:  # noqa: ARG002, FBT001, FBT002
+        """Answer one request."""
+        last = llm_request.contents[-1].parts[0]
+        if last.function_response is None:
+            part = types.Part.from_function_call(name=self.name, args=self.arguments)
+        else:
+            answer = last.function_response.response
+            self.told.append(str(answer.get("error", answer.get("result", answer))))
+            part = types.Part.from_text(text="done")
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Let the model make one call."""
+    model = FakeModel(model="fake", name=mistake.name, arguments=json.loads(mistake.arguments))
+    functions = [tools.add, tools.count, tools.crash, tools.flaky]
+    agent = LlmAgent(name="agent", model=model, tools=functions)
+    plugins = [ToolcallPlugin(effects={"flaky": "read"})] if behind else []
+    runner = InMemoryRunner(agent=agent, plugins=plugins)
+    session = await runner.session_service.create_session(app_name=runner.app_name, user_id="user")
+    message = types.Content(role="user", parts=[types.Part.from_text(text="go")])
+    async for _ in runner.run_async(user_id="user", session_id=session.id, new_message=message):
+        pass
+    return model.told[0]
