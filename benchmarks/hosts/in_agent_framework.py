@@ -1,0 +1,42 @@
+"""Microsoft's Agent Framework."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any
+
+from agent_framework import Agent, BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, FunctionTool, Message
+
+from benchmarks.hosts.mistakes import Mistake, Tools
+from pipeline.hosts.agent_framework import ToolcallMiddleware
+
+VERSION = f"agent-framework-core {version('agent-framework-core')}"
+UNSEEN = frozenset({"unknown name", "near name"})
+
+
+class FakeModel(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+    """Makes one call, then keeps what it was told."""
+
+    def __init__(self, mistake: Mistake) -> None:
+        super().__init__()
+        self.mistake = mistake
+        self.told = ""
+
+    async def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **more: Any) -> ChatResponse:  # noqa: ARG002
+        last = messages[-1].contents[0]
+        if last.type == "function_result":
+            self.told = str(last.result)
+            said = Content.from_text("done")
+        else:
+            said = Content.from_function_call("1", self.mistake.name, arguments=self.mistake.arguments)
+        return ChatResponse(messages=[Message("assistant", [said])])
+
+
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    """Let the model make one call."""
+    model = FakeModel(mistake)
+    functions = (tools.add, tools.count, tools.crash, tools.flaky)
+    own = [FunctionTool(name=each.__name__, description=each.__doc__ or "", func=each) for each in functions]
+    agent = Agent(model, tools=own, middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [])
+    await agent.run("go")
+    return model.told

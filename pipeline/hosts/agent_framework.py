@@ -1,0 +1,63 @@
+"""Microsoft Agent Framework: ``Agent(…, middleware=[ToolcallMiddleware()])``.
+
+The framework answers an unknown name itself, before any middleware.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from agent_framework import (
+    FunctionInvocationContext,
+    FunctionMiddleware,
+    FunctionTool,
+    MiddlewareFailure,
+    MiddlewareTermination,
+    UserInputRequiredException,
+)
+
+from ..call import Call, ValidCall, is_failure
+from ..messages import render
+from ..tools import Effect
+from .host import Host, HostTool
+
+
+class ToolcallMiddleware(FunctionMiddleware):
+    """Puts the pipeline around every function tool of an agent.
+
+    Approvals, hand-overs and what ends the run pass untouched.
+
+    Args:
+        effects: The effects of tools by name; else ``additional_properties={"effect": "read"}`` of the tool; else
+            ``mutating``.
+        options: Those of `Host`, such as ``timeout=60``.
+    """
+
+    def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
+        passes = (MiddlewareTermination, MiddlewareFailure, UserInputRequiredException)
+        self.host = Host(effects, passes=passes, **options)
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Run one call."""
+        tools: Any = [*(context.tools or ()), context.function]
+        offered = {tool.name: _describe(tool) for tool in tools if isinstance(tool, FunctionTool)}
+
+        async def body(call: ValidCall) -> object:
+            context.arguments = dict(call.params)
+            await call_next()
+            return context.result
+
+        call = Call(context.function.name, _read(context.arguments), str(context.metadata.get("call_id", "")))
+        outcome = await self.host.run(self.host.offer(offered), call, body)
+        context.result = render(outcome) if is_failure(outcome) else outcome.unwrap()
+
+
+def _read(arguments: Any) -> Any:
+    """The arguments as the model sent them: the framework wraps text that is no JSON object."""
+    sent = arguments if isinstance(arguments, Mapping) else arguments.model_dump()
+    return sent["raw"] if sent.keys() == {"raw"} and isinstance(sent["raw"], str) else dict(sent)
+
+
+def _describe(tool: Any) -> HostTool:
+    return HostTool(tool.description or "", tool.parameters(), (tool.additional_properties or {}).get("effect"))
