@@ -6,9 +6,16 @@ DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 CLIENTS := .venv-clients/bin
+HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework
+PACKAGE_langchain := langchain
+PACKAGE_pydantic_ai := pydantic-ai-slim
+PACKAGE_openai_agents := openai-agents
+PACKAGE_fastmcp := fastmcp
+PACKAGE_adk := google-adk
+PACKAGE_agent_framework := agent-framework-core
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-hosts phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -67,6 +74,12 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
 
+test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## the same mistakes in each agent framework, without and with the pipeline
+	for host in $(HOSTS); do \
+		.venv-hosts/$$host/bin/mypy pipeline/hosts/$$host.py benchmarks/hosts/in_$$host.py || exit 1; \
+		.venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
+	done
+
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
@@ -77,7 +90,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -117,6 +130,15 @@ clean:
 	$(CLIENTS)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel]' 'pytest>=9.0' 'trio>=0.30' \
 		'asyncpg>=0.30' 'psycopg[binary]>=3.2' 'psycopg-pool>=3.2' 'psycopg2-binary>=2.9' 'pymysql>=1.1' \
 		'redis>=6' 'pymongo>=4.10' 'sqlalchemy[asyncio]>=2.0' 'botocore>=1.40' 'grpcio>=1.70'
+	touch $@
+
+.venv-hosts/%/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-hosts/$*
+
+# Each in an environment of its own: no two of them agree on their dependencies.
+.venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
+	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19'
 	touch $@
 
 .venv-phoenix/bin/python:
