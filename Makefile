@@ -8,7 +8,7 @@ RAY := .venv-ray/bin
 CLIENTS := .venv-clients/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -66,6 +66,9 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
+
+test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
+	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
@@ -127,3 +130,9 @@ clean:
 .venv-phoenix/done: .venv-phoenix/bin/python Makefile
 	$(PHOENIX)/pip install --quiet --disable-pip-version-check 'arize-phoenix>=20.26,<21'
 	touch $@
+
+# 19 MB, unpacked and not installed: no service is started.
+build/prometheus:
+	mkdir -p $@.deb
+	cd $@.deb && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; }
+	dpkg -x $@.deb/*.deb $@.unpacked && mv $@.unpacked $@

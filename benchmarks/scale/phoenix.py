@@ -11,22 +11,19 @@ import argparse
 import os
 import re
 import runpy
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
-from benchmarks.scale.phoenix_spans import ReadSpan, get, read_spans
+from benchmarks.scale.phoenix_spans import ReadSpan, read_spans
+from benchmarks.scale.servers import HOST, free_ports, get, running, wait_for
 
-HOST = "127.0.0.1"
 SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, and it runs no agents
     "PHOENIX_HOST": HOST,
     "PHOENIX_TELEMETRY_ENABLED": "false",
@@ -35,7 +32,6 @@ SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, an
     "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
     "PHOENIX_AGENTS_DISABLE_BASH": "true",
 }
-_PATIENCE = 120.0  # seconds: the first start creates a database, and under load sent spans take 20 to appear
 _SENT = re.compile(r"(\d+) spans in (\d+) traces went to")
 
 
@@ -70,60 +66,21 @@ def serve(port: int, grpc_port: int, data: Path) -> None:
     runpy.run_module("phoenix.server.main", run_name="__main__")
 
 
-def wait_for(failure: str, look: Any) -> Any:
-    """Return what ``look`` returns as soon as it is true; exit with the failure if that takes too long."""
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    raise SystemExit(f"{failure} within {_PATIENCE:.0f} seconds")
-
-
 @contextmanager
-def running(python: str) -> Generator[str]:
+def running_phoenix(python: str) -> Generator[str]:
     """Start a Phoenix with ports and data of its own, and give its URL; stop exactly this one in the end."""
     with tempfile.TemporaryDirectory(prefix="toolcall-phoenix-", ignore_cleanup_errors=True) as folder:
         port, grpc_port = free_ports(2)
         options = ["--port", str(port), "--grpc-port", str(grpc_port), "--data", folder]
-        log = Path(folder, "server.log")
-        with log.open("wb") as file:
-            command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
-            process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603  # our own file
+        command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
         url = f"http://{HOST}:{port}"
-
-        def ready() -> bool:
-            if process.poll() is not None:
-                raise SystemExit(f"Phoenix ended with {process.returncode}:\n{log.read_text(errors='replace')[-3000:]}")
-            try:
-                return bool(get(f"{url}/healthz") or True)
-            except (URLError, OSError):
-                return False
-
-        try:
-            wait_for("Phoenix did not start", ready)
+        with running(command, Path(folder, "server.log"), lambda: get(f"{url}/healthz") or True):
             yield url
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports on which nobody listens."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def test(python: str) -> int:
     """Return 0 if Phoenix has every span of the demo as the demo's table has it, else 1."""
-    with running(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
+    with running_phoenix(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
         print(f"Phoenix listens at {url}")
         since = datetime.now(UTC)
         command = [sys.executable, "-m", "pipeline", "demo", "--otlp", url, "--log", str(Path(folder, "log"))]
