@@ -5,10 +5,11 @@ BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
+COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -67,6 +68,9 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
 
+test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry collector has of calls that fail; prints the trees
+	$(BIN)/python -m benchmarks.scale.collector $(COLLECTOR)/python $(ARGS)
+
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
@@ -80,7 +84,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-collector .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -129,6 +133,15 @@ clean:
 # 850 MB, so in an environment of its own; it is asked over HTTP, by a version that is known to answer.
 .venv-phoenix/done: .venv-phoenix/bin/python Makefile
 	$(PHOENIX)/pip install --quiet --disable-pip-version-check 'arize-phoenix>=20.26,<21'
+	touch $@
+
+.venv-collector/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-collector
+
+# 29 MB, and a binary: only it runs in this environment, our own code does not.
+.venv-collector/done: .venv-collector/bin/python Makefile
+	$(COLLECTOR)/pip install --quiet --disable-pip-version-check 'rotel==0.0.1a15'
 	touch $@
 
 # 19 MB, unpacked and not installed: no service is started.
