@@ -17,7 +17,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -71,10 +71,21 @@ def _listens(port: int) -> bool:
     return True
 
 
-def send_cases(endpoint: str, protocol: OtlpProtocol) -> int:
-    """Make the call of each case, and send what is recorded of it. Returns how many spans were sent."""
-    with configure(service_name=_SERVICE, endpoint=endpoint, protocol=protocol, globally=False) as telemetry:
-        trace = partial(Trace, tracer_provider=telemetry.tracer_provider, meter_provider=telemetry.meter_provider)
+def send_cases(
+    endpoint: str, protocol: OtlpProtocol = "http/protobuf", *, metrics: str = "otlp", **options: bool
+) -> int:
+    """Make the call of each case, and send what is recorded of it, with these options of Trace.
+
+    Returns how many spans were sent.
+    """
+    with configure(
+        service_name=_SERVICE, endpoint=endpoint, protocol=protocol, metrics=metrics, globally=False
+    ) as telemetry:
+        providers: dict[str, Any] = {
+            "tracer_provider": telemetry.tracer_provider,
+            "meter_provider": telemetry.meter_provider,
+        }
+        trace = partial(Trace, **providers, **options)
         for number, case in enumerate(CASES):
             anyio.run(make_call, case, trace(defer=bool(number % 2)), f"case-{number}")
         telemetry.flush()

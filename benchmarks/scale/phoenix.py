@@ -2,7 +2,8 @@
 
 ``serve`` needs the package ``arize-phoenix``, and listens on the loopback only. ``read URL`` prints the traces of a
 Phoenix as trees. ``test --python PATH`` starts one with that interpreter, sends it the spans of the demo, and compares
-what it then answers over HTTP with the demo's own table, and each trace with ``assert_trace``.
+what it then answers over HTTP with the demo's own table, and each trace with ``assert_trace``. Then it does the same
+with calls that fail, whose pages must say what failed.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def running_phoenix(python: str) -> Generator[str]:
 
 def test(python: str) -> int:
     """Return 0 if Phoenix has every span of the demo as the demo's table has it, else 1."""
+    from benchmarks.scale.collector import send_cases
+
     with running_phoenix(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
         print(f"Phoenix listens at {url}")
         since = datetime.now(UTC)
@@ -92,12 +95,21 @@ def test(python: str) -> int:
         number, calls = map(int, sent.groups())
         print(f"the demo says: {sent.group(0)} it")
 
-        def all_spans() -> list[ReadSpan]:
-            spans = read_spans(url, since)
-            return spans if len(spans) >= number else []
+        spans = _read_all(url, since, number)
+        since = datetime.now(UTC)
+        of_cases = send_cases(f"{url}/v1/traces", metrics="none", content=True, openinference=True)
+        failures = _read_all(url, since, of_cases)
+    return verify(spans, number, calls) or verify_failures(failures)
 
-        spans = wait_for("The spans did not appear", all_spans)
-    return verify(spans, number, calls)
+
+def _read_all(url: str, since: datetime, number: int) -> list[ReadSpan]:
+    """The spans since a moment, as soon as there are so many."""
+
+    def all_spans() -> list[ReadSpan]:
+        spans = read_spans(url, since)
+        return spans if len(spans) >= number else []
+
+    return wait_for("The spans did not appear", all_spans)
 
 
 def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
@@ -126,6 +138,24 @@ def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
     except AssertionError as exc:
         wrong.append(str(exc))
     print(*wrong or [f"\nPhoenix has all {sent} spans: {calls} whole trees, each call with its outcome and attempts"])
+    return int(bool(wrong))
+
+
+def verify_failures(spans: Sequence[ReadSpan]) -> int:
+    """Print what the pages of failed calls say, and return 0 if each says what failed, else 1."""
+    from benchmarks.scale.blamed_spans import compare, find_trace
+    from benchmarks.scale.trace_cases import CASES
+
+    wrong: list[str] = []
+    print()
+    for number, case in enumerate(CASES):
+        found = find_trace(spans, f"case-{number}")
+        wrong += compare(case, found)
+        for call in (span for span in found if span.parent is None and not span.status.is_ok):
+            told = (call.attributes or {}).get("output.value")
+            print(f"{case.title}: {call.status.description or (call.attributes or {}).get('error.type')}\n  {told!r}")
+            wrong += [] if told else [f"{case.title}: the page does not show what the model was told"]
+    print(*wrong or ["\nEach page says what failed"], sep="\n")
     return int(bool(wrong))
 
 

@@ -63,7 +63,7 @@ def _parse(sent: Mapping[str, Any]) -> ReadSpan:
         context(sent["parent_id"]),
         _nanoseconds(sent["start_time"]),
         _nanoseconds(sent["end_time"]),
-        Status(StatusCode[sent["status_code"]]),
+        Status(StatusCode[sent["status_code"]], sent.get("status_message") or None),
         sent["attributes"],
         InstrumentationScope(SCOPE),
         sent["span_kind"],
