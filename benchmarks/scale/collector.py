@@ -72,7 +72,7 @@ def _listens(port: int) -> bool:
 
 
 def send_cases(
-    endpoint: str, protocol: OtlpProtocol = "http/protobuf", *, metrics: str = "otlp", **options: bool
+    endpoint: str, protocol: OtlpProtocol = "http/protobuf", *, metrics: str = "otlp", **options: Any
 ) -> int:
     """Make the call of each case, and send what is recorded of it, with these options of Trace.
 
