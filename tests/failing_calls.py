@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from http import HTTPStatus
 
@@ -69,7 +69,7 @@ def make_pipeline(trace: Trace) -> Pipeline:
 
 
 @contextmanager
-def live_exporter() -> Iterator[Exporter]:
+def live_exporter() -> Generator[Exporter]:
     """An exporter that listens, of a pipeline whose calls all lose their deferred spans."""
     registry = CollectorRegistry()
     reader = PrometheusMetricReader(registry=registry)

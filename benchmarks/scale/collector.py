@@ -127,6 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     logging.disable()  # of the calls that fail
     wrong: list[str] = []
+    spans: list[ReceivedSpan] = []
     with running_collector(options.python) as collector:
         for protocol in collector.endpoints:
             spans, found = check_protocol(collector, protocol)

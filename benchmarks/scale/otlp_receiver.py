@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
@@ -74,7 +74,7 @@ class Received:
 
 
 @contextmanager
-def receiving() -> Iterator[Received]:
+def receiving() -> Generator[Received]:
     """Listen on the loopback until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
