@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.scale.trace_cases import CASES, SECRETS, TraceCase
-from pipeline.semconv import ATTEMPT, CALL_ID, ERROR_TYPE, OPERATION, STAGE_VERDICT
+from pipeline.semconv import ATTEMPT, CALL_ID, CAUSE, ERROR_TYPE, EXCEPTION_TYPE, OPERATION, PROBLEMS, STAGE_VERDICT
 from pipeline.telemetry.span_tree import FinishedSpan, id_of, walk_tree
 from pipeline.testing import assert_trace
 
@@ -38,12 +38,22 @@ def compare(case: TraceCase, spans: Sequence[FinishedSpan]) -> list[str]:
     ):
         if found != expected:
             wrong.append(f"{case.title}: {what} are\n  {found}\nand not\n  {expected}")
+    wrong += [f"{case.title}: {each}" for each in _find_unsaid(spans)]
     wrong += [f"{case.title}: {each} is in a span" for each in SECRETS if any(each in _dump(span) for span in spans)]
     try:
         assert_trace(spans, calls=1)
     except AssertionError as exc:
         wrong.append(f"{case.title}: {exc}")
     return wrong
+
+
+def _find_unsaid(spans: Sequence[FinishedSpan]) -> Iterator[str]:
+    """Spans whose status and whose attributes do not say the same of what failed."""
+    for span in spans:
+        facts = [_get(span, PROBLEMS) or (), [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
+        said = ", ".join(fact for each in facts for fact in each if fact)
+        if (span.status.description or f"{_get(span, ERROR_TYPE)}: ").partition(": ")[2] != said:
+            yield f"{span.name} says {span.status.description!r}, and its attributes {said!r}"
 
 
 def draw_table(spans: Sequence[FinishedSpan]) -> str:

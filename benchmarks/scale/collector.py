@@ -125,7 +125,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("python", help="an interpreter that has rotel")
     options = parser.parse_args(arguments)
-    logging.disable()  # of the calls that fail
+    logger = logging.getLogger(SCOPE)  # the records go to the collector, if anywhere
+    logger.propagate = False
+    logger.addHandler(logging.NullHandler())
     wrong: list[str] = []
     spans: list[ReceivedSpan] = []
     with running_collector(options.python) as collector:

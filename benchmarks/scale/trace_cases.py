@@ -9,7 +9,7 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from middlewares import CircuitBreaker, LoopGuard, RateLimit, Retry, Trace, standard
+from middlewares import CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry, Trace, standard
 from pipeline import Denied, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry, ValidCall
 from pipeline.testing import FakeClock
 
@@ -99,6 +99,24 @@ async def stumble(call: ValidCall, _call_next: Handler[ValidCall]) -> Outcome:
 def permit(_call: ValidCall) -> ValidCall | Failure[Denied]:
     """A check that refuses."""
     return Failure(Denied("permit", "Not today."))
+
+
+async def busy(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+    """A Concurrency all of whose units another call has."""
+    full = Concurrency(1, max_queue=0)
+    occupied = anyio.Event()
+
+    async def occupy(_call: ValidCall) -> Outcome:
+        occupied.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(full, call, occupy)
+        await occupied.wait()
+        outcome = await full(call, call_next)
+        group.cancel_scope.cancel()
+    return outcome
 
 
 def before_retry(make: Callable[[], Any]) -> Callable[[Pipeline], Pipeline]:
@@ -240,6 +258,12 @@ CASES: Sequence[TraceCase] = (
         ),
         _each(2, "execute [internal]"),
         change=in_attempts(lambda: CircuitBreaker(failures=2)),
+    ),
+    TraceCase(
+        "refused by concurrency",
+        "look_up",
+        ("call [unavailable]", "concurrency [unavailable]"),
+        change=lambda pipeline: pipeline.before("retry", busy, name="concurrency"),
     ),
     TraceCase(
         "refused by loop_guard",
