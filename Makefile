@@ -5,6 +5,7 @@ BIN := .venv/bin
 DOJO := .venv-agentdojo/bin
 PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
+COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework
 PACKAGE_langchain := langchain
@@ -15,7 +16,7 @@ PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-hosts phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-hosts test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -80,6 +81,12 @@ test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## the same mistakes in each agent fr
 		.venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done
 
+test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry collector has of calls that fail; prints the trees
+	$(BIN)/python -m benchmarks.scale.collector $(COLLECTOR)/python $(ARGS)
+
+test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
+	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
+
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
@@ -90,7 +97,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -149,3 +156,18 @@ clean:
 .venv-phoenix/done: .venv-phoenix/bin/python Makefile
 	$(PHOENIX)/pip install --quiet --disable-pip-version-check 'arize-phoenix>=20.26,<21'
 	touch $@
+
+.venv-collector/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-collector
+
+# 29 MB, and a binary: only it runs in this environment, our own code does not.
+.venv-collector/done: .venv-collector/bin/python Makefile
+	$(COLLECTOR)/pip install --quiet --disable-pip-version-check 'rotel==0.0.1a15'
+	touch $@
+
+# 19 MB, unpacked and not installed: no service is started.
+build/prometheus:
+	mkdir -p $@.deb
+	cd $@.deb && { apt-get download prometheus || { apt-get update && apt-get download prometheus; }; }
+	dpkg -x $@.deb/*.deb $@.unpacked && mv $@.unpacked $@

@@ -19,6 +19,7 @@ import pytest
 
 from benchmarks.scale import phoenix
 from benchmarks.scale.phoenix_spans import read_spans
+from benchmarks.scale.trace_cases import CASES, make_call
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
 from pipeline.cli.demo import script
@@ -37,6 +38,7 @@ def as_sent(span: Any, kind: str) -> dict[str, Any]:
         "start_time": datetime.fromtimestamp(span.start_time // 1000 / 1e6, UTC).isoformat(),
         "end_time": datetime.fromtimestamp(span.end_time // 1000 / 1e6, UTC).isoformat(),
         "status_code": span.status.status_code.name,
+        "status_message": span.status.description or "",
         "attributes": dict(span.attributes),
     }
 
@@ -145,6 +147,22 @@ def test_incomplete_traces_fail(
     change(stand_in.spans)
     assert phoenix.verify(read_spans(stand_in.url), 9, 2) == 1
     assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("content", "result"), [(True, 0), (False, 1)])
+def test_the_page_of_a_failure_says_what_failed(
+    stand_in: StandIn, capsys: pytest.CaptureFixture[str], content: bool, result: int
+) -> None:
+    """The status of a failed call, and what the model was told, are on its page; if they are missing it is a fault."""
+    with recorded_spans() as recorded:
+        trace = Trace(tracer_provider=recorded.tracer_provider, content=content, openinference=True)
+        for number, case in enumerate(CASES):
+            anyio.run(make_call, case, trace, f"case-{number}")
+        stand_in.spans = [as_sent(span, "TOOL") for span in recorded.spans]
+    assert phoenix.verify_failures(read_spans(stand_in.url)) == result
+    printed = capsys.readouterr().out
+    assert "crash: internal: ZeroDivisionError" in printed
+    assert ("does not show what the model was told" in printed) is not content
 
 
 class Aio:

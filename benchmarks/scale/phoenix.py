@@ -2,7 +2,8 @@
 
 ``serve`` needs the package ``arize-phoenix``, and listens on the loopback only. ``read URL`` prints the traces of a
 Phoenix as trees. ``test --python PATH`` starts one with that interpreter, sends it the spans of the demo, and compares
-what it then answers over HTTP with the demo's own table, and each trace with ``assert_trace``.
+what it then answers over HTTP with the demo's own table, and each trace with ``assert_trace``. Then it does the same
+with calls that fail, whose pages must say what failed.
 """
 
 from __future__ import annotations
@@ -11,22 +12,19 @@ import argparse
 import os
 import re
 import runpy
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 
-from benchmarks.scale.phoenix_spans import ReadSpan, get, read_spans
+from benchmarks.scale.phoenix_spans import ReadSpan, read_spans
+from benchmarks.scale.servers import HOST, free_ports, get, running, wait_for
 
-HOST = "127.0.0.1"
 SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, and it runs no agents
     "PHOENIX_HOST": HOST,
     "PHOENIX_TELEMETRY_ENABLED": "false",
@@ -35,7 +33,6 @@ SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, an
     "PHOENIX_DISABLE_AGENT_ASSISTANT": "true",
     "PHOENIX_AGENTS_DISABLE_BASH": "true",
 }
-_PATIENCE = 120.0  # seconds: the first start creates a database, and under load sent spans take 20 to appear
 _SENT = re.compile(r"(\d+) spans in (\d+) traces went to")
 
 
@@ -70,60 +67,23 @@ def serve(port: int, grpc_port: int, data: Path) -> None:
     runpy.run_module("phoenix.server.main", run_name="__main__")
 
 
-def wait_for(failure: str, look: Any) -> Any:
-    """Return what ``look`` returns as soon as it is true; exit with the failure if that takes too long."""
-    deadline = time.monotonic() + _PATIENCE
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.2)
-    raise SystemExit(f"{failure} within {_PATIENCE:.0f} seconds")
-
-
 @contextmanager
-def running(python: str) -> Generator[str]:
+def running_phoenix(python: str) -> Generator[str]:
     """Start a Phoenix with ports and data of its own, and give its URL; stop exactly this one in the end."""
     with tempfile.TemporaryDirectory(prefix="toolcall-phoenix-", ignore_cleanup_errors=True) as folder:
         port, grpc_port = free_ports(2)
         options = ["--port", str(port), "--grpc-port", str(grpc_port), "--data", folder]
-        log = Path(folder, "server.log")
-        with log.open("wb") as file:
-            command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
-            process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603  # our own file
+        command = [python, "-m", "benchmarks.scale.phoenix", "serve", *options]
         url = f"http://{HOST}:{port}"
-
-        def ready() -> bool:
-            if process.poll() is not None:
-                raise SystemExit(f"Phoenix ended with {process.returncode}:\n{log.read_text(errors='replace')[-3000:]}")
-            try:
-                return bool(get(f"{url}/healthz") or True)
-            except (URLError, OSError):
-                return False
-
-        try:
-            wait_for("Phoenix did not start", ready)
+        with running(command, Path(folder, "server.log"), lambda: get(f"{url}/healthz") or True):
             yield url
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def free_ports(number: int) -> list[int]:
-    """Return ports on which nobody listens."""
-    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def test(python: str) -> int:
     """Return 0 if Phoenix has every span of the demo as the demo's table has it, else 1."""
-    with running(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
+    from benchmarks.scale.collector import send_cases
+
+    with running_phoenix(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
         print(f"Phoenix listens at {url}")
         since = datetime.now(UTC)
         command = [sys.executable, "-m", "pipeline", "demo", "--otlp", url, "--log", str(Path(folder, "log"))]
@@ -135,12 +95,22 @@ def test(python: str) -> int:
         number, calls = map(int, sent.groups())
         print(f"the demo says: {sent.group(0)} it")
 
-        def all_spans() -> list[ReadSpan]:
-            spans = read_spans(url, since)
-            return spans if len(spans) >= number else []
+        spans = _read_all(url, since, number)
+        since = datetime.now(UTC)
+        os.environ["OTEL_LOGS_EXPORTER"] = "none"  # Phoenix takes traces only
+        of_cases = send_cases(f"{url}/v1/traces", metrics="none", content=True, openinference=True)
+        failures = _read_all(url, since, of_cases)
+    return verify(spans, number, calls) or verify_failures(failures)
 
-        spans = wait_for("The spans did not appear", all_spans)
-    return verify(spans, number, calls)
+
+def _read_all(url: str, since: datetime, number: int) -> list[ReadSpan]:
+    """The spans since a moment, as soon as there are so many."""
+
+    def all_spans() -> list[ReadSpan]:
+        spans = read_spans(url, since)
+        return spans if len(spans) >= number else []
+
+    return wait_for("The spans did not appear", all_spans)
 
 
 def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
@@ -169,6 +139,24 @@ def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
     except AssertionError as exc:
         wrong.append(str(exc))
     print(*wrong or [f"\nPhoenix has all {sent} spans: {calls} whole trees, each call with its outcome and attempts"])
+    return int(bool(wrong))
+
+
+def verify_failures(spans: Sequence[ReadSpan]) -> int:
+    """Print what the pages of failed calls say, and return 0 if each says what failed, else 1."""
+    from benchmarks.scale.blamed_spans import compare, find_trace
+    from benchmarks.scale.trace_cases import CASES
+
+    wrong: list[str] = []
+    print()
+    for number, case in enumerate(CASES):
+        found = find_trace(spans, f"case-{number}")
+        wrong += compare(case, found)
+        for call in (span for span in found if span.parent is None and not span.status.is_ok):
+            told = (call.attributes or {}).get("output.value")
+            print(f"{case.title}: {call.status.description or (call.attributes or {}).get('error.type')}\n  {told!r}")
+            wrong += [] if told else [f"{case.title}: the page does not show what the model was told"]
+    print(*wrong or ["\nEach page says what failed"], sep="\n")
     return int(bool(wrong))
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, build_opener
+
+from benchmarks.scale.servers import get
 
 if TYPE_CHECKING:
     from opentelemetry.trace import SpanContext, Status
@@ -27,13 +28,6 @@ class ReadSpan(NamedTuple):
     attributes: Mapping[str, Any] | None
     instrumentation_scope: Any
     kind: str
-
-
-def get(url: str) -> bytes:
-    """Return the body of the answer. No proxy is used."""
-    with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
-        body: bytes = answer.read()
-    return body
 
 
 def read_spans(url: str, since: datetime | None = None) -> list[ReadSpan]:
@@ -69,7 +63,7 @@ def _parse(sent: Mapping[str, Any]) -> ReadSpan:
         context(sent["parent_id"]),
         _nanoseconds(sent["start_time"]),
         _nanoseconds(sent["end_time"]),
-        Status(StatusCode[sent["status_code"]]),
+        Status(StatusCode[sent["status_code"]], sent.get("status_message") or None),
         sent["attributes"],
         InstrumentationScope(SCOPE),
         sent["span_kind"],

@@ -1,0 +1,79 @@
+"""Servers of others, run for one check: on the loopback, with ports and data of their own, ended when it is over."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+from urllib.request import ProxyHandler, build_opener
+
+HOST = "127.0.0.1"
+_PATIENCE = 120.0  # seconds: the first start of Phoenix creates a database, and under load spans take 20 to appear
+
+T = TypeVar("T")
+
+
+def get(url: str) -> bytes:
+    """Return the body of the answer. No proxy is used."""
+    with build_opener(ProxyHandler({})).open(url, timeout=10) as answer:
+        body: bytes = answer.read()
+    return body
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports on which nobody listens."""
+    sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
+    ports: list[int] = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def wait_for(failure: str, look: Callable[[], T]) -> T:
+    """Return what ``look`` returns as soon as it is true; exit with the failure if that takes too long.
+
+    A server that cannot be reached yet is looked for again.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except OSError:  # a URLError is one
+            pass
+        time.sleep(0.2)  # it is another process: there is no event to wait for
+    raise SystemExit(f"{failure} within {_PATIENCE:.0f} seconds")
+
+
+@contextmanager
+def running(command: Sequence[str], log: Path, ready: Callable[[], object]) -> Generator[None]:
+    """Run a server until the block ends; exactly this process is ended.
+
+    Args:
+        command: Of the server.
+        log: The file for its output.
+        ready: True when it answers; an OSError means that it does not yet.
+    """
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=file)  # noqa: S603  # our own commands
+
+    def alive() -> object:
+        if process.poll() is not None:
+            output = log.read_text(errors="replace")[-3000:]
+            raise SystemExit(f"{command[0]} ended with {process.returncode}:\n{output}")
+        return ready()
+
+    try:
+        wait_for(f"{command[0]} did not start", alive)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,94 @@
+"""Tools that end in every way that an alert asks about, called while a live Prometheus exporter listens."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from prometheus_client import CollectorRegistry, start_http_server
+
+from middlewares import Retry, Trace, standard
+from pipeline import Pipeline, Tool, ToolRegistry
+from pipeline.testing import FakeClock
+
+Exporter = tuple[str, Callable[[], Awaitable[None]]]  # the URL of its metrics, and a round of calls
+
+
+class KeyRefused(Exception):
+    status_code = HTTPStatus.UNAUTHORIZED
+
+
+FAILURES: dict[str, type[Exception]] = {
+    "lose": ConnectionResetError,
+    "hang": TimeoutError,
+    "crash": ZeroDivisionError,
+    "search": KeyRefused,
+}
+CALLS: tuple[tuple[str, dict[str, object] | str], ...] = (  # a name, and its arguments
+    ("look_up", {"limit": "3"}),
+    ("look_up", {"limit": "many"}),
+    ("look_up", '{"limit": '),
+    ("closed", {}),
+    ("no_such_tool", {}),
+    ("pay", {}),
+    *((name, {}) for name in FAILURES),
+)
+
+
+def make_pipeline(trace: Trace) -> Pipeline:
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def look_up(limit: int = 1) -> int:
+        """Answer."""
+        return limit
+
+    @tools.tool(effect="read")
+    async def closed() -> None:
+        """Be switched off."""
+
+    @tools.tool
+    async def pay() -> None:
+        """Lose the answer after the order went out."""
+        raise ConnectionResetError
+
+    def fails(name: str, exception: type[Exception]) -> None:
+        async def fail() -> None:
+            raise exception
+
+        tools.register(Tool.from_schema(name=name, parameters=None, handler=fail, description=name, effect="read"))
+
+    for name, exception in FAILURES.items():
+        fails(name, exception)
+    tools.disable("closed")
+    return standard(tools).replace("trace", trace).replace("retry", Retry(sleep=FakeClock().sleep))
+
+
+@contextmanager
+def live_exporter() -> Generator[Exporter]:
+    """An exporter that listens, of a pipeline whose calls all lose their deferred spans."""
+    registry = CollectorRegistry()
+    reader = PrometheusMetricReader(registry=registry)
+    meters, tracers = MeterProvider([reader], shutdown_on_exit=False), TracerProvider(shutdown_on_exit=False)
+    trace = Trace(tracer_provider=tracers, meter_provider=meters, defer=True, stage_durations=True)
+    assert trace.deferred is not None
+    trace.deferred.max_queue = 0
+    pipeline = make_pipeline(trace)
+
+    async def call_all() -> None:
+        for name, arguments in CALLS:
+            await pipeline.call(name, arguments)
+
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    try:
+        yield f"127.0.0.1:{server.server_port}", call_all
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+        meters.shutdown()
+        tracers.shutdown()
