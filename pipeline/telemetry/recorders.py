@@ -31,6 +31,7 @@ class SampledOutRecorder:
 
     recording = False
     offset = 0
+    live_sinks = ()
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -76,6 +77,7 @@ class SpanRecorder:
         "offset",
     )
     recording = True
+    live_sinks = ()
 
     def __init__(
         self,
