@@ -1,14 +1,19 @@
-"""Live events: what happens to a call is heard at its time, from every executor, by whoever reads and however slowly."""
+"""Live events: what happens to a call is heard at its time, from every executor, by whoever reads, however slowly."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from returns.result import Failure
 
 import remote_tools
@@ -16,7 +21,7 @@ from middlewares import Retry, Trace, standard
 from pipeline import Call, CallReport, Pipeline, Secret, Success, ToolContext, ToolRegistry, Transient, is_failure
 from pipeline.executors import Process
 from pipeline.report import LiveReport, Row
-from pipeline.telemetry import Event, Events, events_of, follow
+from pipeline.telemetry import Event, Events, encode_sse, events_of, follow
 from pipeline.testing import FakeClock
 from remote_tools import Gate
 
@@ -244,11 +249,10 @@ async def test_a_reader_that_is_gone_costs_the_others_nothing() -> None:
     pipeline = traced(events, attempts=1)
     for _ in range(10):
         await pipeline.call("show_context", {"n": 1})
-        for _ in range(9):
-            read.append(await anext(reading))
+        read += [await anext(reading) for _ in range(9)]
     assert sum(event.name == "tool.progress" for event in read) == 10
     assert (reading.dropped, events.dropped) == (0, 0)
-    assert (await anext(gone)).data == {"events": 8 * 10 - 9, "results": 9}
+    assert (await anext(gone)).data == {"events": 8 * 10 - 9, "results": 8}
     assert gone.dropped == 80
 
 
@@ -312,7 +316,7 @@ async def test_no_secret_is_heard() -> None:
     tools = ToolRegistry()
 
     @tools.tool(context=True, effect="read")
-    async def log_in(context: ToolContext, pin: Secret[str], card: str) -> str:
+    async def log_in(context: ToolContext, pin: Annotated[str, Secret], card: str) -> str:
         context.progress(1, message=f"trying {pin}")
         return f"welcome {pin} {card}"
 
@@ -391,3 +395,116 @@ async def test_a_pipeline_that_is_not_open_is_heard() -> None:
     outcome, heard = await followed(standard(TOOLS), None)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert is_failure(outcome)
     assert names(heard)[-1] == "tool.result"
+
+
+@pytest.mark.parametrize("where", ["here", "process"])
+async def test_a_flood_of_progress_is_bounded(where: str) -> None:
+    """A tool that tells 40,000 steps ends, and its last step is heard, also by a reader that comes afterwards."""
+    pipeline = standard(TOOLS, **({"executor": Process(workers=1)} if where == "process" else {}))
+    events = Events(max_queue=50)
+    with anyio.fail_after(60), events:
+        report = await pipeline.report(Call("floods", {"steps": 20_000, "message": "é" * 3000}), listener=events)
+    assert report.outcome == Success(20_000)
+    assert len(report.progress) <= 10_000
+    assert (report.progress[-1].done, report.progress[-1].message) == (20_000, "last")
+    read = [event async for event in events]
+    assert (read[-1].name, sum(event.name == "tool.dropped" for event in read)) == ("tool.result", 0)
+    assert [event.data["done"] for event in read if event.name == "tool.progress"][-1] == 20_000
+    if where == "process":
+        assert len(report.progress) < 2_000  # 100 at once, and 100 a second
+
+
+@pytest.mark.parametrize("listened", [True, False])
+@pytest.mark.parametrize("where", ["here", "process"])
+async def test_odd_progress(where: str, listened: bool) -> None:
+    """Whatever a tool tells, its call succeeds, and the events are JSON that a browser reads."""
+    pipeline = standard(TOOLS, **({"executor": Process(workers=1)} if where == "process" else {}))
+    with Events() as events:
+        report = await pipeline.report(Call("tells_oddly"), listener=events if listened else None)
+        if not listened:
+            events(report)
+    assert report.error is None
+    heard = [event async for event in events if event.name == "tool.progress"]
+    assert [event.data["done"] for event in heard] == [None, None, None, 1]
+    for event in heard:
+        json.loads(encode_sse(event).split(b"data: ")[1], parse_constant=pytest.fail)
+
+
+async def test_a_worker_that_dies_after_progress() -> None:
+    """What a worker has told before it was killed was heard, in each attempt; then its call is lost."""
+    pipeline = standard(TOOLS, executor=Process(workers=1)).replace("retry", Retry(sleep=FakeClock().sleep))
+    outcome, heard = await followed(pipeline, Call("tells_and_dies"))
+    assert is_failure(outcome)
+    assert names(heard) == [
+        "tool.call",
+        *["tool.progress", "tool.attempt", "tool.retry"] * 3,
+        "tool.result",
+    ]
+
+
+async def test_what_a_worker_tells_after_its_reply_is_nobodys(gate: Gate) -> None:
+    """A thread that a tool has left behind, and a child that it forked, are not heard, and the worker goes on."""
+    pipeline = standard(TOOLS, executor=Process(workers=1))
+    call = Call("tells_when_it_has_ended", {"gate": gate.path})
+    _, heard = await followed(pipeline, call)
+    worker = await pipeline.call("pid")
+    gate.open()
+    for _ in range(20):
+        _, more = await followed(pipeline, Call("show_context", {"n": 1}))
+        heard += more
+    assert {event.data["message"] for event in heard if event.name == "tool.progress"} == {"half"}
+    assert await pipeline.call("pid") == worker
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list descriptors")
+async def test_progress_leaves_no_descriptor_behind() -> None:
+    """Calls that are followed open no descriptor that stays, also if their worker dies."""
+    async with Process(workers=1) as executor:
+        pipeline = standard(TOOLS, executor=executor, attempts=1)
+        await followed(pipeline, Call("show_context", {"n": 1}))
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(5):
+            await followed(pipeline, Call("show_context", {"n": 1}))
+            await followed(pipeline, Call("tells_and_dies"))
+        await followed(pipeline, Call("show_context", {"n": 1}))
+        assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_time_limit_ends_a_tool_that_tells(gate: Gate) -> None:
+    """A call whose time is up while its tool waits in a worker ends, with what was heard until then."""
+    pipeline = standard(TOOLS, executor=Process(workers=1), attempts=1, timeout=5)
+    await pipeline.call("pid")
+    outcome, heard = await followed(pipeline, Call("tells", {"gate": gate.path}))
+    assert is_failure(outcome)
+    assert names(heard) == ["tool.call", "tool.progress", "tool.attempt", "tool.retry", "tool.result"]
+
+
+def read_stream(stream: str) -> list[dict[str, str]]:
+    """Read a stream of events as the HTML standard says (9.2.6)."""
+    found: list[dict[str, str]] = []
+    fields: dict[str, str] = {}
+    for line in re.split(r"\r\n|\r|\n", stream):
+        if not line:
+            if "data" in fields:
+                found.append(fields)
+            fields = {}
+        elif not line.startswith(":"):
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" and name in fields else value
+    return found
+
+
+texts = st.text(st.characters(codec=None, exclude_categories=()))
+
+
+@given(st.lists(st.tuples(texts, texts | st.none(), st.dictionaries(texts, texts | st.integers() | st.none()))))
+def test_server_sent_events_are_read_as_they_were(rows: list[Any]) -> None:
+    """What a browser reads of the stream are the events, with ids and names, whatever is in them."""
+    events = [Event("tool.progress", n, call_id, tool, data, f"x-{n}") for n, (call_id, tool, data) in enumerate(rows)]
+    read = read_stream(b"".join(map(encode_sse, events)).decode())
+    assert [(each["id"], each["event"]) for each in read] == [(event.id, event.name) for event in events]
+    assert [json.loads(each["data"]) for each in read] == [
+        {"at": event.at, "call_id": event.call_id, "tool": event.tool, "data": event.data} for event in events
+    ]
+    assert not encode_sse(Event("tool.call", 0, "", None, {})).startswith(b"id")

@@ -14,7 +14,8 @@ from itertools import count
 from ...report import Progress
 from ..remote_progress import Step, number_step
 
-_MAX_STEPS = 100  # of one job that wait; beyond them the oldest go
+_MAX_STEPS = 100  # of one job that wait, and that one answer has; beyond them the oldest go
+_RATE = 100.0  # steps a second, after so many
 _MAX_ENDED = 1000  # jobs that are known to have ended; a question is milliseconds on its way
 _PATIENCE = 5.0  # seconds until a question is answered with no steps: its job may never come
 _PAUSE = 0.01  # seconds between two answers
@@ -35,6 +36,7 @@ class PolledSteps:
         self._numbers = count(1)
         self._told = asyncio.Event()
         self._answered = 0.0  # when a question was answered, by the clock of the loop
+        self._allowed = float(_MAX_STEPS)
         self._closed = False
         self.begun = False
 
@@ -59,10 +61,18 @@ class PolledSteps:
                 self._steps.popleft()
             self._told.clear()
             if self._steps:
-                self._answered = self._loop.time()
-                return list(self._steps)
+                return self._take_newest()
             await self._told.wait()
         return None
+
+    def _take_newest(self) -> list[Step]:
+        """As many steps as the caller is to hear now, the newest ones."""
+        now = self._loop.time()
+        self._allowed = min(self._allowed + (now - self._answered) * _RATE, _MAX_STEPS)
+        self._answered = now
+        steps = list(self._steps)[-max(int(self._allowed), 1) :]
+        self._allowed -= len(steps)
+        return steps
 
 
 class StepsByToken:
