@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator
@@ -62,7 +61,7 @@ async def followed(pipeline: Pipeline, call: Call, gate: Gate | None = None) -> 
 @pytest.mark.parametrize("where", ["here", "process"])
 async def test_progress_is_heard_while_the_tool_runs(tool: str, where: str, gate: Gate) -> None:
     """Progress is heard before the tool ends, which it does only when somebody has heard it."""
-    pipeline = standard(TOOLS, **({"executor": Process(workers=1)} if where == "process" else {}))
+    pipeline = standard(TOOLS, executor=Process(workers=1) if where == "process" else None)
     outcome, heard = await followed(pipeline, Call(tool, {"gate": gate.path}, id="c1"), gate)
     assert outcome == Success("done")
     assert names(heard) == ["tool.call", "tool.progress", "tool.attempt", "tool.result"]
@@ -233,7 +232,7 @@ async def test_progress_goes_before_results() -> None:
     with Events(max_queue=3) as events:
         for n in range(5):
             await traced(events, tools).call("chatter", id=f"c{n}")
-    reader = aiter(events)
+    reader = events.read(after="")
     read = [event async for event in reader]
     assert (read[0].name, read[0].data["results"], read[-1].name) == ("tool.dropped", 4, "tool.result")
     assert read[0].data["events"] + 3 == 5 * 8
@@ -363,7 +362,11 @@ async def test_a_live_sink_of_ones_own(caplog: pytest.LogCaptureFixture) -> None
         def call_begins(self, report: LiveReport) -> None:
             raise RuntimeError(report.call.id)
 
-        hear = call_ends = call_begins  # type: ignore[assignment]  # each raises
+        def hear(self, report: LiveReport, row: Row) -> None:
+            raise RuntimeError(row, report)
+
+        def call_ends(self, report: CallReport) -> None:
+            raise RuntimeError(report)
 
     trace = Trace(sinks=[Broken(), Sink()])
     await standard(TOOLS).replace("trace", trace).call("add", {"a": 1, "b": 2}, id="c1")
@@ -400,7 +403,7 @@ async def test_a_pipeline_that_is_not_open_is_heard() -> None:
 @pytest.mark.parametrize("where", ["here", "process"])
 async def test_a_flood_of_progress_is_bounded(where: str) -> None:
     """A tool that tells 40,000 steps ends, and its last step is heard, also by a reader that comes afterwards."""
-    pipeline = standard(TOOLS, **({"executor": Process(workers=1)} if where == "process" else {}))
+    pipeline = standard(TOOLS, executor=Process(workers=1) if where == "process" else None)
     events = Events(max_queue=50)
     with anyio.fail_after(60), events:
         report = await pipeline.report(Call("floods", {"steps": 20_000, "message": "é" * 3000}), listener=events)
@@ -418,7 +421,7 @@ async def test_a_flood_of_progress_is_bounded(where: str) -> None:
 @pytest.mark.parametrize("where", ["here", "process"])
 async def test_odd_progress(where: str, listened: bool) -> None:
     """Whatever a tool tells, its call succeeds, and the events are JSON that a browser reads."""
-    pipeline = standard(TOOLS, **({"executor": Process(workers=1)} if where == "process" else {}))
+    pipeline = standard(TOOLS, executor=Process(workers=1) if where == "process" else None)
     with Events() as events:
         report = await pipeline.report(Call("tells_oddly"), listener=events if listened else None)
         if not listened:
@@ -456,18 +459,22 @@ async def test_what_a_worker_tells_after_its_reply_is_nobodys(gate: Gate) -> Non
     assert await pipeline.call("pid") == worker
 
 
+def count_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list descriptors")
 async def test_progress_leaves_no_descriptor_behind() -> None:
     """Calls that are followed open no descriptor that stays, also if their worker dies."""
     async with Process(workers=1) as executor:
         pipeline = standard(TOOLS, executor=executor, attempts=1)
         await followed(pipeline, Call("show_context", {"n": 1}))
-        before = len(os.listdir("/proc/self/fd"))
+        before = count_descriptors()
         for _ in range(5):
             await followed(pipeline, Call("show_context", {"n": 1}))
             await followed(pipeline, Call("tells_and_dies"))
         await followed(pipeline, Call("show_context", {"n": 1}))
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert count_descriptors() == before
 
 
 async def test_a_time_limit_ends_a_tool_that_tells(gate: Gate) -> None:
