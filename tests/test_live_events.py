@@ -76,10 +76,10 @@ async def test_progress_is_heard_while_the_tool_runs(tool: str, where: str, gate
 
 async def test_a_sink_hears_all_calls_at_their_time(gate: Gate) -> None:
     """`Events` as a sink of Trace hears a call begin and its progress while the call runs."""
+    heard: list[str] = []
     with Events() as events, anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(traced(events).call, "tells", {"gate": gate.path})
-            heard: list[str] = []
             async for event in events:
                 heard.append(event.name)
                 if event.name == "tool.progress":
@@ -271,6 +271,24 @@ async def test_resuming() -> None:
     assert [each async for each in events.read()] == []
     beyond = whole[0].id.split("-")[0] + "-99-99-99"
     assert [each async for each in events.read(after=beyond)] == []
+
+
+async def test_waits_that_are_cancelled_leave_nothing() -> None:
+    """A reader may wait with a time limit, again and again, as for a sign of life to a browser; nothing piles up."""
+    events = Events()
+    reader = events.read()
+    for _ in range(50):
+        with anyio.move_on_after(0):
+            await anext(reader)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.lowlevel.checkpoint)
+                group.start_soon(anext, reader)
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+    assert not vars(events)["_waiting"]
+    await traced(events).call("pid")
+    assert (await anext(reader)).name == "tool.call"
 
 
 @pytest.mark.parametrize("wrong", [{"max_queue": 0}, {"max_queue": 1.5}, {"content": "yes"}], ids=repr)

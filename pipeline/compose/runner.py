@@ -156,7 +156,7 @@ class Runner:
         recording = recorder is not None and recorder.recording
         offset = recorder.offset if recorder is not None and recording else time_ns() - now
         began, found = min(times[0] - offset, now), min(times[1] - offset, now)
-        sinks = () if recorder is None else recorder.live_sinks
+        sinks: Sequence[LiveSink] = getattr(recorder, "live_sinks", ())
         if listening is not None and listening.sink is not None:
             sinks = (*sinks, listening.sink)
         make = HeardReport if sinks else LiveReport

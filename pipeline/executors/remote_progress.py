@@ -72,16 +72,20 @@ class KeptSteps:
         self._steps: list[Step] = []
         self._numbers = count(1)
         self._lock = threading.Lock()
+        self._closed = False
 
     def __call__(self, step: Progress, /) -> None:
         """Keep it."""
         with self._lock:
-            del self._steps[MAX_STEPS - 1 :]
-            self._steps.append(number_step(next(self._numbers), step))
+            if not self._closed:
+                del self._steps[MAX_STEPS - 1 :]
+                self._steps.append(number_step(next(self._numbers), step))
 
     def close(self) -> list[Step]:
-        """All of them."""
-        return self._steps
+        """All of them. A thread that the tool has left behind adds none while they are pickled."""
+        with self._lock:
+            self._closed = True
+            return self._steps
 
 
 class SentSteps:
@@ -163,7 +167,7 @@ def encode_step(step: Step, limit: int) -> bytes:
     if len(encoded) <= limit:
         return encoded
     number, done, total, message = step
-    return pickle.dumps((number, float(done), None if total is None else float(total), message[: limit // 8]))
+    return pickle.dumps((number, done, total, message[: limit // 8]))  # a character takes 4 bytes at most
 
 
 def decode_step(encoded: bytes) -> Step:

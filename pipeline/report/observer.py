@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import TypeIs
@@ -19,7 +19,10 @@ _logger = get_logger()
 
 
 class Recorder(Protocol):
-    """The live half of a trace: the spans that must exist while the tool runs. An observer makes one for each call."""
+    """The live half of a trace: the spans that must exist while the tool runs. An observer makes one for each call.
+
+    If it has ``live_sinks``, a sequence of `LiveSink`, these hear of the call while it runs.
+    """
 
     @property
     def recording(self) -> bool:
@@ -29,11 +32,6 @@ class Recorder(Protocol):
     @property
     def offset(self) -> int:
         """Nanoseconds to add to ``perf_counter_ns`` for the wall clock of the call's span."""
-        ...
-
-    @property
-    def live_sinks(self) -> Sequence[LiveSink]:
-        """Who hears of the call while it runs; mostly nobody."""
         ...
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:

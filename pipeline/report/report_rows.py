@@ -77,7 +77,7 @@ class RetryDecision(NamedTuple):
 
 Row: TypeAlias = StageRecord | Attempt | RetryDecision | Progress
 
-_MOST_BITS = 1024  # of an integer: a larger one is no float either
+_MOST_BITS = 64  # of an integer that stays one: no reader of JSON has larger ones
 
 
 def _read_number(value: Any) -> float | None:

@@ -54,7 +54,7 @@ class Events:
         self._arguments = captures_content() if content is None else content
         self._log = EventLog(max_queue)
         self._closed = False
-        self._waiting: list[Callable[[], object]] = []  # wakes a reader
+        self._waiting: set[Callable[[], object]] = set()  # each wakes a reader
         self._restart_in_child()
         register_after_fork(self._restart_in_child)
 
@@ -116,10 +116,15 @@ class Events:
             if found is None:
                 if self._closed:
                     raise StopIteration
-                self._waiting.append(wake)
+                self._waiting.add(wake)
             elif found[1].number > self._log.read.number:
                 self._log.read = found[1]
             return found
+
+    def stop_waiting(self, wake: Callable[[], object]) -> None:
+        """For a `Reader` whose wait was cancelled."""
+        with self._lock:
+            self._waiting.discard(wake)
 
     def _add(self, event: Event) -> None:
         with self._lock:
@@ -134,14 +139,14 @@ class Events:
         _logger.warning("Events are dropped, because nobody reads them in time")
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, set()
         for wake in waiting:
             wake()
 
     def _restart_in_child(self) -> None:
         """In a forked child: the readers wait in the parent, and one of its threads may have held the lock."""
         self._lock = Lock()
-        self._waiting = []
+        self._waiting = set()
 
 
 class Reader:
@@ -160,13 +165,18 @@ class Reader:
         loop = get_event_loop()
         while True:
             signal = loop.make_signal()
+            wake = partial(_set, loop, signal)
             try:
-                found = self._events.take(self._mark, partial(_set, loop, signal))
+                found = self._events.take(self._mark, wake)
             except StopIteration:
                 raise StopAsyncIteration from None
             if found is not None:
                 return self._go_to(*found)
-            await signal
+            try:
+                await signal
+            except BaseException:
+                self._events.stop_waiting(wake)
+                raise
 
     def __iter__(self) -> Self:
         return self

@@ -53,11 +53,12 @@ async def follow(
         SetupError: ``max_queue`` or ``content`` is of another kind, as for `Events`.
     """
     events = Events(max_queue, content=content)
+    outcome: Outcome | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_tell, events, listener)
         with events:
-            report = await pipeline.report(call, listener=events)
-    return cast("Outcome", report.outcome)
+            outcome = (await pipeline.report(call, listener=events)).outcome
+    return cast("Outcome", outcome)  # None only of a cancelled call, which does not get here
 
 
 async def _tell(events: Events, listener: Callable[[Event], Any]) -> None:

@@ -31,7 +31,6 @@ class SampledOutRecorder:
 
     recording = False
     offset = 0
-    live_sinks = ()
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -77,7 +76,6 @@ class SpanRecorder:
         "offset",
     )
     recording = True
-    live_sinks = ()
 
     def __init__(
         self,
