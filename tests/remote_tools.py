@@ -165,7 +165,12 @@ async def tells_async(context: ToolContext, gate: str) -> str:
 @tools.tool(effect="read", context=True)
 def floods(context: ToolContext, steps: int, message: str = "") -> int:
     """Tell more than anybody can hear, from two threads."""
-    other = threading.Thread(target=lambda: [context.progress(n, message=message) for n in range(steps)])
+
+    def tell() -> None:
+        for n in range(steps):
+            context.progress(n, message=message)
+
+    other = threading.Thread(target=tell)
     other.start()
     other.join()
     for n in range(steps):
