@@ -125,6 +125,36 @@ async def test_live_events_agree_with_the_report() -> None:
     ]
 
 
+async def test_runs_side_by_side_are_heard() -> None:
+    """A stage that runs the inside twice at once has two attempts, each with its own progress, before the result."""
+    tools = ToolRegistry()
+
+    @tools.tool(context=True, effect="read")
+    async def work(context: ToolContext) -> str:
+        context.progress(1)
+        await anyio.lowlevel.checkpoint()
+        context.progress(2)
+        return "done"
+
+    async def twice(call: Call, call_next: Any) -> Any:
+        outcomes: list[Any] = []
+
+        async def run() -> None:
+            outcomes.append(await call_next(call))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            group.start_soon(run)
+        return outcomes[0]
+
+    del work
+    outcome, heard = await followed(standard(tools).after("retry", twice), Call("work"))
+    assert outcome == Success("done")
+    assert sorted(names(heard)) == ["tool.attempt"] * 2 + ["tool.call"] + ["tool.progress"] * 4 + ["tool.result"]
+    assert names(heard)[-1] == "tool.result"
+    assert {event.data["number"] for event in heard if event.name == "tool.attempt"} == {1, 2}
+
+
 @pytest.mark.parametrize("name", ["nobody", "tells"])
 async def test_a_refused_call_is_heard(name: str) -> None:
     """A call of an unknown tool, or with invalid arguments, has its events too."""
