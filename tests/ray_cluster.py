@@ -40,7 +40,8 @@ from pipeline import (
     is_failure,
 )
 from pipeline.executors import Ray
-from remote_tools import Began, OddError
+from pipeline.telemetry import Event, Events, follow
+from remote_tools import Began, Gate, OddError
 from support import Exported, a_tool
 from test_process import FAILURES
 
@@ -104,6 +105,55 @@ async def test_a_tool_gets_its_context() -> None:
     assert shown == {"id": "c1", "attempt": 1, "principal": "p", "deps": {"a": 1}}
     assert [(each.done, each.total) for each in report.progress] == [(2, 4)]
     assert [attempt.executor for attempt in report.attempts] == ["ray"]
+
+
+@pytest.mark.parametrize("tool", ["tells", "tells_async"])
+@pytest.mark.parametrize("batch", [1, 3])
+async def test_progress_is_heard_while_the_tool_runs(tool: str, batch: int, gate: Gate) -> None:
+    """Progress is heard before the tool ends, which it does only when somebody has heard it."""
+    heard: list[Event] = []
+
+    def hear(event: Event) -> None:
+        heard.append(event)
+        if event.name == "tool.progress":
+            gate.open()
+
+    async with Ray(workers=1, batch=batch) as executor:
+        with anyio.fail_after(60):
+            outcome = await follow(standard(TOOLS, executor=executor), Call(tool, {"gate": gate.path}), hear)
+    assert outcome == Success("done")
+    names = [event.name for event in heard if event.name != "tool.stage"]
+    assert names == ["tool.call", "tool.progress", "tool.attempt", "tool.result"]
+
+
+@pytest.mark.parametrize("batch", [1, 20])
+async def test_progress_of_many_calls(batch: int) -> None:
+    """Each of many calls at once has all of its progress before its result, and none of another one's."""
+    async with Ray(workers=1, in_flight=20, batch=batch) as executor:
+        pipeline = standard(TOOLS, executor=executor)
+        with Events() as events:
+            traced = pipeline.replace("trace", Trace(sinks=[events]))
+            await gather(traced, [Call("show_context", {"n": n}, id=str(n)) for n in range(100)], limit=50)
+    told: dict[str, list[Event]] = {}
+    async for event in events:
+        told.setdefault(event.call_id, []).append(event)
+    for call_id, each in told.items():
+        assert [event.data["done"] for event in each if event.name == "tool.progress"] == [int(call_id)]
+        assert each[-1].name == "tool.result"
+    assert len(told) == 100
+
+
+async def test_a_flood_of_progress_is_bounded() -> None:
+    """A tool that tells 40,000 steps ends, and its last step is heard; a dying one was heard until it died."""
+    async with Ray(workers=1) as executor:
+        pipeline = standard(TOOLS, executor=executor, attempts=1)
+        with Events() as events, anyio.fail_after(60):
+            report = await pipeline.report(Call("floods", {"steps": 20_000}), listener=events)
+            await pipeline.report(Call("tells_and_dies"), listener=events)
+    assert report.outcome == Success(20_000)
+    assert len(report.progress) < 2_000  # 100 at once, and 100 a second
+    assert report.progress[-1].message == "last"
+    assert [event.name async for event in events][-1] == "tool.result"
 
 
 async def test_a_function_without_an_address_goes_by_value() -> None:
@@ -184,6 +234,13 @@ async def test_one_lost_actor_among_many_calls(tmp_path: Path) -> None:
     assert isinstance(lost.failure(), OutcomeUnknown)
     assert outcomes == [Success(n) for n in range(200)]
     assert len(file.read_text().splitlines()) == 1
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Iterator[Gate]:
+    made = Gate(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture

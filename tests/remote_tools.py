@@ -119,6 +119,97 @@ def show_place(context: ToolContext) -> object:
     return context.get_state(PLACE)
 
 
+class Gate:
+    """A pipe at which a tool waits until the test opens it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / f"gate{len(list(folder.iterdir()))}")
+        os.mkfifo(self.path)
+        self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK)  # so that neither end waits for the other
+
+    def open(self) -> None:
+        """Let one tool pass."""
+        os.write(self._fd, b"x")
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._fd)
+
+
+def wait_at(gate: str) -> None:
+    """Wait until the gate opens."""
+    with Path(gate).open("rb", buffering=0) as pipe:
+        pipe.read(1)
+
+
+@tools.tool(effect="read", context=True)
+def tells(context: ToolContext, gate: str) -> str:
+    """Tell progress, then wait until somebody has heard of it."""
+    context.progress(1, 2, "half")
+    wait_at(gate)
+    return "done"
+
+
+@tools.tool(effect="read", context=True)
+async def tells_async(context: ToolContext, gate: str) -> str:
+    """Do the same without a thread."""
+    context.progress(1, 2, "half")
+    fd = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        await anyio.wait_readable(fd)
+    finally:
+        os.close(fd)
+    return "done"
+
+
+@tools.tool(effect="read", context=True)
+def floods(context: ToolContext, steps: int, message: str = "") -> int:
+    """Tell more than anybody can hear, from two threads."""
+
+    def tell() -> None:
+        for n in range(steps):
+            context.progress(n, message=message)
+
+    other = threading.Thread(target=tell)
+    other.start()
+    other.join()
+    for n in range(steps):
+        context.progress(n, steps, message)
+    context.progress(steps, steps, "last")
+    return steps
+
+
+@tools.tool(effect="read", context=True)
+def tells_oddly(context: ToolContext) -> None:
+    """Tell what is no progress."""
+    odd: Any = object()
+    for done, message in ((odd, odd), (float("nan"), "\ud800"), (10**5000, "x" * 100_000), (1, "last")):
+        context.progress(done, odd, message)
+
+
+@tools.tool(effect="read", context=True)
+def tells_and_dies(context: ToolContext) -> None:
+    """Tell progress, then be killed."""
+    context.progress(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tools.tool(effect="read", context=True)
+def tells_when_it_has_ended(context: ToolContext, gate: str) -> int:
+    """Leave a thread behind that tells progress after the call, and a child that tells it at once."""
+
+    def tell() -> None:
+        wait_at(gate)
+        for n in range(1000):
+            context.progress(n, message="late")
+
+    threading.Thread(target=tell).start()
+    if os.fork() == 0:
+        context.progress(0, message="of a child")
+        os._exit(0)
+    return os.wait()[0]
+
+
 @tools.tool(effect="read")
 async def crowd() -> int:
     """Return how many calls of this tool run in this process at once."""

@@ -14,11 +14,16 @@ HELD_FOR_A_CALL = {
     "pipeline/guards/call_guards.py",
     "pipeline/guards/entry.py",
     "pipeline/guards/time_limit.py",
+    "pipeline/report/heard_report.py",
     "pipeline/telemetry/attempt_span.py",
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}
+IN_A_WORKER = {
+    "pipeline/executors/process_worker.py",
+    "pipeline/executors/remote_progress.py",
+}  # a child that is forked there tells nothing
 OF_ONE_COMMAND = {"pipeline/cli/run/marks_file.py"}  # of a running `toolcall run`, which no child goes on with
-EXCEPT = HELD_FOR_A_CALL | RESTARTED_BY_THEMSELVES | OF_ONE_COMMAND
+EXCEPT = HELD_FOR_A_CALL | IN_A_WORKER | RESTARTED_BY_THEMSELVES | OF_ONE_COMMAND
 OWNERS = {
     "Cache": "Cache(60)",
     "RateLimit": "RateLimit(1)",
@@ -30,12 +35,13 @@ OWNERS = {
     "TreePrinter": "TreePrinter()",
     "the span queues": "_queues",
     "DeferredSpans": "DeferredSpans()",
+    "Events": "Events()",
 }
 FORK = """
 import os, sys, threading
 from middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
 from pipeline import RetryBudget, ToolRegistry
-from pipeline.telemetry import DeferredSpans
+from pipeline.telemetry import DeferredSpans, Events
 from pipeline.telemetry.queues import _queues
 from pipeline.telemetry.sdk import TreePrinter
 
@@ -147,6 +153,7 @@ def test_every_lock_is_renewed() -> None:
         "pipeline/state/answers.py",
         "pipeline/state/last_calls.py",
         "pipeline/telemetry/deferred.py",
+        "pipeline/telemetry/events.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
         "pipeline/tools/change_listeners.py",

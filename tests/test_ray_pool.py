@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.executors.ray.event_loop import get_event_loop
+from pipeline.event_loops import get_event_loop
 from pipeline.executors.ray.pool import NoWorkerError, PendingJob, Pool
 from support import a_call
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from math import inf
+from time import time_ns
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
@@ -16,14 +17,14 @@ from ..errors import Crashed, SetupError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
 from ..parameters import Given
-from ..report import CallReport
+from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .description import describe
 from .order import check_order, check_tool_names
 from .resources import find_closed, list_resources, needs_opening, open_all
-from .runner import Runner
+from .runner import Listening, Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
 
@@ -167,14 +168,23 @@ class Pipeline(StageList):
         """
         return cast("Outcome[T]", PORTAL.run(self._run, self._make_call(tool, args, kwargs)))
 
-    async def report(self, call: Call, /) -> CallReport:
-        """Run one call and return all that happened to it. The call is traced as well."""
-        reports: list[CallReport] = []
-        outcome = await self._run(call, reports)
-        if reports:
-            return reports[0]
+    async def report(self, call: Call, /, *, listener: LiveSink | None = None) -> CallReport:
+        """Run one call and return all that happened to it. The call is traced as well.
+
+        Args:
+            call: The call.
+            listener: Hears of this call while it runs, as `pipeline.telemetry.Events` does; beside the sinks of
+                `Trace`, which hear of all calls. Default None: nobody more does.
+        """
+        listening = Listening(listener)
+        outcome = await self._run(call, listening)
+        if listening.report is not None:
+            return listening.report
         known = self.redact(call) if isinstance(cast("object", call), Call) else Call("")
-        return CallReport(known, outcome=outcome)  # it is no call, or the observer itself has a bug
+        report = CallReport(known, started_at=time_ns(), outcome=outcome)  # it is no call, or the observer has a bug
+        if listener is not None:
+            notify(listener.call_ends, report)
+        return report
 
     def redact(self, call: Call, /) -> Call:
         """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""
@@ -197,10 +207,10 @@ class Pipeline(StageList):
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
 
-    async def _run_if_open(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:
+    async def _run_if_open(self, call: Call, listening: Listening | None = None) -> Outcome:
         closed = find_closed(self._must_be_open)
         if closed is None:
-            return await self._runner.run(call, reports)
+            return await self._runner.run(call, listening)
         name = type(closed).__name__
         error = Crashed(SetupError(f"{name} is not open: use the pipeline inside of `async with pipeline:`"))
         log_failure(call, None, error)

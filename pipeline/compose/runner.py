@@ -26,7 +26,7 @@ from ..errors import (
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools, tell_lost
 from ..recordable import Mask, Recording, make_mask, mask_error
-from ..report import CANCELLED, CallReport, LiveReport, Recorder, kind_of
+from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, kind_of
 from ..retries import settle
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
@@ -38,6 +38,18 @@ from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
 _Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
+
+
+@attrs.define(eq=False)
+class Listening:
+    """Somebody waits for the report of one call.
+
+    Args:
+        sink: Hears of the call while it runs. None: nobody does.
+    """
+
+    sink: LiveSink | None = None
+    report: CallReport | None = None  # once the call has ended
 
 
 class Runner:
@@ -69,12 +81,12 @@ class Runner:
         self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
-    async def run(self, call: Call, reports: list[CallReport] | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
+    async def run(self, call: Call, listening: Listening | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
-        ``reports``, if given, receives the report of the call.
+        ``listening``, if given, receives the report of the call.
         """
-        began = time_ns() if self._observe is not None or reports is not None else 0
+        began = time_ns() if self._observe is not None or listening is not None else 0
         current: Any = call  # in the phase that it has reached
         recorder: Recorder | None = None
         effect: OneEffect | None = None
@@ -92,11 +104,10 @@ class Runner:
                 if self._observe is not None:
                     resolved = self._finder is not None and type(verdict) is not _FAILURE
                     recorder = self._observe(verdict.tool if resolved else None, began)
-                if reports is not None or (recorder is not None and recorder.recording):
+                if listening is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
-                    return await self._run_recorded(
-                        self._begin_report(call, verdict, (began, found), live), verdict, reports
-                    )
+                    report = self._begin_report(call, verdict, (began, found), live, listening)
+                    return await self._run_recorded(report, verdict, listening)
             for check in self._checks:
                 if type(verdict) is _FAILURE:
                     return self._finish(call, current, verdict)
@@ -132,21 +143,36 @@ class Runner:
             return success
         return self._finish(call, current, outcome, effect)
 
-    def _begin_report(self, call: Call, verdict: Any, times: tuple[int, int], recorder: Recorder | None) -> LiveReport:
+    def _begin_report(
+        self,
+        call: Call,
+        verdict: Any,
+        times: tuple[int, int],
+        recorder: Recorder | None,
+        listening: Listening | None,
+    ) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
         now = perf_counter_ns()
         recording = recorder is not None and recorder.recording
         offset = recorder.offset if recorder is not None and recording else time_ns() - now
         began, found = min(times[0] - offset, now), min(times[1] - offset, now)
-        report = LiveReport(call, None, began, 0, times[0], recording=self.recording, recorder=recorder)
+        sinks: Sequence[LiveSink] = getattr(recorder, "live_sinks", ())
+        if listening is not None and listening.sink is not None:
+            sinks = (*sinks, listening.sink)
+        make = HeardReport if sinks else LiveReport
+        report = make(call, None, began, 0, times[0], recording=self.recording, recorder=recorder)
         if isinstance(verdict, ResolvedCall):
             report.tool, report.repairs = verdict.tool, verdict.repairs
+        if type(report) is HeardReport:
+            report.tell_begin(sinks)
         if self._finder is not None:
             note = report.take_note(self._finder.obj)
             report.add_stage(self._finder.name, began, max(began, found), kind_of(verdict), note)
         return report
 
-    async def _run_recorded(self, report: LiveReport, verdict: Any, reports: list[CallReport] | None) -> Outcome:
+    async def _run_recorded(  # noqa: C901, PLR0912  # one frame
+        self, report: LiveReport, verdict: Any, listening: Listening | None
+    ) -> Outcome:
         """The rest of a call that somebody listens to."""
         call = report.call
         effect: OneEffect | None = None
@@ -180,8 +206,10 @@ class Runner:
             report.ended = perf_counter_ns()
             if report.recorder is not None:
                 report.recorder.call_ends(report, verdict)
-        if reports is not None:
-            reports.append(report.copy())
+            if type(report) is HeardReport:
+                report.tell_end()
+        if listening is not None:
+            listening.report = report.copy()
         report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
         return cast("Outcome", outcome)
 

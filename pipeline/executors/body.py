@@ -8,7 +8,8 @@ from typing import Any
 from .. import timing
 from ..call import ValidCall
 from ..caller import Caller
-from ..tools.context import ToolContext
+from ..report import LiveReport, Progress
+from ..tools.context import Tell, ToolContext
 
 
 def begin_body(call: ValidCall) -> None:
@@ -58,8 +59,23 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
         return ()
     left = get_seconds_left()
     deadline = None if left is None else timing.monotonic() + left
-    fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, call.report
+    tell = None if call.report is None else make_tell(call.report)
+    fields = call.id, call.attempt, call.idempotency_key, deadline, call.principal, call.deps, tell
     return (ToolContext(*fields, Caller.of(call.guards), call.tool.name, call.state),)
+
+
+def make_tell(report: LiveReport) -> Tell:
+    """What adds the progress of the attempt that runs now to the report, until that attempt has ended.
+
+    A thread that was abandoned in one attempt tells nothing in the next one.
+    """
+    attempt = report.attempt
+
+    def tell(step: Progress) -> None:
+        if report.attempt == attempt:
+            report.add_progress(step)
+
+    return tell
 
 
 def get_seconds_left() -> float | None:

@@ -8,18 +8,22 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import copy_context
 from inspect import isawaitable
-from typing import Any
+from typing import Any, TypeAlias
 
-from ..call import Call
-from ..report import CallReport, Progress
 from ..telemetry import continued
 from ..tools.context import ToolContext
 from .function_address import Function
 from .remote_call import ContextFields, Job, Reply, read_pickled_state
 from .remote_errors import RemoteError
+from .remote_progress import KeptSteps, Step, ToldSteps
+
+# Makes what a job tells its progress to, for the token under which somebody listens.
+OpenSteps: TypeAlias = Callable[[str], ToldSteps]
 
 
-def run_job(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any]) -> Reply:
+def run_job(
+    function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any], open_steps: OpenSteps
+) -> Reply:
     """Run a sync tool in a context of its own. Never raises: a tool that exits ends its call, not the worker.
 
     What a tool leaves in a context variable is therefore not there for the next call of this thread.
@@ -28,38 +32,42 @@ def run_job(function: Function, job: Job, await_result: Callable[[Awaitable[Any]
         function: The tool's function.
         job: The rest of the job.
         await_result: Awaits a coroutine, for a function that returns one though it was not known to be async.
+        open_steps: Makes what hears the progress, if somebody listens.
     """
-    return copy_context().run(_run, function, job, await_result)
+    return copy_context().run(_run, function, job, await_result, open_steps)
 
 
-def _run(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any]) -> Reply:
+def _run(function: Function, job: Job, await_result: Callable[[Awaitable[Any]], Any], open_steps: OpenSteps) -> Reply:
     _, params, fields, headers = job
-    progress: list[Progress] = []
+    steps = _open_steps(fields, open_steps)
     try:
         with _continue_trace(headers):
-            value = function(*_make_context(fields, progress), **params)
-            return "returned", await_result(value) if isawaitable(value) else value, progress
+            value = function(*_make_context(fields, steps), **params)
+            value = await_result(value) if isawaitable(value) else value
+            return "returned", value, _close(steps)
     except BaseException as exc:  # noqa: BLE001  # the border to the user's tool
-        return "raised", exc, progress
+        return "raised", exc, _close(steps)
 
 
-async def run_async_job(function: Function, job: Job) -> Reply:
+async def run_async_job(function: Function, job: Job, open_steps: OpenSteps) -> Reply:
     """Run an async tool. Raises nothing but the cancellation of the current task."""
     _, params, fields, headers = job
-    progress: list[Progress] = []
+    steps = None if fields is None else _open_steps(fields, open_steps)
     try:
         if headers is None and fields is None:  # the short way, which most calls of a batch take
-            return "returned", await function(**params), progress
+            return "returned", await function(**params), []
         with _continue_trace(headers):
-            return "returned", await function(*_make_context(fields, progress), **params), progress
+            value = await function(*_make_context(fields, steps), **params)
+        return "returned", value, _close(steps)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
+            _close(steps)
             raise
         # The tool awaited something that was cancelled elsewhere. This task was not cancelled, so only its call fails.
-        return "raised", RemoteError("CancelledError"), progress
+        return "raised", RemoteError("CancelledError"), _close(steps)
     except BaseException as exc:  # noqa: BLE001  # as in run_job
-        return "raised", exc, progress
+        return "raised", exc, _close(steps)
 
 
 async def await_value(value: Awaitable[Any]) -> Any:
@@ -67,17 +75,22 @@ async def await_value(value: Awaitable[Any]) -> Any:
     return await value
 
 
-def _make_context(fields: ContextFields | None, progress: list[Progress]) -> tuple[ToolContext] | tuple[()]:
+def _open_steps(fields: ContextFields | None, open_steps: OpenSteps) -> ToldSteps | None:
+    token = None if fields is None else fields[-1]
+    return None if token is None else open_steps(token) if token else KeptSteps()
+
+
+def _close(steps: ToldSteps | None) -> list[Step]:
+    return [] if steps is None else steps.close()
+
+
+def _make_context(fields: ContextFields | None, steps: ToldSteps | None) -> tuple[ToolContext] | tuple[()]:
     if fields is None:
         return ()
-    call_id, attempt, key, left, principal, deps, tool, state = fields
+    call_id, attempt, key, left, principal, deps, tool, state, _ = fields
     deadline = None if left is None else time.monotonic() + left
-    report = CallReport(Call(""), progress=progress)  # takes the progress only, which goes back with the reply
-    return (
-        ToolContext(
-            call_id, attempt, key, deadline, principal, deps, report, tool=tool, state=read_pickled_state(state)
-        ),
-    )
+    read = read_pickled_state(state)
+    return (ToolContext(call_id, attempt, key, deadline, principal, deps, steps, tool=tool, state=read),)
 
 
 def _continue_trace(headers: dict[str, str] | None) -> AbstractContextManager[object]:

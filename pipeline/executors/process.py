@@ -21,6 +21,7 @@ from .function_address import find_address
 from .process_pool import WorkerPool
 from .protocol import Executor
 from .remote_call import decode_reply, encode_job
+from .remote_progress import HeardSteps, ask_for_steps, decode_step
 from .worker_process import WorkerLostError
 
 
@@ -73,7 +74,7 @@ class Process(Executor):
         Raises:
             SetupError: The function, the arguments or the ``deps`` of the call do not pickle.
         """
-        job = encode_job(self._encode_function(call.tool), call)
+        job = encode_job(self._encode_function(call.tool), call, steps=ask_for_steps(call))
         pool = await self._get_pool()
         borrower = object()
         await pool.limiter.acquire_on_behalf_of(borrower)
@@ -95,20 +96,21 @@ class Process(Executor):
             return Failure(Crashed(exc))
         except (OSError, WorkerLostError) as exc:
             return Failure(Transient(exc, landed="no"))
+        heard = HeardSteps(call)
         try:
             if refusal:
-                return decode_reply(refusal, call)
+                return decode_reply(refusal, heard)
             await checkpoint_if_cancelled()  # the time may have run out while the worker got ready
             begin_body(call)
             try:
-                reply = await worker.run()
+                reply = await worker.run(lambda step: heard.hear([decode_step(step)]))
             except WorkerLostError as exc:
                 return Failure(Transient(exc))
             finally:
                 end_body(call)
         finally:
             await pool.release(worker)
-        return decode_reply(reply, call)
+        return decode_reply(reply, heard)
 
     async def _get_pool(self) -> WorkerPool:
         pool = get_loop_state(self, self._make_pool)

@@ -6,6 +6,10 @@ lost before the second message did not land.
 
 Every reply repeats the nonce of its message. A thread that a tool has left behind, a child that a tool has forked, or
 bytes from anywhere else can therefore not be taken for the reply to another call.
+
+Between the second message and its reply, the steps of the tool's progress leave through the same pipe, if somebody
+listens: so all of them are there before the reply, and no further descriptor can leak. A step is written only where the
+pipe has room for all of it, so no tool waits for a caller that does not read.
 """
 
 from __future__ import annotations
@@ -13,23 +17,26 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import select
 import signal
 import sys
 import time
 from contextvars import copy_context
-from functools import cache
+from functools import cache, partial
 from io import BytesIO
 from queue import SimpleQueue
 from struct import Struct
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, NoReturn, cast
 
 from .caller_main import CALLER_MAIN
 from .function_address import Function, load_function
 from .job_runner import await_value, run_job
 from .remote_call import Job, encode_not_begun, encode_reply
+from .remote_progress import SentSteps, Step, encode_step
 
 HEADER = Struct("!16sQ")  # of each message, both ways: the nonce, and the length of what follows
+STEP = 1 << 63  # of the length, in the header of a step of progress
 _PR_SET_PDEATHSIG = 1  # from linux/prctl.h
 _LARGEST_READ = 1 << 20  # bytes
 
@@ -52,7 +59,8 @@ def serve() -> NoReturn:
         elif prepared is not None:
             function, job, since = prepared
             prepared = None
-            channel.send(nonce, encode_reply(run_job(function, _age(job, since), _await_result)))
+            reply = run_job(function, _age(job, since), _await_result, partial(_open_steps, channel, nonce))
+            channel.send(nonce, encode_reply(reply))
 
 
 def _prepare(body: bytes) -> tuple[tuple[Function, Job, float] | None, bytes]:
@@ -71,6 +79,11 @@ def _age(job: Job, since: float) -> Job:
     if fields is None or (left := fields[3]) is None:
         return job
     return function, params, (*fields[:3], left - (time.monotonic() - since), *fields[4:]), headers
+
+
+def _open_steps(channel: _Channel, nonce: bytes, token: str) -> SentSteps:
+    del token  # there is one job at a time
+    return SentSteps(partial(channel.try_send_step, nonce))
 
 
 def _await_result(value: Any) -> Any:
@@ -108,6 +121,9 @@ class _Channel:
         self._in, self._out = os.dup(0), os.dup(1)  # a program that a tool starts does not inherit these
         self._pipes = {fd: _identify(fd) for fd in (self._in, self._out)}
         self._forked = self._silent = False
+        self._writing = Lock()
+        self._room = select.poll()
+        self._room.register(self._out, select.POLLOUT)
         _point_to_devnull(0, 1)
         os.register_at_fork(after_in_child=self._close_in_child)
         Thread(target=self._receive, daemon=True, name="toolcall-messages").start()
@@ -118,11 +134,33 @@ class _Channel:
             os._exit(0)
         rest = memoryview(HEADER.pack(nonce, len(body)) + body)
         try:
-            while rest:
-                self._check(self._out)
-                rest = rest[os.write(self._out, rest) :]
+            with self._writing:
+                while rest:
+                    self._check(self._out)
+                    rest = rest[os.write(self._out, rest) :]
         except OSError:  # the caller has gone, or a tool has closed the pipe
             os._exit(1)
+
+    def try_send_step(self, nonce: bytes, step: Step) -> bool:
+        """Send a step of progress, if the pipe has room for it now. Returns whether it had.
+
+        A pipe that is ready to be written to has room for ``PIPE_BUF`` bytes, and takes so many as a whole (POSIX).
+        """
+        if self._forked:
+            return True  # nobody hears of a child that a tool has forked
+        body = encode_step(step, select.PIPE_BUF - HEADER.size)
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
+            if not self._room.poll(0):
+                return False
+            self._check(self._out)
+            os.write(self._out, HEADER.pack(nonce, len(body) | STEP) + body)
+        except OSError:  # the caller has gone, or a tool has closed the pipe: the reply will tell
+            return True
+        finally:
+            self._writing.release()
+        return True
 
     def silence_stderr(self) -> None:
         """Lead descriptor 2 nowhere. A pipe there would fill up and block."""

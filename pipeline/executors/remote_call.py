@@ -16,20 +16,21 @@ from returns.result import Failure
 from ..call import ValidCall
 from ..call_state import LeftBehind, State, StateKey
 from ..errors import Crashed, SetupError
-from ..report import Progress
 from .body import get_seconds_left
 from .remote_errors import Dumps, EncodedError, decode_error, encode_error
+from .remote_progress import HeardSteps, Step
 
 # What stages handed on, each value as its pickle, or the text why it has none.
 PickledState: TypeAlias = dict[str, bytes | str]
-# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name, state.
-# The seconds left and not the deadline, since the clocks of two machines have nothing in common.
-ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, PickledState | None]
+# For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name, state,
+# and how it tells progress (`ask_for_steps`). The seconds left and not the deadline, since the clocks of two machines
+# have nothing in common.
+ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, PickledState | None, str | None]
 # Which function, its arguments, its ToolContext if it takes one, and the headers of the trace if there is one.
 Job: TypeAlias = tuple[Any, dict[str, Any], ContextFields | None, dict[str, str] | None]
 # What the tool returned; what it raised, encoded; or the text why it did not begin or its result cannot be pickled.
 ReplyKind: TypeAlias = Literal["returned", "raised", "not_begun", "unpicklable"]
-Reply: TypeAlias = tuple[ReplyKind, Any, list[Progress]]
+Reply: TypeAlias = tuple[ReplyKind, Any, list[Step]]
 
 _PLAIN_TYPES = frozenset((str, int, float, bool, type(None)))
 
@@ -39,13 +40,14 @@ def is_plain(value: object) -> bool:
     return type(value) in _PLAIN_TYPES
 
 
-def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps) -> bytes:
+def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps, steps: str | None = None) -> bytes:
     """Pickle one call.
 
     Args:
         function: What the worker finds the function by.
         call: The call.
         dumps: Pickles a value.
+        steps: As `ask_for_steps` returned it. Default None: nobody hears of progress.
 
     Raises:
         SetupError: The arguments or the ``deps`` of the call cannot be pickled.
@@ -54,7 +56,8 @@ def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps) -> b
     if call.tool.context:
         left = get_seconds_left()
         state = None if call.state is None else _pickle_state(call.state, dumps)
-        context = (call.id, call.attempt, call.idempotency_key, left, call.principal, call.deps, call.tool.name, state)
+        asks = call.idempotency_key, left, call.principal, call.deps
+        context = (call.id, call.attempt, *asks, call.tool.name, state, steps)
     try:
         return dumps((function, call.params, context, _get_trace_headers()))
     except Exception as exc:
@@ -87,26 +90,26 @@ def read_pickled_state(pickled: PickledState | None) -> State | None:
     return state
 
 
-def make_job(function: Any, call: ValidCall, dumps: Dumps) -> Job | bytes:
+def make_job(function: Any, call: ValidCall, dumps: Dumps, steps: str | None = None) -> Job | bytes:
     """Make one call ready to share a pickle with others: as a plain job, else in a pickle of its own.
 
     Raises:
         SetupError: As `encode_job`.
     """
     if call.tool.context or not _PLAIN_TYPES.issuperset(map(type, call.params.values())):
-        return encode_job(function, call, dumps)
+        return encode_job(function, call, dumps, steps)
     return function, call.params, None, _get_trace_headers()
 
 
 def encode_reply(reply: Reply, dumps: Dumps = pickle.dumps) -> bytes:
     """Pickle a reply. A result that cannot be pickled becomes a reply that says so."""
-    kind, value, progress = reply
+    kind, value, steps = reply
     if kind == "raised":
-        return dumps((kind, encode_error(value, dumps), progress))
+        return dumps((kind, encode_error(value, dumps), steps))
     try:
         return dumps(reply)
     except Exception as exc:  # noqa: BLE001  # a foreign __reduce__ may raise anything
-        return dumps(("unpicklable", f"its result cannot be pickled: {type(exc).__name__}: {exc}", progress))
+        return dumps(("unpicklable", f"its result cannot be pickled: {type(exc).__name__}: {exc}", steps))
 
 
 def encode_not_begun(exc: BaseException) -> bytes:
@@ -115,8 +118,8 @@ def encode_not_begun(exc: BaseException) -> bytes:
     return encode_reply(("not_begun", str(exc) if isinstance(exc, SetupError) else unread, []))
 
 
-def decode_reply(reply: Reply | bytes, call: ValidCall) -> object:
-    """Read a reply in the process of the caller, and add its progress to the report of the call.
+def decode_reply(reply: Reply | bytes, heard: HeardSteps) -> object:
+    """Read a reply in the process of the caller, and add the progress that came with it to the report of the call.
 
     Returns:
         What the tool returned. Or a ``Failure``: of the exception that it raised, with the worker's stack as its cause;
@@ -124,11 +127,10 @@ def decode_reply(reply: Reply | bytes, call: ValidCall) -> object:
     """
     try:
         read: Any = pickle.loads(reply) if isinstance(reply, bytes) else reply  # noqa: S301  # from our own worker
-        kind, value, progress = cast("Reply", read)
+        kind, value, steps = cast("Reply", read)
     except Exception as exc:  # noqa: BLE001  # an object whose own pickle does not make it again
         return Failure(Crashed(TypeError(f"its result cannot be unpickled here: {type(exc).__name__}: {exc}")))
-    if call.report is not None:
-        call.report.progress.extend(progress)
+    heard.hear(steps)
     if kind == "returned":
         return cast("object", value)
     if kind == "raised":

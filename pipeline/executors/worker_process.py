@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import Any, cast
@@ -14,7 +15,7 @@ from typing import Any, cast
 import anyio
 from anyio import CancelScope, get_cancelled_exc_class, wait_readable, wait_writable
 
-from .process_worker import HEADER
+from .process_worker import HEADER, STEP
 
 _BOOT = f"import sys; sys.path[:] = sys.argv[4:]; from {__package__}.process_worker import serve; serve()"
 _LARGEST_READ = 1 << 20  # bytes
@@ -99,8 +100,11 @@ class WorkerProcess:
         self._errors.close()
         return refusal
 
-    async def run(self) -> bytes:
+    async def run(self, hear: Callable[[bytes], object]) -> bytes:
         """Run the job that is prepared, and return its reply. If the caller is cancelled, the worker is killed.
+
+        Args:
+            hear: Called with each step of progress that comes before the reply.
 
         Raises:
             WorkerLostError: The worker is gone; the body may have begun.
@@ -108,7 +112,7 @@ class WorkerProcess:
         nonce = os.urandom(16)
         try:
             await self._send(nonce, b"")
-            return await self._receive(nonce)
+            return await self._receive(nonce, hear)
         except BaseException:
             await self.end()
             raise
@@ -161,16 +165,20 @@ class WorkerProcess:
             except OSError as exc:
                 raise WorkerLostError("the worker has ended") from exc
 
-    async def _receive(self, nonce: bytes) -> bytes:
+    async def _receive(self, nonce: bytes, hear: Callable[[bytes], object] | None = None) -> bytes:
         while True:
             await self._fill(HEADER.size)
             answered, length = HEADER.unpack_from(self._received)
-            if answered != nonce and answered not in self._unread:
+            is_step = bool(length & STEP)
+            if (answered != nonce and answered not in self._unread) or (is_step and hear is None):
                 raise WorkerLostError("the worker wrote what is no reply to this call")
-            end = HEADER.size + length
+            end = HEADER.size + (length & ~STEP)
             await self._fill(end)
             body = bytes(memoryview(self._received)[HEADER.size : end])
             del self._received[:end]
+            if is_step and hear is not None:
+                hear(body)
+                continue
             if answered == nonce:
                 return body
             self._unread.discard(answered)

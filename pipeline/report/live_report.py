@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import count
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
 from ..errors import Landed
 from .call_report import CallReport
-from .report_rows import AttemptRow, RetryDecision, StageRow
+from .report_rows import AttemptRow, Progress, RetryDecision, StageRow
 
 if TYPE_CHECKING:
     from ..recordable import Recorded, Recording
     from .observer import Recorder
+
+MAX_STEPS = 10_000  # of progress in one report: a tool may tell each of a million lines
 
 
 @attrs.define(eq=False, repr=False)
 class LiveReport(CallReport):
     """The report while the call runs. It travels on the call as ``call.report``, and stages write to it."""
 
+    is_heard: ClassVar[bool] = False  # whether somebody hears of the call while it runs
     recording: Recording | None = attrs.field(default=None, repr=False)  # None: all of the call may be recorded
     recorder: Recorder | None = attrs.field(default=None, repr=False)
     params: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of the call, once they are known
@@ -57,19 +60,15 @@ class LiveReport(CallReport):
 
         It has an attempt, a wait and notes of its own. It begins in the attempt of that number; 0: in none.
         """
-        branch = LiveReport(
-            self.call,
-            self.tool,
-            self.started,
-            started_at=self.started_at,
-            recording=self.recording,
-            recorder=self.recorder,
-        )
-        branch.decisions, branch.progress = self.decisions, self.progress
-        branch._stage_rows, branch._attempt_rows = self._stage_rows, self._attempt_rows
-        branch._numbers, branch._whole = self._numbers, self._whole or self
-        branch.attempt = attempt
-        return branch
+        own: dict[str, Any] = {
+            "attempt": attempt,
+            "executor": "",
+            "landed": "no",
+            "wait": 0.0,
+            "reason": "",
+            "notes": {},
+        }
+        return attrs.evolve(self, raised=0, whole=self._whole or self, **own)
 
     def let_pass(self, exc: Exception) -> bool:
         """A stage raised this exception; returns whether it only let pass what its inside had raised."""
@@ -109,6 +108,13 @@ class LiveReport(CallReport):
         self.decisions.append(RetryDecision(attempt, wait, reason))
         self.wait = wait or 0.0
         self.reason = reason
+
+    def add_progress(self, step: Progress) -> None:
+        """The tool told how far it has come. Of more steps than fit, the first ones and the last are kept."""
+        if len(self.progress) < MAX_STEPS:
+            self.progress.append(step)
+        else:
+            self.progress[-1] = step
 
     def begin_attempt(self) -> int:
         """An attempt begins; returns its number."""

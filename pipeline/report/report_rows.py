@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from math import isfinite
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
@@ -58,6 +59,12 @@ class Progress:
     done: float  # in the tool's own unit
     total: float | None = None  # in the same unit; None: unknown
     message: str = ""
+    at: int = attrs.field(default=0, repr=False, eq=False)  # ns, perf_counter_ns of the process that records the call
+
+    def read(self) -> tuple[float | None, float | None, str]:
+        """The three in types that JSON has, whatever the tool gave. None: no number, or not a finite one."""
+        message: object = self.message
+        return _read_number(self.done), _read_number(self.total), message if type(message) is str else _write(message)
 
 
 class RetryDecision(NamedTuple):
@@ -66,3 +73,23 @@ class RetryDecision(NamedTuple):
     attempt: int  # the one that failed
     wait: float | None  # seconds until the next one; None: there is none
     reason: str
+
+
+Row: TypeAlias = StageRecord | Attempt | RetryDecision | Progress
+
+_MOST_BITS = 64  # of an integer that stays one: no reader of JSON has larger ones
+
+
+def _read_number(value: Any) -> float | None:
+    try:
+        number = value if type(value) is int and value.bit_length() <= _MOST_BITS else float(value)
+    except Exception:  # noqa: BLE001  # a foreign __float__ may raise anything
+        return None
+    return number if isfinite(number) else None
+
+
+def _write(value: object) -> str:
+    try:
+        return f"{value!s}"
+    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
+        return f"<{type(value).__name__}>"

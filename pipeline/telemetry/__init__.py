@@ -6,7 +6,7 @@ README.md in this folder is the guide. Only `configure` and `FlushDeferred` load
 import importlib
 import typing
 
-from ..report import Recorder
+from ..report import LiveSink, Recorder, is_live_sink
 from ..semconv import SUPPRESS
 from .call_spans import CallSpans
 from .deferred import DeferredSpans
@@ -17,8 +17,11 @@ from .logs import set_log_level
 from .propagation import continued
 
 if typing.TYPE_CHECKING:
-    from .events import Event, Events, events_of
+    from .event_rows import Event, events_of
+    from .events import Events, Reader
+    from .following import follow
     from .sdk import FlushDeferred
+    from .server_sent import encode_sse
     from .setup import Telemetry, configure
 
 __all__ = [
@@ -29,22 +32,30 @@ __all__ = [
     "Events",
     "FlushDeferred",
     "Listeners",
+    "LiveSink",
+    "Reader",
     "Recorder",
     "Sink",
     "Stages",
     "Telemetry",
     "configure",
     "continued",
+    "encode_sse",
     "events_of",
+    "follow",
+    "is_live_sink",
     "set_log_level",
 ]
 _LAZY = {  # name -> module: only applications set telemetry up, and few read events
-    "Event": "events",
+    "Event": "event_rows",
     "Events": "events",
     "FlushDeferred": "sdk",
+    "Reader": "events",
     "Telemetry": "setup",
     "configure": "setup",
-    "events_of": "events",
+    "encode_sse": "server_sent",
+    "events_of": "event_rows",
+    "follow": "following",
 }
 
 

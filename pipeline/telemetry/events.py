@@ -1,128 +1,213 @@
-"""Reports as events, for a console, a server-sent stream or a store: as a function, or as a sink to iterate over."""
+"""Events: what happens to calls, at its time, for a console, a server-sent stream or a store to iterate over."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from threading import Event as ThreadEvent
+from threading import Lock
+from time import perf_counter_ns
+from typing import Self
 
-import anyio
+from anyio.lowlevel import checkpoint
 
-from ..report import CallReport, kind_of
-from .content import hide_secrets, render_outcome
+from ..event_loops import EventLoop, get_event_loop
+from ..forking import register_after_fork
+from ..options import check_count, check_type
+from ..outside_text import get_logger
+from ..report import CallReport, LiveReport, Row
+from .detail import captures_content
+from .event_log import EventLog, Mark
+from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event
 
-_MAX_TEXT = 100_000  # characters of a result
-
-
-class Event(NamedTuple):
-    """One thing that happened during a call."""
-
-    name: str  # tool.call, tool.stage, tool.attempt, tool.retry, tool.progress or tool.result
-    at: int  # ns since the epoch
-    call_id: str
-    tool: str | None  # None: no tool has the requested name
-    data: Mapping[str, Any]  # only types that JSON has
-
-
-def events_of(report: CallReport) -> Iterator[Event]:
-    """The events of one call, in order. The last one is always ``tool.result``.
-
-    The data of each event:
-
-    - ``tool.call``: ``requested`` (the name as it was sent) and ``repairs``
-    - ``tool.stage``: ``stage``, ``seconds``, ``verdict``, ``attempt``
-    - ``tool.attempt``: ``number``, ``seconds``, ``wait`` (seconds before it), ``verdict``, ``landed``
-    - ``tool.retry``: ``after`` (the attempt that failed), ``wait``, ``reason``
-    - ``tool.progress``: ``done``, ``total``, ``message``
-    - ``tool.result``: ``ok``, ``kind``, ``error_type``, ``seconds``, ``text`` (the text for the model)
-    """
-    tool, call = report.tool.name if report.tool is not None else None, report.call
-
-    def event(name: str, at: int, **data: object) -> Event:
-        return Event(name, at - report.started + report.started_at, call.id, tool, data)
-
-    repairs = [{"path": repair.path, "rule": repair.rule} for repair in report.repairs]
-    requested: Any = call.name
-    yield event(
-        "tool.call", report.started, requested=requested if isinstance(requested, str) else None, repairs=repairs
-    )
-    happened = [
-        event(
-            "tool.stage",
-            stage.end,
-            stage=stage.name,
-            seconds=stage.seconds,
-            verdict=stage.verdict,
-            attempt=stage.attempt,
-        )
-        for stage in report.stages
-    ]
-    ends: dict[int, int] = {}
-    for attempt in report.attempts:
-        ends[attempt.number] = attempt.end
-        happened.append(
-            event(
-                "tool.attempt",
-                attempt.end,
-                number=attempt.number,
-                seconds=attempt.seconds,
-                wait=attempt.wait,
-                verdict=attempt.verdict,
-                landed=attempt.landed,
-            )
-        )
-    for decision in report.decisions:
-        at = ends.get(decision.attempt, report.ended)
-        happened.append(event("tool.retry", at, after=decision.attempt, wait=decision.wait, reason=decision.reason))
-    yield from sorted(happened, key=lambda each: each.at)
-    for step in report.progress:
-        yield event(
-            "tool.progress", report.ended, done=step.done, total=step.total, message=hide_secrets(report, step.message)
-        )
-    outcome, error = report.outcome, report.error
-    yield event(
-        "tool.result",
-        report.ended,
-        ok=outcome is not None and error is None,
-        kind="cancelled" if outcome is None else kind_of(outcome),
-        error_type=error.error_type if error is not None else None,
-        seconds=report.seconds,
-        text=render_outcome(report, limit=_MAX_TEXT),
-    )
+_logger = get_logger()
+_DROPPED = "tool.dropped"
 
 
 class Events:
-    """A sink for ``Trace(sinks=[…])`` to iterate over, in the event loop that runs the calls.
+    """A sink for ``Trace(sinks=[…])``, or for one call, to iterate over while the calls run.
 
-    As a context manager it closes itself at the end of the block.
+    ``async for event in events`` begins with the first event that nobody has read, and gets each event from there on.
+    There may be several such loops, in several tasks, threads and event loops; ``for`` waits in a thread without an
+    event loop. A loop ends when the sink is closed and all is read; as a context manager the sink closes itself at the
+    end of the block. A reader that is slow, cancelled or gone delays nobody.
+
+    The last ``max_queue`` events are kept, for readers that are slow or come back. Of more events, what somebody has
+    read goes first, then the oldest progress, then the oldest event. A reader that has lost other events than progress
+    finds a ``tool.dropped`` in their place, with ``events``, how many they are, and ``results``, how many of them are
+    results.
 
     Args:
-        max_queue: Events that may wait for the reader. An event beyond it is dropped and counts in ``dropped``: a slow
-            reader must not delay the calls.
+        max_queue: How many events are kept. Default 10,000, at least 1.
+        content: Whether ``tool.call`` has the ``arguments``, as they may be recorded. Default None: only if
+            ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says so, as for `Trace`.
+
+    Raises:
+        SetupError: ``max_queue`` is no integer, or below 1; or ``content`` is no bool.
     """
 
-    def __init__(self, max_queue: int = 10_000) -> None:
-        self.dropped = 0
-        self._send, self._receive = anyio.create_memory_object_stream[Event](max_queue)
+    def __init__(self, max_queue: int = 10_000, *, content: bool | None = None) -> None:
+        check_count("Events", "max_queue", max_queue)
+        check_type("Events", "content", content, bool, optional=True)
+        self.dropped = 0  # events that had to go before anybody had read them, or came after the end
+        self._warned = False
+        self._arguments = captures_content() if content is None else content
+        self._log = EventLog(max_queue)
+        self._closed = False
+        self._waiting: set[Callable[[], object]] = set()  # each wakes a reader
+        self._restart_in_child()
+        register_after_fork(self._restart_in_child)
 
     def __call__(self, report: CallReport) -> None:
-        """Queue the events of a call."""
+        """Queue all events of a call that has ended, for a sink of your own that passes some calls on."""
         for event in events_of(report):
-            try:
-                self._send.send_nowait(event)
-            except (anyio.WouldBlock, anyio.BrokenResourceError, anyio.ClosedResourceError):
-                self.dropped += 1
+            self._add(event)
+
+    def call_begins(self, report: LiveReport) -> None:
+        """Queue ``tool.call``."""
+        self._add(begin_event(report, arguments=self._arguments))
+
+    def hear(self, report: LiveReport, row: Row) -> None:
+        """Queue the event of the row."""
+        self._add(row_event(report, row, perf_counter_ns()))
+
+    def call_ends(self, report: CallReport) -> None:
+        """Queue ``tool.result``."""
+        self._add(end_event(report))
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """The events as they come. It ends when the sink is closed and all of them are read."""
-        return aiter(self._receive)
+        """The events from the first one on that nobody has read."""
+        return Reader(self, self._log.read)
+
+    def __iter__(self) -> Iterator[Event]:
+        """The same in a thread without an event loop, which waits."""
+        return Reader(self, self._log.read)
+
+    def read(self, after: str | None = None) -> Reader:
+        """The events after the one with this id, to iterate over.
+
+        Args:
+            after: `Event.id`, such as the ``Last-Event-ID`` of a browser that comes back. An id that is not from here,
+                as after a restart: all events that are kept. Default None: only what happens from now on.
+        """
+        with self._lock:
+            return Reader(self, self._log.last if after is None else self._log.find_mark(after))
 
     def close(self) -> None:
-        """Take no more events. Those that wait can still be read."""
-        self._send.close()
+        """Take no more events. Those that were queued can still be read."""
+        with self._lock:
+            self._closed = True
+            self._wake()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._send.close()
-        self._receive.close()
+        self.close()
+
+    def take(self, mark: Mark, wake: Callable[[], object]) -> tuple[Event, Mark] | None:
+        """For a `Reader`: the next event after a mark, or None and a call of ``wake`` when there is one.
+
+        Raises:
+            StopIteration: There is none any more.
+        """
+        with self._lock:
+            found = self._log.find_next(mark)
+            if found is None:
+                if self._closed:
+                    raise StopIteration
+                self._waiting.add(wake)
+            elif found[1].number > self._log.read.number:
+                self._log.read = found[1]
+            return found
+
+    def stop_waiting(self, wake: Callable[[], object]) -> None:
+        """For a `Reader` whose wait was cancelled."""
+        with self._lock:
+            self._waiting.discard(wake)
+
+    def _add(self, event: Event) -> None:
+        with self._lock:
+            gone = event if self._closed else self._log.add(event)
+            self._wake()
+            if gone is None:
+                return
+            self.dropped += 1
+            if self._warned or gone.name == PROGRESS or self._closed:
+                return
+            self._warned = True
+        _logger.warning("Events are dropped, because nobody reads them in time")
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for wake in waiting:
+            wake()
+
+    def _restart_in_child(self) -> None:
+        """In a forked child: the readers wait in the parent, and one of its threads may have held the lock."""
+        self._lock = Lock()
+        self._waiting = set()
+
+
+class Reader:
+    """Reads the events of an `Events` from a place of its own on: with ``async for``, or with ``for`` in a thread."""
+
+    def __init__(self, events: Events, mark: Mark) -> None:
+        self.dropped = 0  # events that this reader has lost
+        self._events, self._mark = events, mark
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        """The next event, as soon as there is one. A cancelled wait loses none."""
+        await checkpoint()
+        loop = get_event_loop()
+        while True:
+            signal = loop.make_signal()
+            wake = partial(_set, loop, signal)
+            try:
+                found = self._events.take(self._mark, wake)
+            except StopIteration:
+                raise StopAsyncIteration from None
+            if found is not None:
+                return self._go_to(*found)
+            try:
+                await signal
+            except BaseException:
+                self._events.stop_waiting(wake)
+                raise
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        """The next event; waits for it in the current thread."""
+        while True:
+            signal = ThreadEvent()
+            found = self._events.take(self._mark, signal.set)
+            if found is not None:
+                return self._go_to(*found)
+            signal.wait()
+
+    def _go_to(self, event: Event, mark: Mark) -> Event:
+        """The event, or what tells of those before it that are lost: then the event comes next."""
+        passed = self._mark
+        is_progress = event.name == PROGRESS
+        lost = mark.lasting - passed.lasting - (not is_progress)
+        if lost > 0:
+            before = Mark(mark.number - 1, mark.lasting - (not is_progress), mark.results - (event.name == RESULT))
+            self.dropped += before.number - passed.number
+            self._mark = before
+            data = {"events": lost, "results": before.results - passed.results}
+            return Event(_DROPPED, event.at, "", None, data)
+        self.dropped += mark.number - passed.number - 1
+        self._mark = mark
+        return event
+
+
+def _set(loop: EventLoop, signal: object) -> None:
+    if loop.is_current():
+        loop.set(signal)
+    else:
+        loop.call_soon(loop.set, signal)

@@ -8,15 +8,13 @@ from typing import Any, TypeAlias
 
 from opentelemetry.context import get_current
 
-from ..outside_text import get_logger
-from ..report import AttemptRow, CallReport, LiveReport, Recorder
+from ..report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, notify
 from ..semconv import OTHER
 from ..tools.definition import Tool
 from .deferred import DeferredSpans
 from .metrics import Instruments, measure
 
 Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
-_logger = get_logger()
 
 
 class FanOutRecorder:
@@ -27,6 +25,7 @@ class FanOutRecorder:
         tool: The tool of the call. None: no tool has that name, or it is not known yet.
         metrics: The instruments. None: there are no metrics.
         sinks: Functions that get the report.
+        live_sinks: Who hears of the call while it runs; the pipeline tells them.
         deferred: Measures the call on its own thread. None: the caller's thread does, when the call ends.
     """
 
@@ -38,9 +37,10 @@ class FanOutRecorder:
         tool: Tool[..., Any] | None,
         metrics: Instruments | None,
         sinks: Sequence[Sink],
+        live_sinks: Sequence[LiveSink] = (),
         deferred: DeferredSpans | None = None,
     ) -> None:
-        self._deferred = deferred
+        self._deferred, self.live_sinks = deferred, live_sinks
         self._span, self._metrics, self._sinks = span, metrics, sinks
         self._live = span if span is not None and span.recording else None  # not if it was sampled out
         self.offset = self._live.offset if self._live is not None else time_ns() - perf_counter_ns()
@@ -66,21 +66,13 @@ class FanOutRecorder:
                 if self._sinks:
                     record = report.copy()  # tasks that the tool left running may still write to the live report
                     for sink in self._sinks:
-                        _notify(sink, record)
+                        notify(sink, record)
         finally:
             if self._span is not None:
                 self._span.call_ends(report if self._live is not None else None, verdict)
 
     def _measure(self, metrics: Instruments, report: LiveReport, verdict: str | None) -> None:
         if self._deferred is None:
-            _notify(metrics.record, measure(report, verdict, None))
+            notify(metrics.record, measure(report, verdict, None))
         else:
             self._deferred.measure_later(metrics, measure(report, verdict, get_current()))
-
-
-def _notify(listener: Callable[..., object], *arguments: object) -> None:
-    """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well."""
-    try:
-        listener(*arguments)
-    except Exception:  # sinks and meter providers are foreign code
-        _logger.exception("A listener failed")

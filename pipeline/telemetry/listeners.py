@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..outside_text import get_logger
-from ..report import Recorder
+from ..report import LiveSink, Recorder, is_live_sink
 from ..tools.definition import Tool
 from .deferred import DeferredSpans
 from .fan_out import FanOutRecorder, Sink
@@ -26,7 +26,7 @@ class Listeners:
     """Finds the active listeners. To find them costs more than a call, so it looks at most once a second.
 
     Args:
-        sinks: Functions that get the report of every call.
+        sinks: Functions that get the report of every call. A `LiveSink` hears of every call while it runs instead.
         meter_provider: Where metrics go. None: the global provider; one that is set later is found within a second.
         stage_durations: Record the duration of each stage as a metric too.
         deferred: Records the metrics on its own thread. None: the caller's thread does.
@@ -34,7 +34,7 @@ class Listeners:
 
     def __init__(
         self,
-        sinks: Iterable[Sink] = (),
+        sinks: Iterable[Sink | LiveSink] = (),
         meter_provider: MeterProvider | None = None,
         *,
         stage_durations: bool = False,
@@ -44,7 +44,9 @@ class Listeners:
         # A call that starts between these (wall clock, ns) has no listeners, and skips `join`. There is a lower bound
         # because the wall clock may be set back.
         self.idle_from = self.idle_until = 0
-        self._sinks = tuple(sinks)
+        sinks = tuple(sinks)
+        self._live_sinks = tuple(sink for sink in sinks if is_live_sink(sink))
+        self._sinks = tuple(sink for sink in sinks if not is_live_sink(sink))
         self._meter_provider, self._stage_durations = meter_provider, stage_durations
         self._metrics: Instruments | None = None
         self._listening: Sequence[Sink] = ()  # the sinks, and the debug log while it is on
@@ -61,13 +63,13 @@ class Listeners:
         if abs(started - self._looked) >= _SECOND:  # abs: the wall clock may be set back
             self._look(started)
         metrics = self._metrics
-        if not self._listening:
+        if not self._listening and not self._live_sinks:
             if metrics is None:
                 return span
             if self._deferred is not None and type(span) is SpanRecorder:
                 span.count(metrics, tool)  # one recorder for both: a third of the cost of two
                 return span
-        return FanOutRecorder(span, tool, metrics, self._listening, self._deferred)
+        return FanOutRecorder(span, tool, metrics, self._listening, self._live_sinks, self._deferred)
 
     def _look(self, now: int) -> None:
         self._looked = now
@@ -75,7 +77,7 @@ class Listeners:
             self._metrics = self._find_metrics()
         logs_flow = flow.isEnabledFor(logging.DEBUG) and flow.hasHandlers()
         self._listening = (*self._sinks, log_flow) if logs_flow else self._sinks
-        heard = self._metrics is not None or bool(self._listening)
+        heard = self._metrics is not None or bool(self._listening or self._live_sinks)
         self.idle_from, self.idle_until = (0, 0) if heard else (now, now + _SECOND)
 
     def _find_metrics(self) -> Instruments | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, cast, overload
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, Generic, TypeAlias, cast, overload
 
 import attrs
 from typing_extensions import TypeVar
 
 from ..call_state import REQUIRED, State, StateKey, read_state
 from ..caller import Caller
-from ..report import CallReport, Progress
+from ..report import Progress
 
 Deps = TypeVar("Deps", default=Any)  # of the caller's own object
 S = TypeVar("S")
 T = TypeVar("T")
+Tell: TypeAlias = Callable[[Progress], object]  # from any thread; it neither blocks nor raises
 
 
 @attrs.frozen
@@ -41,7 +44,7 @@ class ToolContext(Generic[Deps]):
     deadline: float | None = None
     principal: str = ""
     deps: Deps = attrs.field(default=cast("Deps", None), repr=False)
-    _report: CallReport | None = attrs.field(default=None, repr=False, eq=False)
+    _tell: Tell | None = attrs.field(default=None, repr=False, eq=False)
     caller: Caller | None = attrs.field(default=None, repr=False, eq=False)
     tool: str = ""
     _state: State | None = attrs.field(default=None, repr=False, eq=False, alias="state")
@@ -64,12 +67,16 @@ class ToolContext(Generic[Deps]):
         return read_state(self._state, key, default)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Add a step to the report of the call. If nobody records the call, this does nothing.
+        """Tell how far the tool has come: to the report of the call, and at once to those who listen to it.
+
+        A tool may tell as often as it likes, in any of its threads: this waits for nobody. Of many steps in a short
+        time, those who listen hear some and the last one. What is told after the attempt has ended is lost. If nobody
+        records the call, this does nothing.
 
         Args:
             done: How far the tool has come, in a unit of its own.
             total: The whole, in the same unit. Default None: not known.
             message: A text for a person. Default "": none.
         """
-        if self._report is not None:
-            self._report.progress.append(Progress(done, total, message))
+        if self._tell is not None:
+            self._tell(Progress(done, total, message, perf_counter_ns()))

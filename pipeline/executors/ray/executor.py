@@ -15,6 +15,7 @@ from returns.result import Failure
 
 from ...call import ValidCall
 from ...errors import Crashed, SetupError, Transient
+from ...event_loops import get_event_loop
 from ...introspection import is_async
 from ...options import check_count
 from ...state.loop_state import drop_loop_state, end_with_loop, get_loop_state
@@ -23,8 +24,8 @@ from ..body import begin_body, end_body
 from ..function_address import find_address
 from ..protocol import Executor
 from ..remote_call import decode_reply, encode_job, make_job
+from ..remote_progress import ask_for_steps
 from .connection import Connection
-from .event_loop import get_event_loop
 from .pool import NoWorkerError, PendingJob, Pool, Worker
 from .worker import RayWorker, dumps
 
@@ -104,14 +105,15 @@ class Ray(Executor):
         """
         tool = call.tool
         key, function, needs = self._functions.get(tool) or self._add_function(tool)
-        job = encode_job(key, call, dumps) if self._batch == 1 else make_job(key, call, dumps)
+        token = ask_for_steps(call)
+        job = encode_job(key, call, dumps, token) if self._batch == 1 else make_job(key, call, dumps, token)
         try:
             pool = self._last_pools.get(needs)  # a RunVar takes as long as a tiny tool
             if pool is None or not pool.loop.is_current():
                 pool = self._last_pools[needs] = await self._get_pool(needs)
         except Exception as exc:  # noqa: BLE001  # whatever ray.init raises: there is no cluster, or it refuses us
             return Failure(Transient(exc, landed="no"))
-        pending = PendingJob(job, call, pool.loop.make_signal())
+        pending = PendingJob(job, call, pool.loop.make_signal(), token)
         try:
             pool.capacity.acquire_on_behalf_of_nowait(pending)  # a fifth of the time of the other one
         except anyio.WouldBlock:
@@ -136,7 +138,7 @@ class Ray(Executor):
         finally:
             pool.capacity.release_on_behalf_of(pending)
         if pending.error is None:
-            return decode_reply(pending.reply, call)
+            return decode_reply(pending.reply, pending.heard)
         if isinstance(pending.error, self._ray.exceptions.RayTaskError):  # not the tool's: those come as a reply
             return Failure(Crashed(pending.error))
         return Failure(Transient(pending.error))
@@ -218,5 +220,6 @@ class Ray(Executor):
             options["resources"] = {**options.get("resources", {}), **custom}
         # At most once: the pipeline decides whether a lost call runs again.
         never_again = {"max_restarts": 0, "max_task_retries": 0}
-        actor = self._ray.remote(max_concurrency=self._in_flight + 1, **never_again, **options)(RayWorker)
+        # For each call, and for the question after its progress; and one more to register functions.
+        actor = self._ray.remote(max_concurrency=2 * self._in_flight + 1, **never_again, **options)(RayWorker)
         return partial(actor.remote, self._in_flight)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -14,9 +15,10 @@ import anyio
 from anyio import CapacityLimiter
 
 from ...call import ValidCall
+from ...event_loops import EventLoop, Signal
 from ..body import end_body
 from ..remote_call import Job
-from .event_loop import EventLoop, Signal
+from ..remote_progress import HeardSteps
 
 
 class NoWorkerError(Exception):
@@ -26,12 +28,14 @@ class NoWorkerError(Exception):
 class PendingJob:
     """A job from before it is sent until its reply is there. It is one call's."""
 
-    __slots__ = ("abandoned", "call", "done", "encoded", "error", "ref", "reply", "signal")
+    __slots__ = ("abandoned", "call", "done", "encoded", "error", "heard", "ref", "reply", "signal", "token")
 
-    def __init__(self, encoded: Job | bytes, call: ValidCall, signal: Signal) -> None:
+    def __init__(self, encoded: Job | bytes, call: ValidCall, signal: Signal, token: str | None = None) -> None:
         self.encoded = encoded
         self.call = call
         self.signal = signal  # set when it is done
+        self.token = token  # under which the worker keeps the progress of the job; None or "": nobody listens
+        self.heard = HeardSteps(call)
         self.done = False
         self.reply: Any = None
         self.error: BaseException | None = None  # why there is no reply
@@ -131,6 +135,8 @@ class Pool:
             job.ref = worker.actor.run.remote(job.encoded)  # may raise, as after ray.shutdown
             worker.in_flight += 1
             self._when_done(job.ref, self._on_replies, worker, (job,))
+            if job.token:
+                self._ask(worker, job)
             return
         worker.in_flight += 1
         batch = worker.batch
@@ -200,6 +206,23 @@ class Pool:
                 self._finish(worker, jobs, exc, [None] * len(jobs))
             else:
                 self._when_done(ref, self._on_replies, worker, jobs)
+                for job in jobs:
+                    if job.token:
+                        self._ask(worker, job)
+
+    def _ask(self, worker: Worker, job: PendingJob) -> None:
+        """Ask for the next steps of a job's progress."""
+        with suppress(Exception):  # whatever Ray raises, as after ray.shutdown: the end of the job will tell
+            ref = worker.actor.hear.remote(job.token, job.heard.last)
+            self._when_done(ref, self._on_steps, worker, job)
+
+    def _on_steps(self, worker: Worker, job: PendingJob, future: Any) -> None:
+        if job.done or job.abandoned or self._ended or future.exception() is not None:
+            return
+        steps = future.result()
+        if steps is not None:  # else the job has ended
+            job.heard.hear(steps)
+            self._ask(worker, job)
 
     def _on_replies(self, worker: Worker, jobs: Sequence[PendingJob], future: Any) -> None:
         error: BaseException | None = future.exception()

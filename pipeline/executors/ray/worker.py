@@ -14,6 +14,8 @@ from ...introspection import is_async
 from ..function_address import Function, load_function
 from ..job_runner import await_value, run_async_job, run_job
 from ..remote_call import Job, Reply, encode_not_begun, encode_reply, is_plain
+from ..remote_progress import Step
+from .polled_steps import StepsByToken
 
 _BatchReply: TypeAlias = Reply | bytes  # bytes: a pickle of its own, as it might spoil the others
 _IndexedJob: TypeAlias = tuple[int, Function, Job]
@@ -29,9 +31,11 @@ class RayWorker:
     def __init__(self, threads: int) -> None:
         self._functions: dict[str, Function] = {}
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="toolcall")
+        self._steps: StepsByToken
 
     async def ready(self) -> None:
-        """Returns as soon as the actor is there."""
+        """Returns as soon as the actor is there. It is called first."""
+        self._steps = StepsByToken(asyncio.get_running_loop())
 
     async def register(self, key: str, function: Function | None) -> str:
         """Keep a function under a key.
@@ -56,8 +60,17 @@ class RayWorker:
         except Exception as exc:  # noqa: BLE001  # unpickling runs foreign code; the reply says what it raised
             return encode_not_begun(exc)
         if is_async(function):
-            return encode_reply(await run_async_job(function, job), dumps)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, _run_and_encode, function, job)
+            return encode_reply(await run_async_job(function, job, self._steps.open), dumps)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run_and_encode, function, job)
+
+    async def hear(self, token: str, after: int) -> list[Step] | None:
+        """Wait for progress of the job with this token, and return the steps after that number.
+
+        Returns:
+            The steps, or none of them after some seconds without any. None once the body has ended: those that are left
+            come with the reply.
+        """
+        return await self._steps.wait(token, after)
 
     async def run_many(self, encoded: bytes) -> bytes:
         """Run a batch: async tools concurrently, sync ones one after the other in one thread.
@@ -79,11 +92,11 @@ class RayWorker:
                 continue
             (coroutines if is_async(function) else sync).append((index, function, job))
         if not sync:
-            await _run_concurrently(coroutines, replies)
+            await self._run_concurrently(coroutines, replies)
         else:
             loop = asyncio.get_running_loop()
-            sync_replies = loop.run_in_executor(self._threads, _run_in_order, sync)
-            await _run_concurrently(coroutines, replies)
+            sync_replies = loop.run_in_executor(self._threads, self._run_in_order, sync)
+            await self._run_concurrently(coroutines, replies)
             replies.update(await sync_replies)
         return pickle.dumps([replies[index] for index in range(len(replies))])
 
@@ -92,36 +105,32 @@ class RayWorker:
         job = cast("Job", read)
         return job, self._functions[job[0]]
 
+    async def _run_concurrently(self, jobs: deque[_IndexedJob], replies: dict[int, _BatchReply]) -> None:
+        """Run async jobs in as many tasks as there are jobs that wait; a task costs more than a tiny job."""
 
-async def _run_concurrently(jobs: deque[_IndexedJob], replies: dict[int, _BatchReply]) -> None:
-    """Run async jobs in as many tasks as there are jobs that wait for something; a task costs more than a tiny job."""
+        async def work() -> None:
+            while jobs:
+                index, function, job = jobs.popleft()
+                replies[index] = _encode_for_batch(await run_async_job(function, job, self._steps.open))
 
-    async def work() -> None:
-        while jobs:
-            index, function, job = jobs.popleft()
-            replies[index] = _encode_for_batch(await run_async_job(function, job))
+        async with asyncio.TaskGroup() as group:
+            while jobs:
+                group.create_task(work())
+                await asyncio.sleep(0)  # until all jobs are done, or one of them waits
 
-    async with asyncio.TaskGroup() as group:
-        while jobs:
-            group.create_task(work())
-            await asyncio.sleep(0)  # until all jobs are done, or one of them waits
+    def _run_in_order(self, jobs: Sequence[_IndexedJob]) -> dict[int, _BatchReply]:
+        return {index: _encode_for_batch(self._run_sync(function, job)) for index, function, job in jobs}
 
+    def _run_and_encode(self, function: Function, job: Job) -> bytes:
+        return encode_reply(self._run_sync(function, job), dumps)
 
-def _run_in_order(jobs: Sequence[_IndexedJob]) -> dict[int, _BatchReply]:
-    return {index: _encode_for_batch(_run_sync(function, job)) for index, function, job in jobs}
-
-
-def _run_and_encode(function: Function, job: Job) -> bytes:
-    return encode_reply(_run_sync(function, job), dumps)
-
-
-def _run_sync(function: Function, job: Job) -> Reply:
-    return run_job(function, job, lambda value: asyncio.run(await_value(value)))
+    def _run_sync(self, function: Function, job: Job) -> Reply:
+        return run_job(function, job, lambda value: asyncio.run(await_value(value)), self._steps.open)
 
 
 def _encode_for_batch(reply: Reply) -> _BatchReply:
-    kind, value, progress = reply
-    shares_a_pickle = kind == "returned" and not progress and is_plain(value)
+    kind, value, steps = reply
+    shares_a_pickle = kind == "returned" and not steps and is_plain(value)
     return reply if shares_a_pickle else encode_reply(reply, dumps)
 
 

@@ -1,7 +1,7 @@
-"""The event loop that calls wait in, while Ray replies in threads of its own.
+"""How a thread wakes a task that waits in an event loop: the end of a job on a cluster, or an event for a reader.
 
-On asyncio a call waits for a plain future: an anyio Event takes three times as long, which in a batch of tiny calls
-would be a third of everything.
+On asyncio a task waits for a plain future: an anyio Event takes three times as long, which in a batch of tiny calls on
+a cluster would be a third of everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Signal(Awaitable[None], Protocol):
 
 
 class EventLoop(Protocol):
-    """What a pool of actors needs from an event loop."""
+    """What the waiting of a task needs from an event loop."""
 
     def is_current(self) -> bool:
         """Whether the caller runs in this loop."""

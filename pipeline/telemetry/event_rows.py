@@ -1,0 +1,112 @@
+"""Event: one thing that happened during a call, made from a row of its report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..report import Attempt, CallReport, Progress, RetryDecision, Row, StageRecord, kind_of
+from .content import hide_secrets, render_arguments, render_outcome
+
+PROGRESS = "tool.progress"
+RESULT = "tool.result"
+_MAX_TEXT = 100_000  # characters of arguments, of a result, or of a message
+
+
+class Event(NamedTuple):
+    """One thing that happened during a call."""
+
+    name: str  # tool.call, tool.stage, tool.attempt, tool.retry, tool.progress, tool.result, or tool.dropped
+    at: int  # ns since the epoch
+    call_id: str
+    tool: str | None  # None: no tool has the requested name
+    data: Mapping[str, Any]  # only types that JSON has
+    id: str = ""  # under which `Events.read` goes on after it; "": it was not queued
+
+
+def events_of(report: CallReport) -> Iterator[Event]:
+    """The events of one call, in order. The last one is always ``tool.result``.
+
+    The data of each event:
+
+    - ``tool.call``: ``requested`` (the name as it was sent) and ``repairs``, each with ``path`` and ``rule``
+    - ``tool.stage``: ``stage``, ``seconds``, ``verdict``, ``attempt``
+    - ``tool.attempt``: ``number``, ``seconds``, ``wait`` (seconds before it), ``verdict``, ``landed``
+    - ``tool.retry``: ``after`` (the attempt that failed), ``wait``, ``reason``
+    - ``tool.progress``: ``done``, ``total``, ``message``; a number that JSON does not have is None
+    - ``tool.result``: ``ok``, ``kind``, ``error_type``, ``seconds``, ``text`` (the text for the model), ``repairs``
+    """
+    yield begin_event(report)
+    ends = {attempt.number: attempt.end for attempt in report.attempts}
+    happened: list[tuple[int, Row]] = [
+        *((stage.end, stage) for stage in report.stages),
+        *((attempt.end, attempt) for attempt in report.attempts),
+        *((ends.get(decision.attempt, report.ended), decision) for decision in report.decisions),
+        *((step.at or report.ended, step) for step in report.progress),
+    ]
+    for at, row in sorted(happened, key=lambda each: each[0]):
+        yield row_event(report, row, at)
+    yield end_event(report)
+
+
+def begin_event(report: CallReport, *, arguments: bool = False) -> Event:
+    """The event of a call that has begun. Its repairs are those that are known so far.
+
+    Args:
+        report: The report of the call, which may still run.
+        arguments: Whether the data has the arguments too, as they may be recorded.
+    """
+    requested: Any = report.call.name
+    data: dict[str, Any] = {
+        "requested": requested if isinstance(requested, str) else None,
+        "repairs": _list_repairs(report),
+    }
+    if arguments:
+        data["arguments"] = render_arguments(report)[:_MAX_TEXT]
+    return _make(report, "tool.call", report.started, data)
+
+
+def row_event(report: CallReport, row: Row, at: int) -> Event:
+    """The event of a row that was added at this time (ns, ``perf_counter_ns``)."""
+    match row:
+        case StageRecord():
+            name = "tool.stage"
+            data = {"stage": row.name, "seconds": row.seconds, "verdict": row.verdict, "attempt": row.attempt}
+        case Attempt():
+            name = "tool.attempt"
+            data = {
+                "number": row.number,
+                "seconds": row.seconds,
+                "wait": row.wait,
+                "verdict": row.verdict,
+                "landed": row.landed,
+            }
+        case RetryDecision():
+            name, data = "tool.retry", {"after": row.attempt, "wait": row.wait, "reason": row.reason}
+        case Progress():
+            done, total, message = row.read()
+            name, data = PROGRESS, {"done": done, "total": total, "message": hide_secrets(report, message)[:_MAX_TEXT]}
+    return _make(report, name, at, data)
+
+
+def end_event(report: CallReport) -> Event:
+    """The event of a call that has ended."""
+    outcome, error = report.outcome, report.error
+    data = {
+        "ok": outcome is not None and error is None,
+        "kind": "cancelled" if outcome is None else kind_of(outcome),
+        "error_type": error.error_type if error is not None else None,
+        "seconds": report.seconds,
+        "text": render_outcome(report, limit=_MAX_TEXT),
+        "repairs": _list_repairs(report),
+    }
+    return _make(report, RESULT, report.ended, data)
+
+
+def _list_repairs(report: CallReport) -> list[dict[str, str]]:
+    return [{"path": repair.path, "rule": repair.rule} for repair in report.repairs]
+
+
+def _make(report: CallReport, name: str, at: int, data: Mapping[str, Any]) -> Event:
+    tool = report.tool.name if report.tool is not None else None
+    return Event(name, at - report.started + report.started_at, report.call.id, tool, data)

@@ -1,0 +1,72 @@
+"""Follow one call: its events go to a function while it runs, as a server tells a client that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any, Protocol, cast
+
+import anyio
+
+from ..call import Call, Outcome
+from ..outside_text import get_logger
+from ..report import CallReport, LiveSink
+from .event_rows import Event
+from .events import Events
+
+_logger = get_logger()
+
+
+class Reporting(Protocol):
+    """What runs a call and returns its report: a pipeline."""
+
+    def report(self, call: Call, /, *, listener: LiveSink | None = None) -> Awaitable[CallReport]:
+        """As `Pipeline.report`."""
+        ...
+
+
+async def follow(
+    pipeline: Reporting,
+    call: Call,
+    listener: Callable[[Event], object],
+    *,
+    max_queue: int = 1000,
+    content: bool | None = None,
+) -> Outcome:
+    """Run one call, and give each of its events to the listener while it runs: ``tool.progress`` when it is told.
+
+    The listener runs in the caller's event loop, with one event at a time, and delays neither the call nor its tool.
+    The outcome is returned when it has got all events. If it raises, that is logged, it gets no more of them, and the
+    call goes on. If the caller is cancelled, so are both.
+
+    Args:
+        pipeline: Runs the call. Its `Trace` records the call as any other.
+        call: The call.
+        listener: A function, or an async function, of one `Event`.
+        max_queue: How many events wait for the listener; see `Events`. Default 1000, at least 1.
+        content: As that of `Events`.
+
+    Returns:
+        As ``pipeline(call)``.
+
+    Raises:
+        SetupError: ``max_queue`` or ``content`` is of another kind, as for `Events`.
+    """
+    events = Events(max_queue, content=content)
+    outcome: Outcome | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(_tell, events, listener)
+        with events:
+            outcome = (await pipeline.report(call, listener=events)).outcome
+    return cast("Outcome", outcome)  # None only of a cancelled call, which does not get here
+
+
+async def _tell(events: Events, listener: Callable[[Event], Any]) -> None:
+    async for event in events:
+        try:
+            answer = listener(event)
+            if isawaitable(answer):
+                await answer
+        except Exception:
+            _logger.exception("A listener failed")
+            return
