@@ -24,6 +24,8 @@ ERROR_TYPE = "error.type"
 OTHER = "_OTHER"  # stands for every name that no tool has: models invent names without bound
 
 EXCEPTION_TYPE = "exception.type"
+EXCEPTION_MESSAGE = "exception.message"  # this and the next one in log records only
+EXCEPTION_STACKTRACE = "exception.stacktrace"
 TOOL_DESCRIPTION = "gen_ai.tool.description"
 
 ATTEMPTS = "toolcall.attempts"

@@ -11,8 +11,10 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio.lowlevel import RunVar
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord, ScopeLogs
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -121,6 +123,7 @@ class Received:
     def __init__(self) -> None:
         self.traces: list[ExportTraceServiceRequest] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
+        self.logs: list[ExportLogsServiceRequest] = []
 
     @property
     def spans(self) -> list[Span]:
@@ -143,10 +146,22 @@ class Received:
         }
 
     @property
+    def log_records(self) -> list[tuple[ScopeLogs, LogRecord]]:
+        """Each log record with its scope."""
+        return [
+            (scope, record)
+            for request in self.logs
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
+    @property
     def resources(self) -> list[dict[str, str]]:
         """Who sent each of the requests."""
         sent: list[Resource] = [each.resource for request in self.traces for each in request.resource_spans]
         sent += [each.resource for request in self.metrics for each in request.resource_metrics]
+        sent += [each.resource for request in self.logs for each in request.resource_logs]
         return [{fact.key: fact.value.string_value for fact in each.attributes} for each in sent]
 
 
@@ -164,7 +179,9 @@ class HttpCollector(Received):
                 if self.headers["Content-Encoding"] == "gzip":
                     body = gzip.decompress(body)
                 kept.paths.append(self.path)
-                if self.path.endswith("metrics"):
+                if self.path.endswith("logs"):
+                    kept.logs.append(ExportLogsServiceRequest.FromString(body))
+                elif self.path.endswith("metrics"):
                     kept.metrics.append(ExportMetricsServiceRequest.FromString(body))
                 else:
                     kept.traces.append(ExportTraceServiceRequest.FromString(body))

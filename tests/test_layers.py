@@ -35,6 +35,9 @@ LAYERS = """
     cli
     __init__ __main__
 """  # lowest first; what stands in one line does not import each other
+LOGS = frozenset(  # the only names of the logs API, until OpenTelemetry for Python declares it stable
+    ("opentelemetry._logs", "opentelemetry.sdk._logs", "opentelemetry.sdk._logs.export")
+)
 LEVEL = {name: level for level, line in enumerate(LAYERS.strip().splitlines()) for name in line.split()}
 FILES = sorted(chain((ROOT / "pipeline").rglob("*.py"), (ROOT / "middlewares").rglob("*.py")))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -57,7 +60,7 @@ def imported(path: Path) -> Iterator[str]:
 
 @every_file
 def test_imports_point_down(path: Path) -> None:
-    """A package imports those of the lines above its own, a stage imports no other stage, and the SDK has two homes."""
+    """A package imports those of the lines above its own, a stage imports no other stage, and the SDK has its homes."""
     home, room = (*path.relative_to(ROOT).with_suffix("").parts, "")[:2]
     names = list(imported(path))
     if home == "pipeline":
@@ -66,10 +69,11 @@ def test_imports_point_down(path: Path) -> None:
         assert room in ("cli", "hosts") or not any(name.startswith("middlewares") for name in names)
     elif room not in ("__init__", "standard_stack"):
         assert not any(name.startswith("middlewares.") for name in names)
-    private = [name for name in names if name.startswith("opentelemetry") and "._" in name]
+    private = [name for name in names if name.startswith("opentelemetry") and "._" in name and name not in LOGS]
     sdk = [name for name in names if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))]
     assert not private
-    assert not sdk or room == "cli" or path.name == "sdk.py"
+    assert not LOGS.intersection(names) or path.name == "log_export.py"
+    assert not sdk or room == "cli" or path.name in ("sdk.py", "log_export.py")
 
 
 def test_each_module_has_a_name_of_its_own() -> None:

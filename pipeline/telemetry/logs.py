@@ -50,9 +50,9 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
     if not logger.isEnabledFor(level):
         return
     name = None if tool is None else tool.name
-    if not logger.hasHandlers() and not _is_new_crash(name, error):
-        return
     crash = error.cause if isinstance(error, Crashed) else None
+    if not logger.hasHandlers() and (crash is None or not _is_new_crash(name or "", type(crash).__name__)):
+        return
     stack = None if crash is None else make_safe(crash, mask)
     logger.log(
         level,
@@ -126,12 +126,17 @@ def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
     return fields
 
 
-def _is_new_crash(tool: str | None, error: ToolError) -> bool:
-    """Whether this is the first crash of its exception class in its tool. It counts as seen from now on."""
-    if not isinstance(error, Crashed) or len(_reported_crashes) > _MAX_CRASHES:
-        return False
-    crash = (tool or "", type(error.cause).__name__)
-    if crash in _reported_crashes:
+def is_first_crash(record: logging.LogRecord) -> bool:
+    """Whether a record of `log_failure` has the first crash of its exception class in its tool."""
+    crash = record.exc_info[1] if record.exc_info else None
+    tool: str = getattr(record, semconv.TOOL_NAME, "")
+    return crash is not None and _is_new_crash("" if tool == semconv.OTHER else tool, type(crash).__name__)
+
+
+def _is_new_crash(tool: str, exception: str) -> bool:
+    """Whether a tool crashes so for the first time, by the name of the exception class. It counts as seen then."""
+    crash = (tool, exception)
+    if crash in _reported_crashes or len(_reported_crashes) > _MAX_CRASHES:
         return False
     _reported_crashes.add(crash)
     return True

@@ -36,7 +36,7 @@ __all__ = [  # what other modules name in signatures; the rest they call as sdk.
     "make_recording_provider",
 ]
 
-Signal: TypeAlias = Literal["traces", "metrics"]
+Signal: TypeAlias = Literal["traces", "metrics", "logs"]
 _MAX_TRACES = 1_000  # incomplete traces kept for the console; the top span of a trace may never end here
 
 

@@ -1,10 +1,10 @@
-"""configure: sends spans and metrics to a backend. An application calls it once; the library never does."""
+"""configure: sends spans, metrics and logs to a backend. An application calls it once; the library never does."""
 
 from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -13,8 +13,12 @@ from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from ..errors import SetupError
+from ..options import read_items, refuse
+from ..semconv import SCOPE
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+
     from .sdk import CountingExporter, Sampler, Signal, SpanExporter
 
 OtlpProtocol: TypeAlias = Literal["http/protobuf", "grpc"]
@@ -23,11 +27,18 @@ _OTLP: dict[str, str] = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto
 
 @attrs.define(eq=False)
 class Telemetry:
-    """What `configure` set up. It shuts down at the end of the process or, as a context manager, of the block."""
+    """What `configure` set up. It shuts down at the end of the process or, as a context manager, of the block.
+
+    Args:
+        tracer_provider: Where spans go.
+        meter_provider: Where metrics go.
+        logger_provider: Where log records go. None: they are not exported.
+    """
 
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
-    _providers: tuple[Any, ...] = attrs.field(default=(), repr=False)  # those of the two to flush and shut down
+    logger_provider: LoggerProvider | None = None
+    _providers: tuple[Any, ...] = attrs.field(default=(), repr=False)  # those that are to be flushed and shut down
     _exporters: Sequence[CountingExporter] = attrs.field(default=(), repr=False)
 
     @property
@@ -44,7 +55,7 @@ class Telemetry:
         """Send everything that waits.
 
         Args:
-            timeout: Seconds, for each of the two providers. Default 30.
+            timeout: Seconds, for each of the providers. Default 30.
 
         Returns False if it took longer, or if spans were lost.
         """
@@ -77,6 +88,8 @@ def configure(
     protocol: OtlpProtocol | None = None,
     traces: str | None = None,
     metrics: str | None = None,
+    logs: str | None = None,
+    loggers: Iterable[str] = (),
     console: bool = False,
     resource: Mapping[str, str | bool | float] | None = None,
     sampler: Sampler | None = None,
@@ -97,12 +110,16 @@ def configure(
             installed; several are separated by commas. None: ``OTEL_TRACES_EXPORTER``, or ``otlp``.
         metrics: The same for metrics; use ``none`` with a backend that takes traces only. None:
             ``OTEL_METRICS_EXPORTER``, or ``otlp``.
+        logs: The same for the records of the logger ``toolcall_pipeline``; a crash goes with its stack and the text of
+            its exception. None: ``OTEL_LOGS_EXPORTER``, or ``otlp``.
+        loggers: Names of further loggers whose records are exported. "": the root logger, so all of them. Levels stay
+            as they are set. Default: none.
         console: Also write each trace to stderr, as a tree. The default exporter is then ``none`` instead of ``otlp``,
             unless an endpoint is given.
         resource: Attributes of this process. They win over ``OTEL_RESOURCE_ATTRIBUTES``.
         sampler: None: ``OTEL_TRACES_SAMPLER``.
         exporters: Span exporters of your own. As with ``console``, the default is then ``none``.
-        globally: Make the two providers the global ones. False: pass them on, ``Trace(tracer_provider=…)``.
+        globally: Make the providers the global ones. False: pass them on, ``Trace(tracer_provider=…)``.
 
     Returns a `Telemetry`. Under ``OTEL_SDK_DISABLED=true`` it does nothing, whatever the arguments.
 
@@ -113,9 +130,10 @@ def configure(
     if is_disabled():
         return Telemetry(NoOpTracerProvider(), NoOpMeterProvider())
     try:
-        from . import sdk
+        from . import log_export, sdk
     except ModuleNotFoundError as exc:
         raise explain_missing_sdk("configure()", exc) from exc
+    names = _read_loggers(loggers)
     goes_elsewhere = (console or bool(exporters)) and not endpoint
 
     def choose(signal: Signal, given: str | None) -> list[tuple[str, dict[str, str]]]:
@@ -123,20 +141,30 @@ def configure(
         names = _choose_names(signal, given, default)
         return [_choose_exporter(signal, name, endpoint, protocol) for name in names]
 
-    for_traces, for_metrics = choose("traces", traces), choose("metrics", metrics)
+    for_traces, for_metrics, for_logs = choose("traces", traces), choose("metrics", metrics), choose("logs", logs)
     if globally:
         sdk.refuse_second_provider(meter=bool(for_metrics))
+        if for_logs:
+            log_export.refuse_second_logger_provider()
     about = sdk.make_resource({**(resource or {}), **({"service.name": service_name} if service_name else {})})
     span_exporters = [*(sdk.make_exporter("traces", *chosen) for chosen in for_traces), *exporters]
+    metric_exporters = [sdk.make_exporter("metrics", *chosen) for chosen in for_metrics]
+    log_exporters = [sdk.make_exporter("logs", *chosen) for chosen in for_logs]
     tracer, counting = sdk.make_tracer_provider(about, sampler, span_exporters, console=console)
-    providers: tuple[Any, ...] = (tracer,)
-    if for_metrics:
-        metric_exporters = [sdk.make_exporter("metrics", *chosen) for chosen in for_metrics]
-        providers = (tracer, sdk.make_meter_provider(about, metric_exporters))
-    telemetry = Telemetry(tracer, providers[-1] if for_metrics else NoOpMeterProvider(), providers, counting)
+    meter = sdk.make_meter_provider(about, metric_exporters) if metric_exporters else None
+    log = log_export.LogExport(about, log_exporters, (SCOPE, *names)) if log_exporters else None
+    telemetry = Telemetry(
+        tracer,
+        meter or NoOpMeterProvider(),
+        log and log.provider,
+        tuple(each for each in (tracer, meter, log) if each is not None),
+        counting,
+    )
     atexit.register(telemetry.shutdown)
     if globally:
-        sdk.set_global_providers(*providers)
+        sdk.set_global_providers(tracer, meter)
+        if log is not None:
+            log_export.set_global_logger_provider(log.provider)
     return telemetry
 
 
@@ -150,6 +178,13 @@ def explain_missing_sdk(what: str, exc: ModuleNotFoundError) -> Exception:
     if not str(exc.name).startswith("opentelemetry"):
         return exc
     return SetupError(f'{what} needs the OpenTelemetry SDK: pip install "toolcall-pipeline[otel]"')
+
+
+def _read_loggers(given: object) -> list[str]:
+    names = read_items("configure", "loggers", given, "names of loggers")
+    if not all(isinstance(name, str) for name in names):
+        refuse("configure", "loggers", "a collection of names of loggers", names)
+    return names
 
 
 def _read_variable(name: str) -> str:

@@ -44,6 +44,7 @@ class Tracing:
             service_name="toolcall-demo",
             traces="none",
             metrics="none",
+            logs="none",
             sampler=ALWAYS_ON,  # with OTEL_TRACES_SAMPLER=always_off in the environment there would be nothing to show
             exporters=exporters,
             globally=False,

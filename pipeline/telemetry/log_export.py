@@ -1,0 +1,179 @@
+"""The part of `configure` that exports records of `logging`. It needs the OpenTelemetry SDK.
+
+The SDK's own handler is deprecated, and the one that replaces it is another package. Both give a record no version and
+no schema, and repeat its ids as attributes. OpenTelemetry for Python keeps its logs API under ``_logs`` until it is
+declared stable; it has no other name.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from time import time_ns
+from typing import Any, cast
+
+from opentelemetry._logs import LogRecord, SeverityNumber, get_logger_provider, set_logger_provider
+from opentelemetry.context import get_current
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
+from opentelemetry.sdk.resources import Resource
+
+from .. import semconv
+from ..errors import SetupError
+from ..outside_text import make_safe
+from .logs import is_first_crash
+
+_SPAN_IDS = frozenset(("trace_id", "span_id"))  # fields for formatters; an exported record has them from its context
+_RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"} | _SPAN_IDS
+_SEVERITY_TEXTS = {"WARNING": "WARN", "CRITICAL": "FATAL"}  # as in the data model of OpenTelemetry
+_SDK = "opentelemetry"  # the logger of the exporters and of the SDK
+
+
+class ExportHandler(logging.Handler):
+    """Gives the records of `logging` to a logger provider, with the ids of the span that is current.
+
+    What the exporters and the SDK log is not exported: each export would make the next one.
+
+    Args:
+        provider: Where records go.
+    """
+
+    def __init__(self, provider: LoggerProvider) -> None:
+        super().__init__()
+        self._provider = provider
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Give one record to the provider."""
+        if _is_of_an_exporter(record):
+            return
+        ours = record.name.partition(".")[0] == semconv.SCOPE
+        scope = (semconv.VERSION, semconv.SCHEMA_URL) if ours else ()
+        try:
+            self._provider.get_logger(record.name, *scope).emit(_translate(record))
+        except Exception:  # noqa: BLE001  # a record processor, or a value in the record, may raise anything
+            self.handleError(record)
+        if not _has_readers(record.name) and (is_first_crash(record) if ours else True):
+            _show(record)
+
+
+class LogExport:
+    """The provider of logs, and the handlers that feed it. It is flushed and shut down as the other providers are.
+
+    Args:
+        resource: Describes this process.
+        exporters: Where the records go, in batches (``OTEL_BLRP_*``).
+        loggers: Names of loggers; one below another one of them is left to that. "": the root.
+    """
+
+    def __init__(self, resource: Resource, exporters: Iterable[LogRecordExporter], loggers: Iterable[str]) -> None:
+        self.provider = LoggerProvider(resource, shutdown_on_exit=False)
+        for exporter in exporters:
+            self.provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
+        self._handler = ExportHandler(self.provider)
+        names = set(loggers)
+        self._loggers = [logging.getLogger(name) for name in sorted(names) if not names & set(_list_parents(name))]
+        for logger in self._loggers:
+            logger.addHandler(self._handler)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Send what waits."""
+        return self.provider.force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        """Take the handler off the loggers, and send what waits."""
+        for logger in self._loggers:
+            logger.removeHandler(self._handler)
+        self.provider.shutdown()
+
+
+def _has_readers(name: str) -> bool:
+    """Whether the records of a logger have a handler beside those that export them."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        if any(not isinstance(handler, ExportHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def refuse_second_logger_provider() -> None:
+    """Raise SetupError if a global logger provider is set already: OpenTelemetry does not let it be replaced."""
+    current = type(get_logger_provider())
+    if not current.__module__.startswith("opentelemetry._logs"):  # the API's own is a placeholder
+        raise SetupError(
+            f"a logger provider is already set ({current.__module__}.{current.__qualname__}), and OpenTelemetry does "
+            'not let it be replaced: to keep it, call configure(logs="none")'
+        )
+
+
+def set_global_logger_provider(provider: LoggerProvider) -> None:
+    """Make it the global one."""
+    set_logger_provider(provider)
+
+
+def _show(record: logging.LogRecord) -> None:
+    """Write a record to stderr, as Python does with one that has no handler."""
+    if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
+        logging.lastResort.handle(record)
+
+
+def _list_parents(name: str) -> list[str]:
+    """The names of the loggers above one, the root's included."""
+    parts = name.split(".") if name else []
+    return [".".join(parts[:length]) for length in range(len(parts))]
+
+
+def _is_of_an_exporter(record: logging.LogRecord) -> bool:
+    """Whether an exporter made the record, or what it calls, such as an HTTP client.
+
+    The SDK sets a key in the context in which it exports. The name of that key ends in random digits.
+    """
+    if record.name.partition(".")[0] == _SDK:
+        return True
+    return any(key.startswith(semconv.SUPPRESS) and value for key, value in get_current().items())
+
+
+def _translate(record: logging.LogRecord) -> LogRecord:
+    return LogRecord(
+        timestamp=int(record.created * 1e9),
+        observed_timestamp=time_ns(),
+        context=get_current(),
+        severity_text=_SEVERITY_TEXTS.get(record.levelname, record.levelname),
+        severity_number=_find_severity(record.levelno),
+        body=_to_wire(record.getMessage()),
+        attributes=_list_attributes(record),
+    )
+
+
+def _find_severity(level: int) -> SeverityNumber:
+    """The number of a level: 10 is DEBUG, and each step of Python is one of OpenTelemetry, up to the next level.
+
+    As in the mapping of OpenTelemetry's own handler.
+    """
+    if level < logging.DEBUG:
+        return SeverityNumber.UNSPECIFIED
+    tens, ones = divmod(min(level, logging.CRITICAL + 3), 10)
+    return SeverityNumber(SeverityNumber.DEBUG.value + 4 * (tens - 1) + min(ones, 3))
+
+
+def _list_attributes(record: logging.LogRecord) -> dict[str, Any]:
+    """The extra fields of a record, and its exception as the conventions name its parts."""
+    found: dict[str, Any] = {key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS}
+    if record.exc_info and record.exc_info[1] is not None:
+        exc = make_safe(record.exc_info[1])
+        found[semconv.EXCEPTION_TYPE] = type(exc).__name__
+        found[semconv.EXCEPTION_MESSAGE] = str(exc)
+        found[semconv.EXCEPTION_STACKTRACE] = "".join(traceback.format_exception(exc))
+    return {key: _to_wire(value) for key, value in found.items()}
+
+
+def _to_wire(value: object) -> Any:
+    """The value as OTLP can carry it. A lone surrogate would lose the whole batch."""
+    if value is None or isinstance(value, (bool, int, float, bytes)):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _to_wire(each) for key, each in cast("Mapping[Any, object]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_to_wire(each) for each in cast("Sequence[object]", value)]
+    return str(value).encode(errors="replace").decode()
