@@ -26,6 +26,7 @@ from pipeline import (
 )
 from pipeline.options import check_function, check_type, read_by_name
 from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
+from pipeline.telemetry.logs import log_retry
 
 
 class _Owner:
@@ -107,6 +108,7 @@ class Retry:
             if wait is None:
                 settled = settle(error, call.tool)
                 return outcome if settled is error else Failure(settled)
+            log_retry(call, error, wait, reason)
             await self._wait(wait)
             call = call.next_attempt()
             outcome = await self._repeat(call, call_next)

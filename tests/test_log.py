@@ -6,15 +6,27 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from returns.result import Success
+from opentelemetry.context import attach, detach, set_value
+from returns.result import Failure, Success
 
-from middlewares import standard
-from pipeline import Call, SetupError, ToolFailed, ToolRegistry
-from pipeline.telemetry import set_log_level
-from support import a_tool
+from middlewares import Retry, Trace, standard
+from pipeline import (
+    Call,
+    Pipeline,
+    Secret,
+    SetupError,
+    TimedOut,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    ValidCall,
+)
+from pipeline.telemetry import SUPPRESS, set_log_level
+from support import Exported, a_tool
 
 
 def registry(error: BaseException | None = None) -> ToolRegistry:
@@ -44,6 +56,18 @@ CASES: list[tuple[Any, Exception | None, int, str]] = [
         "Tool 'probe': permission: PermissionError: 'why' (call '')",
     ),
     (Call("probe"), ToolFailed("gone"), logging.WARNING, "Tool 'probe': execution: ToolFailed: 'gone' (call '')"),
+    (
+        Call("probe"),
+        ToolFailed("later", kind="transient"),
+        logging.WARNING,
+        "Tool 'probe': transient: ToolFailed: 'later' (call '')",
+    ),
+    (
+        Call("probe"),
+        ToolFailed("no key", kind="configuration"),
+        logging.ERROR,
+        "Tool 'probe': configuration: ToolFailed: 'no key' (call '')",
+    ),
     (
         Call("probe"),
         FileNotFoundError("why"),
@@ -89,6 +113,106 @@ async def test_a_record_has_the_attributes_of_the_conventions(
     await standard(registry(ValueError()))(call)
     (record,) = caplog.records
     assert {key: value for key, value in vars(record).items() if "." in key} == fields
+
+
+@pytest.mark.parametrize(
+    "error", [Transient(retry_after=5.0), TimedOut(retry_after=5.0), Unavailable("probe", "rate_limited", 5.0)]
+)
+async def test_a_rate_limit_is_a_warning(error: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A failure with the time after which to come back is a warning, whoever limits the rate."""
+
+    async def limited(call: ValidCall) -> Any:
+        return Failure(error)
+
+    await standard(registry(), attempts=1).replace("execute", limited)(Call("probe"))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+def retrying(error: Exception, fails: int, **options: Any) -> Pipeline:
+    """A pipeline whose tool fails so many times, and then succeeds."""
+    left = [error] * fails
+
+    async def fail(**_: object) -> str:
+        if left:
+            raise left.pop()
+        return "done"
+
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=fail, **options))
+    return standard(tools).replace("retry", Retry(first_delay=0.1, jitter=lambda: 0.5, sleep=no_sleep))
+
+
+async def no_sleep(seconds: float) -> None:
+    """Stand in for sleep."""
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize(
+    ("fails", "levels"),
+    [(0, []), (1, [logging.INFO]), (2, [logging.INFO] * 2), (3, [logging.INFO] * 2 + [logging.ERROR])],
+)
+async def test_a_repeated_attempt_is_one_record(
+    fails: int, levels: list[int], traced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each attempt that is repeated is one record at info level, and only what the call ends with is an error."""
+    caplog.set_level(logging.INFO)
+    pipeline = retrying(ConnectionError("why"), fails)
+    await (pipeline if traced else pipeline.without("trace"))(Call("probe", id="c1"))
+    assert [record.levelno for record in caplog.records] == levels
+    if fails:
+        record = caplog.records[0]
+        assert record.getMessage() == (
+            "Tool 'probe': transient: ConnectionError: 'why'; attempt 1 is repeated in 0.050 s: transient, and the "
+            "tool is read (call 'c1')"
+        )
+        assert {key: value for key, value in vars(record).items() if "." in key} == {
+            "gen_ai.tool.name": "probe",
+            "gen_ai.tool.call.id": "c1",
+            "error.type": "transient",
+            "toolcall.attempt": 1,
+        }
+
+
+async def test_a_repeated_attempt_has_the_ids_of_its_call(caplog: pytest.LogCaptureFixture) -> None:
+    """Its record has the ids of the span of the call."""
+    caplog.set_level(logging.INFO)
+    exported = Exported()
+    await retrying(ConnectionError(), 1).replace("trace", Trace(tracer_provider=exported.provider)).call("probe")
+    (root,) = [span.context for span in exported.spans if span.parent is None and span.context is not None]
+    (record,) = caplog.records
+    assert vars(record)["span_id"] == f"{root.span_id:016x}"
+
+
+async def test_a_repeated_attempt_tells_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    """A declared secret is taken out of the text of its cause."""
+    caplog.set_level(logging.INFO)
+    tools, left = ToolRegistry(), [1]
+
+    @tools.tool(effect="read")
+    async def log_in(pin: Annotated[int, Secret]) -> None:
+        if left:
+            left.pop()
+            raise ConnectionError(f"no account with {pin}")
+
+    pipeline = standard(tools).replace("retry", Retry(sleep=no_sleep))
+    await pipeline(Call("log_in", {"pin": 482193}))
+    assert "no account with" in caplog.text
+    assert "482193" not in caplog.text
+
+
+@pytest.fixture
+def quiet_transient() -> Iterator[None]:
+    set_log_level("transient", logging.DEBUG)
+    yield
+    set_log_level("transient", None)
+
+
+@pytest.mark.usefixtures("quiet_transient")
+async def test_a_lower_level_holds_for_repeated_attempts(caplog: pytest.LogCaptureFixture) -> None:
+    """A kind that was set to a level below info is logged at that level, repeated or not."""
+    caplog.set_level(logging.INFO)
+    await retrying(ConnectionError(), 3).call("probe")
+    assert caplog.records == []
 
 
 @pytest.fixture
@@ -191,6 +315,13 @@ def raising_logger() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("raising_logger")
+async def test_logging_that_raises_ends_no_retry(caplog: pytest.LogCaptureFixture) -> None:
+    """If the record of a repeated attempt cannot be logged, the attempt is repeated all the same."""
+    caplog.set_level(logging.INFO)
+    assert (await retrying(ConnectionError(), 1).call("probe")).unwrap() == "done"
+
+
+@pytest.mark.usefixtures("raising_logger")
 async def test_logging_that_raises_loses_no_outcome() -> None:
     """If logging raises, the pipeline does not."""
     report = await standard(registry(ValueError())).report(Call("probe"))
@@ -222,3 +353,38 @@ def test_without_logging_the_first_crash_goes_to_stderr() -> None:
     assert done.stderr.count("RuntimeError: why") == 1
     assert "nope" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("stages", [(), ("trace",), ("trace", "retry")], ids=str)
+@pytest.mark.parametrize("way", ["call", "report", "failure"])
+async def test_the_flow_of_each_call_with_and_without_trace(
+    stages: tuple[str, ...], way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At debug level each call is one record of the flow, also in a pipeline without Trace, and at info level none."""
+    pipeline = standard(registry(ConnectionError() if way == "failure" else None), attempts=1)
+    for stage in stages:
+        pipeline = pipeline.without(stage)
+    caplog.set_level(logging.DEBUG, "toolcall_pipeline.flow")
+    run: Any = pipeline.report if way == "report" else pipeline
+    await run(Call("probe", id="c1"))
+    (record,) = [record for record in caplog.records if record.name == "toolcall_pipeline.flow"]
+    verdict = "transient" if way == "failure" else "success"
+    assert record.getMessage().startswith(f"Tool 'probe': {verdict} in ")
+    assert all(f"{stage} 0." in record.getMessage() for stage in ("resolve", "validate", "execute"))
+    assert vars(record)["gen_ai.tool.name"] == "probe"
+    assert vars(record)["gen_ai.tool.call.id"] == "c1"
+    caplog.clear()
+    caplog.set_level(logging.INFO, "toolcall_pipeline.flow")
+    await standard(registry()).without("trace").call("probe")
+    assert caplog.records == []
+
+
+async def test_a_suppressed_call_has_no_flow(caplog: pytest.LogCaptureFixture) -> None:
+    """Where instrumentation is suppressed, the flow is not logged either."""
+    caplog.set_level(logging.DEBUG, "toolcall_pipeline.flow")
+    token = attach(set_value(SUPPRESS, True))
+    try:
+        await standard(registry()).without("trace").call("probe")
+    finally:
+        detach(token)
+    assert caplog.records == []

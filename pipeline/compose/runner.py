@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from logging import DEBUG
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
 from weakref import ref
@@ -28,6 +29,7 @@ from ..guards import Guards, OneEffect, OpenTools, tell_lost
 from ..recordable import Mask, Recording, make_mask, mask_error
 from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, kind_of
 from ..retries import settle
+from ..telemetry.flow_observer import is_enabled_for, observe_flow
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
@@ -86,7 +88,7 @@ class Runner:
 
         ``listening``, if given, receives the report of the call.
         """
-        began = time_ns() if self._observe is not None or listening is not None else 0
+        began = time_ns() if self._observe is not None or listening is not None or is_enabled_for(DEBUG) else 0
         current: Any = call  # in the phase that it has reached
         recorder: Recorder | None = None
         effect: OneEffect | None = None
@@ -101,9 +103,8 @@ class Runner:
                 verdict = Failure(Crashed(exc))
             if began:
                 found = time_ns()
-                if self._observe is not None:
-                    resolved = self._finder is not None and type(verdict) is not _FAILURE
-                    recorder = self._observe(verdict.tool if resolved else None, began)
+                resolved = self._finder is not None and type(verdict) is not _FAILURE
+                recorder = (self._observe or observe_flow)(verdict.tool if resolved else None, began)
                 if listening is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
                     report = self._begin_report(call, verdict, (began, found), live, listening)

@@ -1,4 +1,4 @@
-"""The developer's log: a record for each failed call, and at debug level one for every call.
+"""The developer's log: a record for each failed call and each repeated attempt, and at debug level one for every call.
 
 The record of a failure is the only place where a private cause (the text or stack of an exception) may appear.
 """
@@ -6,20 +6,22 @@ The record of a failure is the only place where a private cause (the text or sta
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.trace import format_span_id, format_trace_id, get_current_span
 
 from .. import semconv
-from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, ToolError
+from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, TimedOut, ToolError, Transient
 from ..options import check_type, refuse
 from ..outside_text import get_logger, make_safe
+from ..recordable import make_mask
 from ..report import CallReport, kind_of
 from .attributes import list_repairs
 from .failures import list_problems
 
 if TYPE_CHECKING:
-    from ..call import Call
+    from ..call import Call, ValidCall
     from ..recordable import Mask
     from ..tools.definition import Tool
 
@@ -35,7 +37,8 @@ _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception c
 def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
 
-    A failure in words of the tool's author is a warning: it was foreseen. `set_log_level` has the last word.
+    A failure in words of the tool's author is a warning, because it was foreseen, and so is one that a backend
+    answered with the time after which to come back: a rate limit. `set_log_level` has the last word.
 
     If the application has not configured logging, nothing is logged, with one exception: the first crash of each
     exception class in each tool goes to stderr (Python's handler of last resort), or nobody would ever see it.
@@ -65,6 +68,36 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
         exc_info=(type(stack), stack, stack.__traceback__) if stack is not None else None,
         extra={semconv.ERROR_TYPE: error.kind, **_name_call(call, name)},
     )
+
+
+def log_retry(call: ValidCall, error: ToolError, wait: float, reason: str) -> None:
+    """Log a failed attempt that is repeated: at info level, or at a lower one that `set_log_level` gave its kind.
+
+    Whatever the application's filters and handlers raise, this does not.
+
+    Args:
+        call: The attempt that failed.
+        error: What it failed with.
+        wait: Seconds until the next attempt.
+        reason: Why it is repeated.
+    """
+    level = min(logging.INFO, _own_levels.get(error.kind, logging.INFO))
+    if not logger.isEnabledFor(level):
+        return
+    with suppress(Exception):
+        tool = call.tool
+        logger.log(
+            level,
+            "Tool %s: %s%s; attempt %d is repeated in %.3f s: %s (call %s)",
+            _quote(tool.name),
+            error.kind,
+            _describe(error, tool, make_mask(call, tool)),
+            call.attempt,
+            wait,
+            reason,
+            _quote(call.id),
+            extra={semconv.ERROR_TYPE: error.kind, semconv.ATTEMPT: call.attempt, **_name_call(call, tool.name)},
+        )
 
 
 def log_flow(report: CallReport) -> None:
@@ -112,8 +145,11 @@ def set_log_level(kind: str, level: int | None) -> None:
 def _find_level(error: ToolError) -> int:
     if (own := _own_levels.get(error.kind)) is not None:
         return own
-    foreseen = isinstance(error, ExecutionFailed) and bool(error.message)
-    return logging.WARNING if foreseen else _LEVELS[error.log_level]
+    if isinstance(error, (ExecutionFailed, TimedOut, Transient)):
+        asked_to_wait = not isinstance(error, ExecutionFailed) and error.retry_after is not None
+        if error.message or asked_to_wait:
+            return logging.WARNING
+    return _LEVELS[error.log_level]
 
 
 def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
