@@ -14,6 +14,7 @@ from pipeline.telemetry import (
     SUPPRESS,
     CallSpans,
     DeferredSpans,
+    Invocation,
     Listeners,
     LiveSink,
     Recorder,
@@ -115,6 +116,14 @@ class Trace:
             return None
         span = spans.start(tool, started, context)
         return span if idle else listeners.join(span, tool, started)
+
+    def begin_turn(self) -> Invocation | None:
+        """A block with a span ``invoke_agent``, for calls that belong together and have no span around them.
+
+        `gather` and `run_turn` enter it; see `pipeline.telemetry.agent` for a span with a name. None if a span around
+        the calls makes them one trace, or nobody records.
+        """
+        return self._spans.begin_turn()
 
     def flush(self) -> None:
         """Make all spans that wait for the deferring thread, on the caller's thread."""

@@ -14,6 +14,9 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment va
 
 OPERATION = "gen_ai.operation.name"
 EXECUTE_TOOL = "execute_tool"
+INVOKE_AGENT = "invoke_agent"
+AGENT_NAME = "gen_ai.agent.name"
+CONVERSATION_ID = "gen_ai.conversation.id"
 TOOL_NAME = "gen_ai.tool.name"
 TOOL_TYPE = "gen_ai.tool.type"
 CALL_ID = "gen_ai.tool.call.id"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Protocol, cast
 
@@ -57,6 +58,8 @@ async def gather(
     be it that of an earlier attempt, the later calls on that resource are not executed. A call whose resource cannot be
     told from its arguments may mean any, so it keeps its place among all calls that declare one.
 
+    All calls belong to one trace: that of the span around this, else one with a span ``invoke_agent`` of its own.
+
     Args:
         pipeline: Runs each call.
         calls: The calls, such as those of one reply of a model.
@@ -80,7 +83,8 @@ async def gather(
         return pipeline(call)
 
     asked = set_caller(_read_calls(pipeline, calls), principal, deps)
-    return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
+    with _begin_turn(pipeline):
+        return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
 
 
 def gather_sync(
@@ -96,6 +100,12 @@ def gather_sync(
     """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
     run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
     return PORTAL.run(run, pipeline, calls, limit)
+
+
+def _begin_turn(pipeline: object) -> AbstractContextManager[object]:
+    """As `Pipeline.begin_turn`. A Caller has none: its calls stand under the attempt of its tool."""
+    begin: Callable[[], AbstractContextManager[object]] = getattr(pipeline, "begin_turn", nullcontext)
+    return begin()
 
 
 def _read_calls(pipeline: object, calls: object) -> list[Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
 from math import inf
 from time import time_ns
 from types import TracebackType
@@ -31,6 +31,7 @@ from .stage_list import StageList
 P = ParamSpec("P")
 _CLOSING = 10.0  # seconds
 T = TypeVar("T")
+_NO_SPAN = nullcontext()
 
 
 class Pipeline(StageList):
@@ -202,6 +203,13 @@ class Pipeline(StageList):
     def find(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""
         return self._runner.find(name)
+
+    def begin_turn(self) -> AbstractContextManager[object]:
+        """A block whose calls are one trace: under the span around it, else under one of its own, if somebody records.
+
+        `gather` and `run_turn` enter it. `pipeline.telemetry.agent` makes such a block with the name of an agent.
+        """
+        return self._runner.begin_turn() or _NO_SPAN
 
     def describe(self) -> str:
         """The stages, outermost first, one line each, with the reason why each stands where it does."""

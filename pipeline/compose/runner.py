@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from logging import DEBUG
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
@@ -40,6 +40,7 @@ from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
 _Observe: TypeAlias = Callable[[Tool[..., Any] | None, int], Recorder | None]
+_BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
 
 
 @attrs.define(eq=False)
@@ -70,6 +71,7 @@ class Runner:
         self._leading = inner[:leading]
         self._answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
         self._observe: _Observe | None = observers[0].run if observers else None
+        self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._finder = first
         self._find: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
@@ -304,6 +306,10 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask |
     except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
         with suppress(Exception):
             log_failure(_NO_CALL, tool, error, mask)
+
+
+def _no_turn() -> None:
+    return None
 
 
 def _unchanged(call: Any) -> Any:

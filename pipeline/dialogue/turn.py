@@ -92,7 +92,8 @@ async def run_turn(
     turn with its question. An error that only the runtime, an operator or nobody can fix ends its call. If the model
     sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded. A call is
     known by its tool and its validated params, however the model writes them, and also inside of a `batch`. Equal calls
-    in one reply are several calls, and all of them run.
+    in one reply are several calls, and all of them run. The whole turn, the model's requests included, is one trace:
+    that of the span around this, else one with a span ``invoke_agent`` of its own.
 
     Args:
         model: Asks the model again.
@@ -116,8 +117,11 @@ async def run_turn(
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
     wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
     render(Success(None), **wording)  # raises for a wrong option before anything runs
-    state = _TurnState(pipeline, wording)
-    calls = set_caller(list(calls), principal, deps)
+    with pipeline.begin_turn():
+        return await _run(model, set_caller(list(calls), principal, deps), _TurnState(pipeline, wording), attempts)
+
+
+async def _run(model: Model, calls: list[Call], state: _TurnState, attempts: int) -> Turn:
     untold = await state.run_attempt([(Request(call), call) for call in calls])
     done = 1
     client_error: Exception | None = None

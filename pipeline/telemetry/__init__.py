@@ -8,6 +8,7 @@ import typing
 
 from ..report import LiveSink, Recorder, is_live_sink
 from ..semconv import SUPPRESS
+from .agents import Invocation, agent
 from .call_spans import CallSpans
 from .deferred import DeferredSpans
 from .detail import Stages
@@ -31,6 +32,7 @@ __all__ = [
     "Event",
     "Events",
     "FlushDeferred",
+    "Invocation",
     "Listeners",
     "LiveSink",
     "Reader",
@@ -38,6 +40,7 @@ __all__ = [
     "Sink",
     "Stages",
     "Telemetry",
+    "agent",
     "configure",
     "continued",
     "encode_sse",

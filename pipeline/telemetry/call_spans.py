@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from time import time_ns
 from typing import Any, cast
 
 from opentelemetry import trace
-from opentelemetry.context import Context
-from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
 
 from ..outside_text import get_logger
 from ..report import Recorder
-from ..semconv import SCHEMA_URL, SCOPE, VERSION
+from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool
+from .agents import AGENT, Invocation, start_turn
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, SpanDetail, Stages, captures_content
@@ -46,11 +48,12 @@ class CallSpans:
         openinference: bool = False,
     ) -> None:
         tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
-        self._start_span = tracer.start_span
+        self._tracer, self._start_span = tracer, tracer.start_span
         self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         self._deferred = deferred
         detail = SpanDetail(stages, captures_content() if content is None else content, openinference)
         self._detail = DEFAULT_DETAIL if detail == DEFAULT_DETAIL else detail
+        self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
         # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
         self._starts: dict[str, SpanStart] = {}
@@ -74,6 +77,9 @@ class CallSpans:
             name, attributes = UNKNOWN_TOOL if tool is None else self._starts[tool.name]
         except KeyError:
             name, attributes = self._add_start(cast("Tool[..., Any]", tool).name)
+        agent: Any = context.get(AGENT)
+        if agent is not None:
+            attributes = {**attributes, **agent}
         try:
             span = self._start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
@@ -91,6 +97,19 @@ class CallSpans:
         except Exception:  # a sampler or a span processor may raise anything, and must not fail the call
             _logger.exception("The span of a call could not be started")
             return None
+
+    def begin_turn(self) -> Invocation | None:
+        """A block with a span of its own, for calls that belong together.
+
+        None if a span around them makes them one trace, if nobody records, or if instrumentation is suppressed.
+        """
+        if self.unheard_from <= time_ns() < self.unheard_until:
+            return None
+        context = get_current()
+        if context.get(SUPPRESS) or get_current_span(context).get_span_context().is_valid:
+            return None
+        span = start_turn(self._tracer, INVOKE_AGENT, self._of_turns, context)
+        return None if span is INVALID_SPAN else Invocation(lambda *_: span)
 
     def _add_start(self, tool: str) -> SpanStart:
         if len(self._starts) >= _MAX_TOOLS:

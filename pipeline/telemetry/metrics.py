@@ -12,6 +12,7 @@ from .. import semconv
 from ..errors import Repair
 from ..report import AttemptRow, LiveReport, StageRow
 from .active_calls import ActiveCalls, find_active_calls
+from .agents import label_agent
 from .blame import collect_verdicts
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
@@ -56,7 +57,8 @@ class Instruments:
     def record(self, measurement: Measurement) -> None:
         """Record a call that ended, in its own context, so that an exemplar leads to its trace."""
         tool, ns, verdict, repairs, rows, attempts, context = measurement
-        labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION}
+        agent = label_agent(context)
+        labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
         self._duration.record(ns / 1e9, _with_error(labels, verdict), context)
         if len(attempts) > 1:
             for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
@@ -66,7 +68,7 @@ class Instruments:
         if self._stage is not None:
             verdicts = collect_verdicts(attempts, verdict)
             for stage, _, _, of_stage, attempt, _, own in rows:
-                labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool}
+                labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool, **agent}
                 # A stage that passed a failure on counts what was decided: a lost connection is not `internal`.
                 decided = of_stage and ((attempt and verdicts.get(attempt)) or of_stage)
                 self._stage.record(own / 1e9, _with_error(labels, decided), context)

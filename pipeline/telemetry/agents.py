@@ -1,0 +1,126 @@
+"""agent: one span around a turn of an agent, so that the calls of the turn make one trace. API only, no SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextvars import Token
+from time import time_ns
+from types import TracebackType
+from typing import Any, cast
+
+import attrs
+from opentelemetry import trace
+from opentelemetry.context import Context, attach, detach, get_current, set_value
+from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_span_in_context
+
+from .. import semconv
+from ..errors import SetupError
+from ..options import check_type, refuse
+from ..outside_text import get_logger
+from ..report import CANCELLED
+from .attributes import to_wire_text
+from .spans import INTERNAL, end_span
+
+AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
+_logger = get_logger()
+
+
+def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvider | None = None) -> Invocation:
+    """A span ``invoke_agent <name>`` around a block: all that the block calls belongs to one trace.
+
+    Use it as ``with`` or ``async with``; the block gets the span, for attributes of the application's own. The name and
+    the conversation are on the spans of the tool calls in the block, the name also on their metrics. A block in a block
+    belongs to its conversation. An exception that leaves the block makes the span red. In an async generator, do not
+    ``yield`` inside the block: the context would leak to the consumer.
+
+    Args:
+        name: The name of the agent.
+        conversation_id: The application's id of the conversation. Default "": that of a block around this one, or
+            none.
+        tracer_provider: Where the span goes. Default None: the global provider.
+
+    Raises:
+        SetupError: The name is no text, or empty; or another argument is of the wrong type.
+    """
+    if not isinstance(cast("object", name), str) or not name:
+        refuse("agent", "name", "a text that is not empty", name)
+    check_type("agent", "conversation_id", conversation_id, str)
+    check_type("agent", "tracer_provider", tracer_provider, TracerProvider, optional=True)
+    about = {semconv.AGENT_NAME: to_wire_text(name)}
+    if conversation_id:
+        about[semconv.CONVERSATION_ID] = to_wire_text(conversation_id)
+    tracer = trace.get_tracer(semconv.SCOPE, semconv.VERSION, tracer_provider, semconv.SCHEMA_URL)
+
+    def start(about: Mapping[str, str], context: Context) -> Span:
+        return start_turn(tracer, f"{semconv.INVOKE_AGENT} {about[semconv.AGENT_NAME]}", about, context)
+
+    return Invocation(start, about)
+
+
+def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context: Context) -> Span:
+    """Start the span of a turn. One that records nothing if the tracer raises."""
+    try:
+        return tracer.start_span(name, context, INTERNAL, {semconv.OPERATION: semconv.INVOKE_AGENT, **attributes})
+    except Exception:  # a sampler or a span processor may raise anything
+        _logger.exception("The span of a turn could not be started")
+        return INVALID_SPAN
+
+
+def label_agent(context: Context | None) -> dict[str, str]:
+    """The name of the agent as an attribute of a metric; empty without one. The context None: the current one."""
+    about: Any = (get_current() if context is None else context).get(AGENT)
+    return {} if about is None else {semconv.AGENT_NAME: about[semconv.AGENT_NAME]}
+
+
+@attrs.define(eq=False)
+class Invocation:
+    """One turn of an agent, as a block. `agent` makes it.
+
+    Args:
+        start: Starts its span, in a context, with the attributes that name the agent and the conversation.
+        about: Those attributes. Default: both are unknown.
+    """
+
+    _start: Callable[[Mapping[str, str], Context], Span]
+    _about: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    _span: Span | None = attrs.field(default=None, init=False)
+    _token: Token[Context] | None = attrs.field(default=None, init=False)
+
+    def __enter__(self) -> Span:
+        """Start the span and make it current.
+
+        Raises:
+            SetupError: The block was entered before.
+        """
+        if self._span is not None:
+            raise SetupError("agent: this block was entered before; make one with agent(…) for each turn")
+        outer = inside = get_current()
+        if self._about:
+            around: Any = outer.get(AGENT)
+            self._about = {**(around or {}), **self._about}
+            inside = set_value(AGENT, self._about, outer)
+        self._span = INVALID_SPAN if outer.get(semconv.SUPPRESS) else self._start(self._about, outer)
+        if self._span.get_span_context().is_valid:
+            inside = set_span_in_context(self._span, inside)
+        self._token = attach(inside)
+        return self._span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End the span: red with the class of the exception that leaves the block, or with ``cancelled``."""
+        if self._token is not None and self._span is not None:
+            detach(self._token)
+            self._token = None
+            verdict = None if kind is None else kind.__name__ if issubclass(kind, Exception) else CANCELLED
+            end_span(self._span, verdict, time_ns())
+
+    async def __aenter__(self) -> Span:
+        """As ``with``."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """As ``with``."""
+        self.__exit__(kind, exc, traceback)
