@@ -14,6 +14,7 @@ from pipeline.telemetry import (
     SUPPRESS,
     CallSpans,
     DeferredSpans,
+    Describe,
     Invocation,
     Listeners,
     LiveSink,
@@ -51,6 +52,11 @@ class Trace:
             what is in it, and so does text that holds one. It returns what is recorded in its place. If it raises, the
             value is withheld. It sees neither what a tool declares to be secret nor keys. Default None: values are
             recorded as they are.
+        principal: Say on the call span who asks: ``toolcall.principal``. Default False: principals may be persons.
+        attributes: Called with each call that is recorded, as it was sent and without declared secrets, when it ends.
+            It returns further attributes for the call span; a text, a truth value, a number, or a list of one of these.
+            What no attribute can hold, and a name of the library's own, is left out and logged once. If it raises, that
+            is logged and nothing else is lost. Default None: none.
         sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
             block. A `LiveSink`, such as `Events`, hears of every call while it runs instead. If one raises, that is
             logged and changes nothing else. Default: none.
@@ -77,13 +83,20 @@ class Trace:
         openinference: bool = False,
         content: bool | None = None,
         redact: Redact | None = None,
+        principal: bool = False,
+        attributes: Describe | None = None,
         sinks: Iterable[Sink | LiveSink] = (),
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> None:
         if stages != "notable":
             check_type("Trace", "stages", stages, bool)
-        flags = {"defer": defer, "stage_durations": stage_durations, "openinference": openinference}
+        flags = {
+            "defer": defer,
+            "stage_durations": stage_durations,
+            "openinference": openinference,
+            "principal": principal,
+        }
         for option, flag in flags.items():
             check_type("Trace", option, flag, bool)
         check_type("Trace", "content", content, bool, optional=True)
@@ -95,10 +108,17 @@ class Trace:
             if not is_live_sink(sink):
                 check_function("Trace", f"sinks[{place}]", sink)
         check_function("Trace", "redact", redact, optional=True)
+        check_function("Trace", "attributes", attributes, optional=True)
         self.redact = redact
         self.deferred = DeferredSpans() if defer else None
         self._spans = CallSpans(
-            tracer_provider, self.deferred, stages=stages, content=content, openinference=openinference
+            tracer_provider,
+            self.deferred,
+            stages=stages,
+            content=content,
+            openinference=openinference,
+            principal=principal,
+            describe=attributes,
         )
         self._listeners = Listeners(sinks, meter_provider, stage_durations=stage_durations, deferred=self.deferred)
 

@@ -35,6 +35,7 @@ ATTEMPTS = "toolcall.attempts"
 ATTEMPT = "toolcall.attempt"
 REPAIRS = "toolcall.repairs"
 REQUESTED_NAME = "toolcall.tool.requested_name"
+PRINCIPAL = "toolcall.principal"
 REASON = "toolcall.reason"
 CAUSE = "toolcall.cause"  # of a call of unknown outcome: the kind of error by which it was lost
 PROBLEMS = "toolcall.problems"  # ``parameter: rule`` for each

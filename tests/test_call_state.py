@@ -26,6 +26,8 @@ from pipeline import (
     ValidCall,
     gather,
 )
+from pipeline.builtin import install
+from pipeline.dialogue import run_turn
 from pipeline.executors import Process
 from pipeline.testing import no_waiting, recorded_spans
 from remote_tools import PLACE
@@ -195,3 +197,72 @@ async def test_it_travels_to_a_worker_process() -> None:
     error = (await run.call("show_place")).failure()
     assert isinstance(error, Crashed)
     assert "the state 'place' did not get to this process: it cannot be pickled" in str(error.cause)
+
+
+async def test_a_turn_keeps_the_state_of_its_calls() -> None:
+    """A call that the model sends again has the state that the caller gave the first one, and what it has itself."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read", context=True)
+    async def books(context: ToolContext, shelf: int) -> list[object]:
+        """List the books."""
+        return [context.get_state(TENANT).name, context.get_state(COUNT, None), shelf]
+
+    async def model(*_: object) -> list[Call]:
+        return [
+            Call("books", {"shelf": 1}, "c1"),
+            Call("books", {"shelf": 2}, "c2").with_state(COUNT, 7),
+            Call("books", {"shelf": 3}, "c3").with_state(TENANT, Tenant("other")),
+        ]
+
+    first = Call("books", {"shelf": "?"}, "c1").with_state(TENANT, Tenant("school"))
+    turn = await run_turn(model, [first], standard(tools))
+    assert [each.outcome for each in turn.untold] == [
+        Success(["school", None, 1]),
+        Success(["school", 7, 2]),
+        Success(["other", None, 3]),
+    ]
+
+
+async def test_a_turn_keeps_no_state_of_a_stage() -> None:
+    """What a stage has set for a call is not there for the stage when the model sends the call again."""
+    found: list[object] = []
+
+    def approve(call: C) -> C:
+        found.append(call.get_state(COUNT, None))
+        return call.with_state(COUNT, 1)
+
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def look(shelf: int) -> int:
+        """Look."""
+        return shelf
+
+    async def model(*_: object) -> list[Call]:
+        return [Call("look", {"shelf": 1})]
+
+    turn = await run_turn(model, [Call("look", {})], standard(tools).after("resolve", approve))
+    assert turn.outcomes == (Success(1),)
+    assert found == [None, None]
+
+
+async def test_a_batch_hands_no_state_on() -> None:
+    """What was approved for a batch is not approved for the calls in it: each passes the stages by itself."""
+    found: dict[str, object] = {}
+
+    def approve(call: C) -> C:
+        found[call.name] = call.get_state(COUNT, None)
+        return call.with_state(COUNT, 1) if call.name == "batch" else call
+
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    async def look() -> None:
+        """Look."""
+
+    pipeline = standard(tools).after("resolve", approve)
+    install(tools, pipeline)
+    outcome = await pipeline(Call("batch", {"calls": [{"tool": "look"}]}).with_state(TENANT, Tenant("school")))
+    assert type(outcome) is Success
+    assert found == {"batch": None, "look": None}

@@ -58,9 +58,10 @@ class Request:
 
 
 def inherit_context(call: Call, earlier: Call) -> Call:
-    """A call of a model's reply with what the caller gave the earlier one: principal, deps and time limit.
+    """A call of a model's reply with what the caller gave the earlier one: principal, deps, time limit and state.
 
-    An adapter knows none of these, and without them a rate limit or an approval would be asked for nobody.
+    An adapter knows none of these, and without them a rate limit or an approval would be asked for nobody. The state is
+    what the caller set before the call went in; what stages set for the earlier call is not in it.
 
     Args:
         call: As the adapter made it; what it already has stays.
@@ -69,7 +70,8 @@ def inherit_context(call: Call, earlier: Call) -> Call:
     principal = call.principal or earlier.principal
     deps = earlier.deps if call.deps is None else call.deps
     timeout = earlier.timeout if call.timeout is None else call.timeout
-    return attrs.evolve(call, principal=principal, deps=deps, timeout=timeout)
+    state = earlier.state if call.state is None else {**(earlier.state or {}), **call.state}
+    return attrs.evolve(call, principal=principal, deps=deps, timeout=timeout, state=state)
 
 
 def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[Request | None]:

@@ -15,6 +15,7 @@ from .detail import Stages
 from .fan_out import Sink
 from .listeners import Listeners
 from .logs import set_log_level
+from .own_attributes import Describe
 from .propagation import continued
 
 if typing.TYPE_CHECKING:
@@ -29,6 +30,7 @@ __all__ = [
     "SUPPRESS",
     "CallSpans",
     "DeferredSpans",
+    "Describe",
     "Event",
     "Events",
     "FlushDeferred",

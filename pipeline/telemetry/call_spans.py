@@ -18,6 +18,7 @@ from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
 from .detail import DEFAULT_DETAIL, SpanDetail, Stages, captures_content
 from .openinference import ChainTracer
+from .own_attributes import Describe
 from .recorders import SampledOutRecorder, SpanRecorder
 from .spans import INTERNAL
 
@@ -36,6 +37,8 @@ class CallSpans:
         stages: See `SpanDetail`.
         content: See `SpanDetail`. None: as the environment says.
         openinference: See `SpanDetail`.
+        principal: See `SpanDetail`.
+        describe: See `SpanDetail`.
     """
 
     def __init__(
@@ -46,12 +49,15 @@ class CallSpans:
         stages: Stages = True,
         content: bool | None = None,
         openinference: bool = False,
+        principal: bool = False,
+        describe: Describe | None = None,
     ) -> None:
         tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
         self._tracer, self._start_span = tracer, tracer.start_span
         self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         self._deferred = deferred
-        detail = SpanDetail(stages, captures_content() if content is None else content, openinference)
+        content = captures_content() if content is None else content
+        detail = SpanDetail(stages, content, openinference, principal, describe)
         self._detail = DEFAULT_DETAIL if detail == DEFAULT_DETAIL else detail
         self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
         # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
@@ -109,7 +115,7 @@ class CallSpans:
         if context.get(SUPPRESS) or get_current_span(context).get_span_context().is_valid:
             return None
         span = start_turn(self._tracer, INVOKE_AGENT, self._of_turns, context)
-        return None if span is INVALID_SPAN else Invocation(lambda *_: span)
+        return None if span is INVALID_SPAN else Invocation(lambda about, outer: span)  # noqa: ARG005  # it has begun
 
     def _add_start(self, tool: str) -> SpanStart:
         if len(self._starts) >= _MAX_TOOLS:

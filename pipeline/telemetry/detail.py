@@ -16,6 +16,7 @@ from ..report import CallReport, LiveReport, StageRow
 from .attributes import to_wire_text
 from .content import render_arguments, render_outcome
 from .openinference import openinference_attributes
+from .own_attributes import Describe, describe_call, name_principal
 
 Stages: TypeAlias = bool | Literal["notable"]
 NOTABLE_STAGES: Stages = "notable"
@@ -33,11 +34,15 @@ class SpanDetail:
             for more than a millisecond. False: the call span has the duration of each stage as an attribute.
         content: Arguments and results are on the call span, for everybody who reads the traces.
         openinference: Spans have the attributes that Phoenix and other OpenInference backends read.
+        principal: The call span says who asks.
+        describe: Returns further attributes for the call span. None: there are none.
     """
 
     stages: Stages = True
     content: bool = False
     openinference: bool = False
+    principal: bool = False
+    describe: Describe | None = None
 
 
 DEFAULT_DETAIL = SpanDetail()
@@ -56,6 +61,10 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
         span.set_attributes(content)
     if detail.openinference:
         span.set_attributes(openinference_attributes(report, to_wire_text(report.call.id), content))
+    if detail.principal:
+        name_principal(span, report.call)
+    if detail.describe is not None:
+        describe_call(span, report, detail.describe)
     if not detail.stages:
         span.set_attributes(_sum_stage_durations(report.rows))
 

@@ -48,9 +48,9 @@ class ExportHandler(logging.Handler):
         if _is_of_an_exporter(record):
             return
         ours = record.name.partition(".")[0] == semconv.SCOPE
-        scope = (semconv.VERSION, semconv.SCHEMA_URL) if ours else ()
+        version, schema = (semconv.VERSION, semconv.SCHEMA_URL) if ours else (None, None)
         try:
-            self._provider.get_logger(record.name, *scope).emit(_translate(record))
+            self._provider.get_logger(record.name, version, schema).emit(_translate(record))
         except Exception:  # noqa: BLE001  # a record processor, or a value in the record, may raise anything
             self.handleError(record)
         if not _has_readers(record.name) and (is_first_crash(record) if ours else True):

@@ -155,8 +155,8 @@ def configure(
     log = log_export.LogExport(about, log_exporters, (SCOPE, *names)) if log_exporters else None
     telemetry = Telemetry(
         tracer,
-        meter or NoOpMeterProvider(),
-        log and log.provider,
+        NoOpMeterProvider() if meter is None else meter,
+        None if log is None else log.provider,
         tuple(each for each in (tracer, meter, log) if each is not None),
         counting,
     )

@@ -1,0 +1,194 @@
+"""Attributes of the application's own: Trace(attributes=…) and Trace(principal=True)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, IntEnum
+from typing import Annotated, Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from middlewares import Trace, standard
+from pipeline import Call, Pipeline, Secret, SetupError, StateKey, ToolRegistry
+from pipeline.telemetry import own_attributes
+from support import Exported, a_tool
+
+TENANT = StateKey[str]("tenant")
+
+
+@pytest.fixture(autouse=True)
+def nothing_told_yet() -> Iterator[None]:
+    own_attributes._told.clear()
+    yield
+    own_attributes._told.clear()
+
+
+def traced(exported: Exported, **options: Any) -> Pipeline:
+    tools = ToolRegistry()
+    tools.register(a_tool())
+
+    @tools.tool(effect="read")
+    async def log_in(user: str, pin: Annotated[int, Secret]) -> str:
+        return user
+
+    return standard(tools).replace("trace", Trace(tracer_provider=exported.provider, **options))
+
+
+def own(exported: Exported) -> dict[str, Any]:
+    """The attributes of the application on the call span; on no other span is one."""
+    by_top = {
+        span.parent is None: {key: value for key, value in (span.attributes or {}).items() if key.startswith("app.")}
+        for span in exported.spans
+    }
+    assert not by_top.get(False)
+    return by_top[True]
+
+
+@pytest.mark.parametrize("defer", [False, True])
+@pytest.mark.parametrize("name", ["probe", "prob"])
+async def test_attributes_of_the_application(defer: bool, name: str) -> None:
+    """The function gets the call with all that its caller gave it, and its attributes are on the call span."""
+    exported = Exported()
+
+    def describe(call: Call) -> dict[str, Any]:
+        return {"app.tenant": call.get_state(TENANT), "app.tier": call.deps, "app.name": call.name}
+
+    await traced(exported, attributes=describe, defer=defer)(Call(name, deps=3).with_state(TENANT, "acme"))
+    assert own(exported) == {"app.tenant": "acme", "app.tier": 3, "app.name": name}
+
+
+async def test_the_function_sees_no_secret() -> None:
+    """What the tool declares to be secret is taken out before the function is asked."""
+    exported, seen = Exported(), list[Any]()
+    pipeline = traced(exported, attributes=lambda call: seen.append(call.arguments))
+    outcome = await pipeline.call("log_in", {"user": "ada", "pin": 482193})
+    assert outcome.unwrap() == "ada"
+    assert seen == [{"user": "ada", "pin": "[redacted]"}]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Number(IntEnum):
+    ONE = 1
+
+
+class Text(str):
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+VALUES: list[tuple[Any, Any]] = [  # what the function returned, and what is recorded; None: nothing
+    ("text", "text"),
+    ("", ""),
+    (Text("its own class"), "its own class"),
+    ("a\udcff", "a?"),
+    (True, True),
+    (7, 7),
+    (2**63 - 1, 2**63 - 1),
+    (2**63, None),
+    (-(2**63) - 1, None),
+    (Number.ONE, 1),
+    (1.5, 1.5),
+    (["a", "b"], ("a", "b")),
+    ((1, 2), (1, 2)),
+    ([], ()),
+    (["a", 1], None),
+    ([True, 1], None),
+    ([["a"]], None),
+    ([None], None),
+    ([2**64], None),
+    (None, None),
+    (b"bytes", None),
+    ({"a": 1}, None),
+    ({"a"}, None),
+    (Colour.RED, None),
+    (object, None),
+]
+
+
+@pytest.mark.parametrize(("given", "recorded"), VALUES, ids=lambda each: repr(each)[:30])
+async def test_values(given: Any, recorded: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """What no attribute can hold is left out, with a word in the log, and the others stay."""
+    exported = Exported()
+    pipeline = traced(exported, attributes=lambda _: {"app.value": given, "app.other": 1})
+    for _ in range(2):
+        await pipeline.call("probe")
+    expected = {"app.other": 1} if recorded is None else {"app.value": recorded, "app.other": 1}
+    assert own(exported) == expected
+    left_out = [record.getMessage() for record in caplog.records]
+    assert len(left_out) == (recorded is None)
+    assert all("The attribute 'app.value' of Trace(attributes=…) is left out" in text for text in left_out)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["gen_ai.operation.name", "gen_ai.tool.name", "error.type", "toolcall.attempts", "", 7, "exception.type"],
+)
+async def test_names_of_ours_stay(key: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A name of the library's own, and one that is no text, is left out with a word in the log."""
+    exported = Exported()
+    await traced(exported, attributes=lambda _: {key: "mine", "app.other": 1}).call("probe")
+    assert own(exported) == {"app.other": 1}
+    assert not any("mine" in (span.attributes or {}).values() for span in exported.spans)
+    assert len(caplog.records) == 1
+
+
+def broken(call: Call) -> dict[str, Any]:
+    raise RuntimeError("why")
+
+
+@pytest.mark.parametrize("describe", [broken, lambda _: 7, lambda _: ["ab"]], ids=["raises", "7", "a list"])
+@pytest.mark.parametrize("stages", [True, False])
+async def test_a_function_that_raises_loses_nothing(
+    describe: Any, stages: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """If the function raises, or returns no mapping, that is logged; the span has all that is the library's."""
+    exported = Exported()
+    pipeline = traced(exported, attributes=describe, stages=stages, principal=True)
+    outcome = await pipeline(Call("probe", id="c1", principal="ada"))
+    assert outcome.unwrap() == "done"
+    (root,) = [span for span in exported.spans if span.parent is None]
+    assert (root.attributes or {})["gen_ai.tool.call.id"] == "c1"
+    assert (root.attributes or {})["toolcall.principal"] == "ada"
+    assert len(exported.spans) == (7 if stages else 2)
+    assert ("toolcall.stage.execute.duration" in (root.attributes or {})) is not stages
+    assert [record.getMessage() for record in caplog.records] == ["The attributes of a call could not be made"]
+
+
+async def test_no_attributes() -> None:
+    """None and an empty mapping are no attributes."""
+    for describe in (lambda _: None, lambda _: dict[str, str]()):  # type: ignore[misc, var-annotated]  # as users write them
+        exported = Exported()
+        await traced(exported, attributes=describe).call("probe")
+        assert own(exported) == {}
+
+
+@pytest.mark.parametrize(
+    ("principal", "told", "expected"),
+    [(True, "ada", "ada"), (True, "", None), (False, "ada", None), (True, "a\udcff" * 100, "a?" * 64)],
+)
+async def test_the_principal_is_told_by_opt_in(principal: bool, told: str, expected: str | None) -> None:
+    """Who asks is on the call span if that was asked for, and never on a metric."""
+    exported, reader = Exported(), InMemoryMetricReader()
+    pipeline = traced(exported, principal=principal, meter_provider=MeterProvider([reader]))
+    await pipeline(Call("probe", principal=told))
+    found = [(span.attributes or {}).get("toolcall.principal") for span in exported.spans]
+    assert [each for each in found if each is not None] == ([] if expected is None else [expected])
+    assert "principal" not in str(reader.get_metrics_data())
+
+
+async def describe_async(call: Call) -> dict[str, str]:
+    return {}
+
+
+@pytest.mark.parametrize("options", [{"attributes": 7}, {"attributes": describe_async}, {"principal": "ada"}])
+def test_set_up_errors(options: dict[str, Any]) -> None:
+    """An option of another type is refused; the function is a plain one."""
+    with pytest.raises(SetupError, match=f"Trace: `{next(iter(options))}` must be"):
+        Trace(**options)
