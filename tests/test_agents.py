@@ -201,6 +201,10 @@ async def test_gather_makes_one_trace() -> None:
     assert tops(exported) == ["invoke_agent: 5"]
     top = exported.spans[-1]
     assert dict(top.attributes or {}) == {"gen_ai.operation.name": "invoke_agent"}
+    before = len(exported.spans)
+    await gather(traced(exported), [])
+    await run_turn(give_up, [], traced(exported))
+    assert len(exported.spans) == before
 
 
 async def test_gather_is_no_span_in_a_span() -> None:

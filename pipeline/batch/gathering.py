@@ -83,7 +83,7 @@ async def gather(
         return pipeline(call)
 
     asked = set_caller(_read_calls(pipeline, calls), principal, deps)
-    with _begin_turn(pipeline):
+    with _begin_turn(pipeline) if asked else nullcontext():
         return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
 
 

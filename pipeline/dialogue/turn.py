@@ -9,6 +9,7 @@ the temperature until the model invents an answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import attrs
@@ -117,8 +118,9 @@ async def run_turn(
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
     wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
     render(Success(None), **wording)  # raises for a wrong option before anything runs
-    with pipeline.begin_turn():
-        return await _run(model, set_caller(list(calls), principal, deps), _TurnState(pipeline, wording), attempts)
+    asked = set_caller(list(calls), principal, deps)
+    with pipeline.begin_turn() if asked else nullcontext():
+        return await _run(model, asked, _TurnState(pipeline, wording), attempts)
 
 
 async def _run(model: Model, calls: list[Call], state: _TurnState, attempts: int) -> Turn:
