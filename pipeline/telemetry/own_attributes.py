@@ -70,7 +70,8 @@ def _read_value(value: object) -> AttributeValue | None:
         return float(value)
     if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
         return None
-    each = [None if isinstance(one, Sequence) and not isinstance(one, str) else _read_value(one) for one in value]
+    items = cast("Sequence[object]", value)
+    each = [None if isinstance(one, Sequence) and not isinstance(one, str) else _read_value(one) for one in items]
     return cast("AttributeValue", each) if None not in each and len(set(map(type, each))) <= 1 else None
 
 
