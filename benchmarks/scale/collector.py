@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,9 +24,18 @@ import anyio
 from benchmarks.scale.blamed_spans import compare, draw_table, find_trace
 from benchmarks.scale.otlp_receiver import Received, ReceivedSpan, receiving
 from benchmarks.scale.servers import HOST, free_ports, running, wait_for
-from benchmarks.scale.trace_cases import CASES, make_call
+from benchmarks.scale.trace_cases import CASES, TraceCase, make_call
 from middlewares import Trace
-from pipeline.semconv import ACTIVE_METRIC, DURATION_METRIC, RETRIES_METRIC, SCHEMA_URL, SCOPE, VERSION
+from pipeline.semconv import (
+    ACTIVE_METRIC,
+    CALL_ID,
+    DURATION_METRIC,
+    ERROR_TYPE,
+    RETRIES_METRIC,
+    SCHEMA_URL,
+    SCOPE,
+    VERSION,
+)
 from pipeline.telemetry import configure
 from pipeline.telemetry.setup import OtlpProtocol
 from pipeline.telemetry.span_tree import draw_tree
@@ -108,7 +117,7 @@ def find_faults(spans: Sequence[ReceivedSpan], sent: int) -> list[str]:
 
 def check_protocol(collector: Collector, protocol: OtlpProtocol) -> tuple[list[ReceivedSpan], list[str]]:
     """Send the cases over one protocol, and return the spans that came out of the collector, and what is wrong."""
-    before = len(collector.received.spans)
+    before, logged_before = len(collector.received.spans), len(collector.received.logs)
     sent = send_cases(collector.endpoints[protocol], protocol)
 
     def all_spans() -> list[ReceivedSpan]:
@@ -117,7 +126,23 @@ def check_protocol(collector: Collector, protocol: OtlpProtocol) -> tuple[list[R
 
     spans = wait_for("The spans did not come out of the collector", all_spans)
     wait_for("The metrics did not come out of the collector", lambda: collector.received.metrics >= _METRICS)
+    logged = {(number, verdict) for number, case in enumerate(CASES) for verdict in _verdict(case)}
+    wait_for(
+        "The logs did not come out of the collector",
+        lambda: _read_logged(collector.received.logs[logged_before:]) >= logged,
+    )
     return spans, find_faults(spans, sent)
+
+
+def _verdict(case: TraceCase) -> Iterator[str]:
+    """The kind of error of a case. Nothing: it succeeds."""
+    yield from (red.removeprefix("call [").rstrip("]").partition(":")[0] for red in case.red if red.startswith("call "))
+
+
+def _read_logged(records: Sequence[Mapping[str, Any]]) -> set[tuple[int, str]]:
+    """The number of the case, and the kind of error, of each record that has an id."""
+    ids = ((record.get(CALL_ID, ""), record.get(ERROR_TYPE, "")) for record in records)
+    return {(int(call_id.removeprefix("case-")), kind) for call_id, kind in ids if call_id}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -134,8 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for protocol in collector.endpoints:
             spans, found = check_protocol(collector, protocol)
             wrong += [f"{protocol}: {each}" for each in found]
+            metrics, records = len(collector.received.metrics), len(collector.received.logs)
             print(
-                f"{protocol}: {len(spans)} spans of {len(CASES)} cases, and {len(collector.received.metrics)} metrics"
+                f"{protocol}: {len(spans)} spans of {len(CASES)} cases, {metrics} metrics, {records} log records so far"
             )
     for number, case in enumerate(CASES):
         print(f"\n{case.title}\n{draw_tree(find_trace(spans, f'case-{number}'))}")
