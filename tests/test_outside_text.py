@@ -507,6 +507,29 @@ def test_a_path_shows_declared_names_only(path: str, shown: str) -> None:
     assert show_path(None, path) == ("*" if path else "")
 
 
+DEEP: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/any"}},
+    "$defs": {
+        "any": {
+            "type": ["object", "array"],
+            "properties": {"a": {"$ref": "#/$defs/any"}},
+            "items": {"$ref": "#/$defs/any"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("step", [".a", "[0]", ".a[0]", "[0].a"])
+def test_a_path_is_read_to_its_sixteenth_level(step: str) -> None:
+    """What is deeper is not shown, so that a path that the model made up takes no time."""
+    shown = f"a{step * (14 // len(re.findall('a|0', step)))}"
+    assert show_path(DEEP, shown) == shown
+    deeper = show_path(DEEP, f"a{step * 20}")
+    assert deeper.endswith(".*")
+    assert deeper.count("a") + deeper.count("[") == 16
+
+
 @given(
     st.lists(st.sampled_from(["to", "users", "age", "of", "tags", "[1]", "[", ".", "]", "canary", "a.b"])).map("".join)
 )

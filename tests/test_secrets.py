@@ -24,7 +24,7 @@ from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from error_cases import PROFILES, VERBOSITIES
-from middlewares import LoopGuard, Retry, Trace, standard
+from middlewares import LoopGuard, Retry, Trace, Validate, standard
 from pipeline import (
     Call,
     CallReport,
@@ -33,6 +33,7 @@ from pipeline import (
     Handler,
     Outcome,
     Pipeline,
+    Repair,
     Secret,
     SetupError,
     Tool,
@@ -386,6 +387,84 @@ async def test_a_caller_may_pass_secret_types() -> None:
     outcome = await standard(tools).run(login, key=SecretStr("a"), account=account, keys=[SecretBytes(b"d")])
     assert type(outcome) is Success
     assert got == ["ab" + str(b"d")]
+
+
+@dataclass
+class Wallet:
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+@attrs.frozen
+class Purse:
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+class Safe(BaseModel):
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+class Box(BaseModel):
+    token: str
+    cards: Mapping[str, Wallet]
+
+
+OPENED = {"token": "a", "cards": ["b"]}
+HOLDERS: dict[str, tuple[Any, Any]] = {
+    **{each.__name__: (each(token=SecretStr("a"), cards=[SecretStr("b")]), OPENED) for each in (Wallet, Purse, Safe)},
+    "a holder of holders": (Box(token="t", cards={"w": Wallet(SecretStr("a"), [SecretStr("b")])}), {
+        "token": "t", "cards": {"w": OPENED},
+    }),
+    "a list": ([Safe(token=SecretStr("a"), cards=[]), Purse(SecretStr("b"), [])], [
+        {"token": "a", "cards": []}, {"token": "b", "cards": []},
+    ]),
+    "a tuple in a dict": ({"pair": (SecretStr("a"), SecretBytes(b"b"), 3)}, {"pair": ("a", b"b", 3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "opened"), HOLDERS.values(), ids=HOLDERS.keys())
+def test_secret_types_are_opened_for_a_schema(held: Any, opened: Any) -> None:
+    """A tool of a JSON Schema gets what a caller's secret types hold, and no asterisks; a model as an object."""
+    schema: Any = {"type": "object", "properties": {"x": {"writeOnly": True}, "y": {"type": "string"}}}
+    made = Tool.from_schema(name="probe", parameters=schema, handler=echo)
+    guard = made.parameters.compile() and made.parameters.secrets
+    assert guard is not None
+    got: list[Any] = []
+    guard.guard(lambda arguments: cast("Any", got.append(arguments) or {}))({"x": held, "y": "plain"})
+    assert got == [{"x": opened, "y": "plain"}]
+
+
+REPAIRED: dict[str, tuple[Any, Any, tuple[Repair, ...]]] = {
+    "beside a secret": (
+        str,
+        {"value": CANARY, "plain": 3.5},
+        (Repair("plain", "text_of_number", "[redacted]", "3.5"),),
+    ),
+    "the secret": (
+        int,
+        {"value": DIGITS, "plain": "p"},
+        (Repair("value", "number_text", "[redacted]", "[redacted]"),),
+    ),
+    "its name": (str, {"Value": CANARY, "plain": "p"}, (Repair("Value", "parameter_name", "Value", "value"),)),
+}
+
+
+@pytest.mark.parametrize(("hint", "sent", "repairs"), REPAIRED.values(), ids=REPAIRED.keys())
+def test_a_repair_is_recorded_without_the_secret(hint: Any, sent: Any, repairs: tuple[Repair, ...]) -> None:
+    """Where, by which rule, and what it made of a value that is no secret."""
+    tool = make_function_tool(Annotated[hint, Secret], echo)
+    verdict: Any = Validate()(Call("probe", sent).resolved(tool))
+    assert verdict.repairs == repairs
+
+
+def test_names_that_are_secret_are_numbered() -> None:
+    """So that each of them is seen, and their number."""
+    tool = make_function_tool(dict[Annotated[str, Secret], int], echo)
+    call = Call("probe", {"value": {CANARY: 1, "other": 2}, "plain": "p"})
+    redacted = {"[redacted] 1": "[redacted]", "[redacted] 2": "[redacted]"}
+    assert standard(_one(tool)).redact(call).arguments == {"value": redacted, "plain": "p"}
 
 
 @pytest.mark.parametrize("traced", [True, False])

@@ -282,6 +282,18 @@ def test_a_decimal_is_the_number_that_was_written(number: str) -> None:
     assert (params["price"].note, params["rate"]) == (0.25, float(number))
 
 
+@pytest.mark.parametrize("number", ["0.1234567890123456789012", "-12345678901234567.89", "1.00000000000000000001e5"])
+@pytest.mark.parametrize("form", ['{{"amount": {}}}', '{{"amount": {}, "rate": 0.5}}'], ids=["alone", "beside another"])
+def test_one_rounded_number_is_enough(number: str, form: str) -> None:
+    """A Decimal is exact whether or not the call has numbers that a float holds."""
+
+    @tool
+    async def pay(amount: Decimal, rate: float = 0) -> None: ...
+
+    params: Any = pay.parameters.parse(form.format(number))
+    assert params["amount"] == Decimal(number)
+
+
 def test_two_numbers_that_a_float_makes_equal_are_no_decimal() -> None:
     """Which of them a Decimal should be is not known, so the call is refused."""
 

@@ -23,6 +23,9 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/parameters/given.py _is_unchanged constant: True -> False in return True": (
         "the two are one object, so either is the answer"
     ),
+    "pipeline/messages/shortening.py _fit_list removed: break -> continue": (
+        "no later item fits either, since the room that is left only falls"
+    ),
     "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
