@@ -194,6 +194,8 @@ ARRAYS: list[Case] = [
     (array_of(NUMBER), '"[NaN]"', REFUSED),
     (array_of(NUMBER), '"[1.5, 2]"', [1.5, 2]),
     (array_of(INTEGER), '"(1, 2)"', REFUSED),
+    (array_of({"type": ["boolean", "null"]}), '"[True, False, None]"', [True, False, None]),
+    (array_of({"type": ["boolean", "null"]}), '"[true, false, null]"', [True, False, None]),
     (array_of(array_of(INTEGER)), '"[(1, 2), (3,), ()]"', [[1, 2], [3], []]),
     (array_of(array_of(INTEGER)), '"[(1, 2), (3)]"', REFUSED),
     (array_of(array_of(INTEGER)), '"[(1, 2,), [3,],]"', [[1, 2], [3]]),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections import OrderedDict, UserDict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pytest
@@ -230,6 +232,16 @@ def test_values_are_repaired_down_to_sixteen_levels(step: str, most: int, deeper
         assert isinstance(verdict.failure(), InvalidParams)
     else:
         assert verdict.params == nest(5)
+
+
+@pytest.mark.parametrize("make", [MappingProxyType, OrderedDict, UserDict, dict], ids=lambda each: each.__name__)
+def test_any_mapping_is_repaired_like_a_dict(make: Callable[[Any], Mapping[str, object]]) -> None:
+    """The caller's mapping stays as it was."""
+    sent = make({"item_name": "pen", "count": "5"})
+    verdict: Any = Validate()(Call("order", sent).resolved(order))
+    assert verdict.params == {"item_name": "pen", "count": 5}
+    assert verdict.repairs == (Repair("count", "number_text", "5", 5),)
+    assert dict(sent) == {"item_name": "pen", "count": "5"}
 
 
 def test_null_text_is_null_where_null_is_admitted() -> None:

@@ -29,6 +29,9 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
+    "pipeline/parameters/rounded.py _tokens constant: 'rounded' -> 'XXrounded'": (
+        "the name of a context variable is for whoever debugs it"
+    ),
     "pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic: parts[-1] + 1 -> parts[-1] - 1"
     " in bound = schema_at(self.schema, parts[:-1]).get('minItems', parts[-1] + 1)": (
         "the schema of a tuple has always minItems"
