@@ -291,6 +291,9 @@ NAMES: list[Case] = [
     *((closed_to("size", "n", size=INTEGER, n=INTEGER), f'{{"{each}": 1, "n": 2}}', {"size": 1, "n": 2}) for each in (
         "PARAMS_size", "Args.size", "arguments-size", "parameters size", "Kwargs_Size",
     )),
+    # One name stands for two parameters, at two places: each has its own type.
+    (open_to(o=open_to(n=INTEGER), n=TEXT), '{"o": {"n": "5"}, "n": 5}', {"o": {"n": 5}, "n": "5"}),
+    (open_to(n=TEXT, o=open_to(n=INTEGER)), '{"n": 5, "o": {"n": "5"}}', {"o": {"n": 5}, "n": "5"}),
     (BASE, '{"__positional_0": "base=6"}', {"base": 6}),
     (BASE, '{"__positional_0": "base=6", "__positional_1": "height=7"}', {"base": 6, "height": 7}),
     (BASE, '{"arg0": "base = 6"}', {"base": 6}),

@@ -43,6 +43,8 @@ FLAWS: dict[str, tuple[str, ...]] = {
     "postgres://ada:pw@db/main": ("url",),
     "localhost:8000 refused": ("url",),
     "see https://example.org/etc/passwd": ("url",),
+    "see https://example.org/a?file=/etc/passwd": ("url",),
+    "see https://example.org/a?file=/etc/passwd and /etc/hosts": ("path", "url"),
     "see https://example.org/a, not /etc/passwd": ("path", "url"),
     "see file:///home/ada/a.txt": ("url",),
     "No such file: '/home/ada/My Files/a.txt'": ("path",),

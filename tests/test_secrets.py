@@ -53,6 +53,7 @@ from pipeline.dialogue import run_turn
 from pipeline.errors import ExecutionFailed
 from pipeline.executors.remote_errors import decode_error, encode_error
 from pipeline.parameters.secrets.known_texts import TextCollector
+from pipeline.parameters.secrets.redaction import Redaction
 from pipeline.report import Progress
 from pipeline.telemetry import events_of
 from support import Exported, a_tool, nothing
@@ -575,6 +576,8 @@ def test_what_is_not_secret_is_recorded() -> None:
     assert pipeline.redact(call).arguments == {"value": "[redacted]", "plain": "hello"}
     text = Call("probe", json.dumps(call.arguments))
     assert pipeline.redact(text).arguments == '{"value": "[redacted]", "plain": "hello"}'
+    foreign = Call("probe", '{"value": "x", "plain": "\u00e9t\u00e9"}')
+    assert pipeline.redact(foreign).arguments == '{"value": "[redacted]", "plain": "\u00e9t\u00e9"}'
     other = Call("probe", {"value": "hello"})
     assert standard(_one(make_function_tool(str, echo))).redact(other) is other
 
@@ -636,6 +639,15 @@ async def test_redact_by_the_path_of_a_whole(sent: Any) -> None:
     pipeline = standard(tools, redact=lambda path, value: "#" if path == "value" else value)
     assert pipeline.redact(Call("probe", {"value": sent})).arguments == {"value": "#"}
     assert pipeline.redact(Call("probe", json.dumps({"value": sent}))).arguments == '{"value": "#"}'
+
+
+@pytest.mark.parametrize("text", ["3.10", "1e400", "true", "'a'", "None", " [1", '"\u00e9"', "[", "{'a'"])
+def test_redact_leaves_a_text_as_it_was_written(text: str) -> None:
+    """Only text that holds an object or an array is read, so that the hook sees what is in it."""
+    sent = {"a": text, "b": [text]}
+    assert Redaction(None, redact_numbers).redact(sent) == sent
+    held = {"a": '{"number": "card 4111", "plain": 3.5}'}
+    assert Redaction(None, redact_numbers).redact(held) == {"a": '{"number": "#", "plain": 3.5}'}
 
 
 async def test_redact_for_texts_only() -> None:

@@ -79,6 +79,16 @@ def test_the_way_is_asked_for_only_where_something_is_left_out(value: Any, asked
     assert (shaped is value) == (not asked)
 
 
+@pytest.mark.parametrize("value", ["x" * 5000, ["x" * 50] * 100, {str(key): "x" * 50 for key in range(100)}])
+def test_a_way_that_takes_half_of_the_room_is_not_told(value: Any) -> None:
+    """It would leave too little for the result; without a way only what is left out is told."""
+    untold = shorten_result(value, 200)
+    assert render(Success(untold)).count("left out") >= 1
+    assert render(Success(shorten_result(value, 200, "w" * 99))).count("w" * 99) == 1
+    assert [shorten_result(value, 200, way) for way in ("", "w" * 100, "w" * 300)] == [untold] * 3
+    assert "left out)" in render(Success(untold))
+
+
 async def test_text_keeps_head_and_tail() -> None:
     """The middle of a long text is left out, and how much it is stands in its place."""
     text = await shaped("head " + "x" * 5000 + " tail")
