@@ -144,6 +144,13 @@ def test_a_field_without_a_text_is_told_by_its_type() -> None:
     assert "(Hostile)" in render(odd(UnknownTool, "read", (Hostile(), "reads")))
 
 
+@pytest.mark.parametrize("truncated", [True, False, None, Hostile()], ids=["true", "false", "none", "odd"])
+def test_beside_an_odd_field_only_true_is_true(truncated: Any) -> None:
+    """That the arguments were cut off is still told where another field is odd; nothing else is taken for it."""
+    told = render(odd(MalformedCall, Hostile(), None, truncated))
+    assert ("cut off" in told) == (truncated is True)
+
+
 def test_options_are_still_checked() -> None:
     """A wrong option is a SetupError, and not taken for an odd error."""
     with pytest.raises(SetupError):

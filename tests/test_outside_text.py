@@ -470,6 +470,8 @@ SCHEMA: dict[str, Any] = {
         "filter": {"anyOf": [{"$ref": "#/$defs/user"}, {"type": "null"}]},
         "tags": {"type": "array", "items": {"$ref": "#/$defs/user"}},
         "free": {"type": "object"},
+        "untyped": {"items": {"$ref": "#/$defs/user"}},
+        "pair": {"prefixItems": [{"$ref": "#/$defs/user"}, {"type": "integer"}]},
     },
     "$defs": {"user": {"type": "object", "properties": {"age": {"type": "integer"}, "of": {"$ref": "#/$defs/user"}}}},
 }
@@ -494,6 +496,8 @@ MADE_UP = "IBAN DE89 3704"
         ("filter.of.of.age", "filter.of.of.age"),
         ("tags[12].age", "tags[12].age"),
         (f"tags[0].{MADE_UP}", "tags[0].*"),
+        ("untyped[3].age", "untyped[3].age"),
+        ("pair[0].of.age", "pair[0].of.age"),
         (f"free.{MADE_UP}", "free.*"),
         (f"to[{MADE_UP}]", "to.*"),
         ("to[4111]", "to.*"),

@@ -252,6 +252,15 @@ def test_a_union_is_one_problem(hint: Any, sent: Any, expected: list[tuple[str, 
     assert [(each.path, each.rule, each.expected) for each in found.problems] == expected
 
 
+TAGGED: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, "age": {"type": "integer"}, "name": {"type": "string"}},
+        }
+        for kind in ("cat", "dog")
+    ]
+}
 RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = {
     "of plain types": ({"type": ["integer", "string"]}, 1.5, [("x", "type", "an integer or a string")]),
     "any of plain types": (
@@ -280,6 +289,12 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
         {},
         [("x", "anyOf", "one of the forms that its schema allows")],
     ),
+    "by a tag": (  # the other branch has fewer problems
+        TAGGED,
+        {"kind": "cat", "age": "old", "name": 5},
+        [("x.age", "type", "an integer"), ("x.name", "type", "a string")],
+    ),
+    "a tag of no branch": (TAGGED, {"kind": "cow", "age": "old"}, [("x.kind", "enum", "'cat' or 'dog'")]),
     "nested": (
         {"anyOf": [{"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"type": "boolean"}]},
         "a",

@@ -26,6 +26,11 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/messages/shortening.py _fit_list removed: break -> continue": (
         "no later item fits either, since the room that is left only falls"
     ),
+    "pipeline/parameters/python_literals.py _Writer._separate arithmetic: commas + 1 -> commas - 1"
+    " in self._levels[-1] = (opened, commas + 1)": "the commas of a bracket are only asked whether there are any",
+    "pipeline/parameters/expectations.py Expected.of removed: forms = tuple(forms) -> pass": (
+        "each caller gives a list of its own, and nobody changes it"
+    ),
     "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
