@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
+import attrs
 import pydantic
 import pytest
 import typing_extensions
@@ -147,6 +148,20 @@ def test_as_many_values_arrive_as_were_sent(names: list[str]) -> None:
         assert found == {"x": {int(name): "v" for name in names}}
     else:
         assert isinstance(found, InvalidParams)
+
+
+@attrs.frozen
+class Visit:
+    rows: list[int]
+
+
+Visits = typing_extensions.TypeAliasType("Visits", list[Visit])
+
+
+def test_an_alias_is_what_it_stands_for() -> None:
+    """Classes that pydantic does not know are found behind it too."""
+    assert parse(Visits, [{"rows": [1]}]) == {"x": [Visit([1])]}
+    assert parse(dict[int, Visits], {"1": []}) == {"x": {1: []}}
 
 
 def test_a_wrong_key_is_still_told_by_its_name() -> None:
