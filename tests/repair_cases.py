@@ -100,6 +100,8 @@ CHOICES: list[Case] = [
     (one_of("3.1", "3.10"), "3.1", "3.1"),
     (one_of("1.0", "2.0"), "1", REFUSED),
     (one_of("1", "2"), "1.0", REFUSED),
+    (one_of("one_two_three"), '"one     two     three"', "one_two_three"),
+    (one_of("one_two_three"), '"' + "one" + " " * 8 + "two" + " " * 9 + 'three"', REFUSED),
     ({"anyOf": [one_of("all"), array_of(TEXT)]}, '"All"', REFUSED),
     ({"anyOf": [one_of("all"), array_of(TEXT)]}, "5", REFUSED),
     ({"anyOf": [TEXT, array_of(INTEGER)]}, "0", REFUSED),
@@ -112,6 +114,9 @@ NUMBERS: list[Case] = [
     (INTEGER, '"1e-400"', REFUSED),
     (INTEGER, '"1e400"', REFUSED),
     (INTEGER, '"1e3"', 1000),
+    (INTEGER, '"1e15"', 10**15),
+    (INTEGER, '"1e16"', REFUSED),
+    (INTEGER, '"12345678901234567.0"', REFUSED),
     (INTEGER, '"9007199254740993"', 9007199254740993),
     (INTEGER, '"9007199254740993.0"', 9007199254740993),
     (INTEGER, '"1.000"', REFUSED),
@@ -154,8 +159,12 @@ NUMBERS: list[Case] = [
     (TEXT, "1" + "0" * 5000, REFUSED),
     (TEXT, "2024", "2024"),
     (DATE, "2024", REFUSED),
-    (DATE, "true", REFUSED),
-    ({"type": "string", "format": "uuid"}, "5", REFUSED),
+    # JSON Schema 2020-12, validation vocabulary, section 7.3, and usual names: no number and no boolean has the format.
+    *(({"type": "string", "format": each}, sent, REFUSED) for sent in ("5", "1.5", "true") for each in (
+        "date-time", "datetime", "timestamp", "date", "time", "duration", "email", "idn-email", "hostname",
+        "idn-hostname", "ipv4", "ipv6", "uri", "uri-reference", "url", "iri", "iri-reference", "uuid", "json-pointer",
+    )),
+    ({"type": "string", "format": "phone"}, "5", "5"),
     ({"anyOf": [{"type": "integer", "maximum": 3}, TEXT]}, "5", "valid"),
     ({"anyOf": [{"type": "integer", "maximum": 3}, {"type": "string"}, {"type": "null"}]}, "5.5", REFUSED),
     ({"anyOf": [{"type": "string", "pattern": "^[a-z]+$"}, INTEGER]}, '"5"', REFUSED),
@@ -167,7 +176,7 @@ NUMBERS: list[Case] = [
     (BOOLEAN, '"TRUE"', True),
     (BOOLEAN, '"1"', REFUSED),
     (BOOLEAN, '"\\uff34rue"', REFUSED),
-]
+]  # fmt: skip
 
 ARRAYS: list[Case] = [
     (array_of(TEXT), "\"['red' 'blue']\"", REFUSED),
@@ -188,6 +197,15 @@ ARRAYS: list[Case] = [
     (array_of(NUMBER), '"[NaN]"', REFUSED),
     (array_of(NUMBER), '"[1.5, 2]"', [1.5, 2]),
     (array_of(INTEGER), '"(1, 2)"', REFUSED),
+    (array_of({"type": ["boolean", "null"]}), '"[True, False, None]"', [True, False, None]),
+    (array_of({"type": ["boolean", "null"]}), '"[true, false, null]"', [True, False, None]),
+    (array_of(array_of(INTEGER)), '"[(1, 2), (3,), ()]"', [[1, 2], [3], []]),
+    (array_of(array_of(INTEGER)), '"[(1, 2), (3)]"', REFUSED),
+    (array_of(array_of(INTEGER)), '"[(1, 2,), [3,],]"', [[1, 2], [3]]),
+    (array_of(array_of(INTEGER)), '"[(1,, 2)]"', REFUSED),
+    (array_of(array_of(INTEGER)), '"[(,)]"', REFUSED),
+    (array_of(array_of(INTEGER)), '"[(1, 2]]"', REFUSED),
+    (array_of(array_of(array_of(INTEGER))), '"[((1,), (2,)), ((3,),)]"', [[[1], [2]], [[3]]]),
     (array_of(INTEGER), '"{1, 2}"', REFUSED),
     (array_of(INTEGER), '"15, 20, 25"', [15, 20, 25]),
     (array_of(INTEGER), '"15,20,25"', [15, 20, 25]),
@@ -273,6 +291,12 @@ NAMES: list[Case] = [
     (closed_to("file", "n", file=TEXT, n=INTEGER), '{"input_file": "a", "n": 2}', REFUSED),
     (closed_to("size", "n", size=INTEGER, n=INTEGER), '{"argsize": 1, "n": 2}', REFUSED),
     (closed_to("size", "n", size=INTEGER, n=INTEGER), '{"params_size": 1, "n": 2}', {"size": 1, "n": 2}),
+    *((closed_to("size", "n", size=INTEGER, n=INTEGER), f'{{"{each}": 1, "n": 2}}', {"size": 1, "n": 2}) for each in (
+        "PARAMS_size", "Args.size", "arguments-size", "parameters size", "Kwargs_Size",
+    )),
+    # One name stands for two parameters, at two places: each has its own type.
+    (open_to(o=open_to(n=INTEGER), n=TEXT), '{"o": {"n": "5"}, "n": 5}', {"o": {"n": 5}, "n": "5"}),
+    (open_to(n=TEXT, o=open_to(n=INTEGER)), '{"n": 5, "o": {"n": "5"}}', {"o": {"n": 5}, "n": "5"}),
     (BASE, '{"__positional_0": "base=6"}', {"base": 6}),
     (BASE, '{"__positional_0": "base=6", "__positional_1": "height=7"}', {"base": 6, "height": 7}),
     (BASE, '{"arg0": "base = 6"}', {"base": 6}),
@@ -286,6 +310,6 @@ NAMES: list[Case] = [
     (closed_to("base", base=TEXT), '{"__positional_0": "base=6"}', {"base": "base=6"}),
     (closed_to("city", "day", city=TEXT, day=TEXT), '{"p0": "city=Oslo", "p1": "day=2"}', REFUSED),
     (closed_to(limit=INTEGER, query=TEXT), '{"__positional_0": "limit=5"}', REFUSED),
-]
+]  # fmt: skip
 WHOLE = [*WRAPPED, *NAMES]
 ONE = [*CHOICES, *NUMBERS, *ARRAYS]

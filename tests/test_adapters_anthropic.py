@@ -33,6 +33,7 @@ from pipeline import (
 )
 from pipeline.adapters import anthropic
 from pipeline.messages import Audio, File, Image, Link
+from pipeline.messages.parts import read_bytes
 
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 TWO: tuple[tuple[str, str, dict[str, Any]], ...] = (("toolu_1", "add", {"a": 1}), ("toolu_2", "now", {}))
@@ -235,6 +236,30 @@ def test_bytes_that_only_look_like_an_image_are_none(data: bytes) -> None:
     """A type is told by all of its first bytes, at their places."""
     content = anthropic.result(Call("x"), Success(data))["content"]
     assert content == f"({len(data)} bytes of binary data)"
+
+
+@pytest.mark.parametrize(
+    ("data", "part"),
+    [
+        (b"\x89PNG\r\n\x1a\n", Image("image/png", b"\x89PNG\r\n\x1a\n")),
+        (b"\xff\xd8\xff\xe0", Image("image/jpeg", b"\xff\xd8\xff\xe0")),
+        (b"GIF87a", Image("image/gif", b"GIF87a")),
+        (b"GIF89a", Image("image/gif", b"GIF89a")),
+        (b"RIFF....WEBP", Image("image/webp", b"RIFF....WEBP")),
+        (b"%PDF-1.7", File("application/pdf", b"%PDF-1.7")),
+        (b"OggS", Audio("audio/ogg", b"OggS")),
+        (b"fLaC", Audio("audio/flac", b"fLaC")),
+        (b"ID3", Audio("audio/mpeg", b"ID3")),
+        (b"RIFF....WAVE", Audio("audio/wav", b"RIFF....WAVE")),
+        (b"plain", "plain"),
+        (b"a\0b", None),
+        (b"\xff", None),
+    ],
+    ids=repr,
+)
+def test_bytes_are_what_they_begin_with(data: bytes, part: Any) -> None:
+    """The media type is that of the first bytes, and the part is that of the media type."""
+    assert read_bytes(data) == part
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,13 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import pytest
 from docstring_cases import CASES
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import Unpack
 
 from pipeline import tool
 from pipeline.parameters.docstrings import read_description, read_parameters
@@ -59,6 +60,27 @@ def test_a_definition_is_the_same_in_each_style(text: str) -> None:
         "x": {"type": "integer", "description": "One."},
         "y": {"type": "integer", "default": 2},
     }
+
+
+class Options(TypedDict, total=False):
+    more: int
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=style) for style, text in STYLES.items()])
+def test_what_is_said_of_further_arguments_is_shown_where_there_may_be_some(text: str) -> None:
+    """With their type, if they have one; where a TypedDict names them all, no others are allowed."""
+
+    def typed(x: int, **more: int) -> None: ...
+    def untyped(x: int, **more: Any) -> None: ...
+    def named(x: int, **more: Unpack[Options]) -> None: ...
+
+    for function, expected in (
+        (typed, {"type": "integer", "description": "Others."}),
+        (untyped, {"description": "Others."}),
+        (named, False),
+    ):
+        function.__doc__ = text
+        assert tool(cast("Any", function)).definition()["parameters"]["additionalProperties"] == expected
 
 
 PIECES = [each for text, _, _ in CASES.values() for each in text.splitlines()]

@@ -58,6 +58,9 @@ COLLECTED: dict[str, tuple[object, set[str]]] = {
     "model": (Model(key="open"), {"open"}),
     "what raises": (Broken(), set()),
     "JSON text": ('{"a": ["inner", 7]}', {'{"a": ["inner", 7]}', "inner", "7"}),
+    "in quotes": ("'abcdef'", {"'abcdef'", "abcdef"}),
+    "short, in quotes": ("'abcde'", {"'abcde'"}),
+    "a long line": ("open\ntwelve chars\nno", {"open\ntwelve chars\nno", "twelve chars"}),
     "lines of a key": (KEY, {KEY, "-----BEGIN KEY-----", "MIIEvQIBADANBg", "-----END KEY-----"}),
 }
 
@@ -105,6 +108,8 @@ def test_without_secrets_a_text_stays() -> None:
         ("k" * 100 + "tail", "k" * 100 + "tail, and more", f"{REDACTED} and more"),
         ("longer than long", "longer than long", REDACTED),
         (["long", "longer"], "longer", REDACTED),
+        ("\U0010ffffkey", r"<\U0010ffffkey>", f"<{REDACTED}>"),
+        ("code", r"<co\U00110000de>", f"<{REDACTED}>"),  # no character has that number
     ],
     ids=str,
 )
@@ -124,7 +129,7 @@ WRITERS: dict[str, Callable[[str], str]] = {
     "form": quote_plus,
     "ascii": ascii,
 }
-SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U0001f511\U0010fffd"), min_size=4, max_size=12)
+SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U0001f511\U0010ffff"), min_size=4, max_size=12)
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)

@@ -353,3 +353,26 @@ def test_a_schema_that_holds_itself_is_refused() -> None:
     schema["properties"] = {"a": schema}
     with pytest.raises(SetupError, match="holds itself"):
         Tool.from_schema(name="remote", parameters=schema, handler=nothing)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("short", ["b", "", 5])
+def test_one_long_text_of_a_flat_tool_is_enough(place: int, short: Any) -> None:
+    """Wherever it stands, and whatever the others are; as long as the limit it is accepted."""
+
+    @tool(effect="read")
+    async def write(a: str | int, b: str | int, c: str | int) -> None: ...
+
+    @tool(effect="read")
+    async def write_one(a: str) -> None: ...
+
+    for made in (write, write_one):
+        made.compile()
+        assert made.parameters.flat
+    stage = Validate(limits=Limits(bytes=1_000))
+    for length, accepted in ((1_001, False), (900, True)):
+        sent = {name: "x" * length if index == place else short for index, name in enumerate("abc")}
+        verdict: Any = stage(Call("write", sent).resolved(write))
+        assert (type(verdict) is not Failure) == accepted
+        verdict = stage(Call("write_one", {"a": "x" * length}).resolved(write_one))
+        assert (type(verdict) is not Failure) == accepted

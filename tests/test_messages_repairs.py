@@ -12,6 +12,7 @@ from returns.result import Failure, Success
 
 from pipeline import Crashed, Repair, UnknownTool
 from pipeline.messages import render
+from pipeline.messages.repair_notes import describe_repairs
 
 SENTENCES: dict[str, tuple[Repair, str]] = {
     "json_text": (
@@ -183,3 +184,13 @@ def test_the_note_does_not_count_for_the_limit() -> None:
     told = render(Success("x" * 500), limit=100, repairs=[Repair("count", "number_text", "5", 5)])
     assert told.splitlines()[-1].startswith("Note: count")
     assert "left out" in told
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(10**15 - 1, True), (-(10**15) + 1, True), (10**15, False), (1e15, False)]
+)
+def test_a_number_that_nobody_reads_is_left_out(number: float, shown: bool) -> None:
+    """The note says what was sent; of a number with more than fifteen digits, only that it was one."""
+    note = describe_repairs((Repair("zip", "text_of_number", number, str(number)),))
+    assert (str(number) in note) == shown
+    assert "zip was sent as the number" in note

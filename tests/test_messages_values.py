@@ -251,3 +251,9 @@ def test_what_a_foreign_value_says_in_json_is_its_data(written: object) -> None:
 
     assert as_table(Report()) == {"a": [1, None]}
     assert as_table(object()) is None
+
+
+def test_a_long_range_is_told_as_it_was_made() -> None:
+    """A short one is the list of its numbers."""
+    assert render(Success(range(10_000))) == json.dumps(list(range(10_000)))
+    assert render(Success(range(10_001))) == json.dumps("range(0, 10001)")

@@ -24,6 +24,7 @@ from pipeline import (
     ToolFailed,
     ToolRegistry,
     Transient,
+    UnknownTool,
     approved,
     render,
 )
@@ -135,6 +136,19 @@ async def test_in_a_pipeline(error: Any) -> None:
 def test_what_is_no_error(value: Any) -> None:
     """Something that is no error at all is told as an unexpected one."""
     assert render(value) == "An unexpected error occurred while executing this tool"
+
+
+def test_a_field_without_a_text_is_told_by_its_type() -> None:
+    """What a text is made of may be of any class."""
+    assert "'(Hostile)'" in render(odd(UnknownTool, Hostile()))
+    assert "(Hostile)" in render(odd(UnknownTool, "read", (Hostile(), "reads")))
+
+
+@pytest.mark.parametrize("truncated", [True, False, None, Hostile()], ids=["true", "false", "none", "odd"])
+def test_beside_an_odd_field_only_true_is_true(truncated: Any) -> None:
+    """That the arguments were cut off is still told where another field is odd; nothing else is taken for it."""
+    told = render(odd(MalformedCall, Hostile(), None, truncated))
+    assert ("cut off" in told) == (truncated is True)
 
 
 def test_options_are_still_checked() -> None:

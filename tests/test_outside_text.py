@@ -470,6 +470,8 @@ SCHEMA: dict[str, Any] = {
         "filter": {"anyOf": [{"$ref": "#/$defs/user"}, {"type": "null"}]},
         "tags": {"type": "array", "items": {"$ref": "#/$defs/user"}},
         "free": {"type": "object"},
+        "untyped": {"items": {"$ref": "#/$defs/user"}},
+        "pair": {"prefixItems": [{"$ref": "#/$defs/user"}, {"type": "integer"}]},
     },
     "$defs": {"user": {"type": "object", "properties": {"age": {"type": "integer"}, "of": {"$ref": "#/$defs/user"}}}},
 }
@@ -494,6 +496,8 @@ MADE_UP = "IBAN DE89 3704"
         ("filter.of.of.age", "filter.of.of.age"),
         ("tags[12].age", "tags[12].age"),
         (f"tags[0].{MADE_UP}", "tags[0].*"),
+        ("untyped[3].age", "untyped[3].age"),
+        ("pair[0].of.age", "pair[0].of.age"),
         (f"free.{MADE_UP}", "free.*"),
         (f"to[{MADE_UP}]", "to.*"),
         ("to[4111]", "to.*"),
@@ -505,6 +509,29 @@ def test_a_path_shows_declared_names_only(path: str, shown: str) -> None:
     """A name that the model made up is content, and becomes ``*``."""
     assert show_path(SCHEMA, path) == shown
     assert show_path(None, path) == ("*" if path else "")
+
+
+DEEP: dict[str, Any] = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/any"}},
+    "$defs": {
+        "any": {
+            "type": ["object", "array"],
+            "properties": {"a": {"$ref": "#/$defs/any"}},
+            "items": {"$ref": "#/$defs/any"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("step", [".a", "[0]", ".a[0]", "[0].a"])
+def test_a_path_is_read_to_its_sixteenth_level(step: str) -> None:
+    """What is deeper is not shown, so that a path that the model made up takes no time."""
+    shown = f"a{step * (14 // len(re.findall('a|0', step)))}"
+    assert show_path(DEEP, shown) == shown
+    deeper = show_path(DEEP, f"a{step * 20}")
+    assert deeper.endswith(".*")
+    assert deeper.count("a") + deeper.count("[") == 16
 
 
 @given(

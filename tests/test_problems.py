@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -16,6 +17,7 @@ from pydantic_core.core_schema import ErrorType
 
 from pipeline import InvalidParams, Problem, Tool, render, tool
 from pipeline.parameters.phrases import describe_value
+from pipeline.parameters.schema import json_type
 from pipeline.parameters.suggestions import find_nearest
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
@@ -250,6 +252,15 @@ def test_a_union_is_one_problem(hint: Any, sent: Any, expected: list[tuple[str, 
     assert [(each.path, each.rule, each.expected) for each in found.problems] == expected
 
 
+TAGGED: dict[str, Any] = {
+    "anyOf": [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": kind}, "age": {"type": "integer"}, "name": {"type": "string"}},
+        }
+        for kind in ("cat", "dog")
+    ]
+}
 RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = {
     "of plain types": ({"type": ["integer", "string"]}, 1.5, [("x", "type", "an integer or a string")]),
     "any of plain types": (
@@ -278,6 +289,12 @@ RAW_UNIONS: dict[str, tuple[dict[str, Any], Any, list[tuple[str, str, str]]]] = 
         {},
         [("x", "anyOf", "one of the forms that its schema allows")],
     ),
+    "by a tag": (  # the other branch has fewer problems
+        TAGGED,
+        {"kind": "cat", "age": "old", "name": 5},
+        [("x.age", "type", "an integer"), ("x.name", "type", "a string")],
+    ),
+    "a tag of no branch": (TAGGED, {"kind": "cow", "age": "old"}, [("x.kind", "enum", "'cat' or 'dog'")]),
     "nested": (
         {"anyOf": [{"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"type": "boolean"}]},
         "a",
@@ -399,6 +416,51 @@ def test_every_error_of_pydantic_has_words(kind: str, value: object) -> None:
     text = render(found)
     assert text.startswith("Error: ")
     assert not [phrase for phrase in ("Input", "://", "pydantic", "Secret", "python") if phrase in text]
+
+
+JSON_TYPES = {  # by a part of the name that pydantic gives the error
+    "an array": re.compile("list|tuple|set|deque|iterable"),
+    "an object": re.compile("dict|mapping|counter|model|dataclass"),
+    "a string": re.compile("string|bytes"),
+    "an integer": re.compile("^int_"),
+    "a number": re.compile("decimal|fraction"),
+    "a boolean": re.compile("bool"),
+}
+TYPE_KINDS = [each for each in get_args(ErrorType) if each.endswith("_type")]
+
+
+@pytest.mark.parametrize(("words", "pattern"), JSON_TYPES.items(), ids=JSON_TYPES.keys())
+def test_each_type_of_python_is_told_as_one_of_json(words: str, pattern: re.Pattern[str]) -> None:
+    """A model knows arrays and objects, and no frozenset, deque, mapping or dataclass."""
+    kinds = [each for each in TYPE_KINDS if pattern.search(each)]
+    assert kinds
+    for kind in kinds:
+
+        def fail(_: object, kind: str = kind) -> object:
+            raise known_error(kind)
+
+        error: Any = taking(Annotated[Any, AfterValidator(fail)]).parse({"x": None})
+        assert (kind, error.problems[0].rule, error.problems[0].expected) == (kind, "type", words)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (None, "null"),
+        (True, "boolean"),
+        (0, "integer"),
+        (0.0, "number"),
+        ("", "string"),
+        ([], "array"),
+        ({}, "object"),
+        (object(), ""),
+        (b"", ""),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_value_has_one_type_of_json(value: object, kind: str) -> None:
+    """A boolean is no integer, and what JSON cannot hold has no type."""
+    assert json_type(value) == kind
 
 
 @pytest.mark.parametrize(

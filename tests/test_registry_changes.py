@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from returns.result import Success
+from returns.result import Failure, Success
 
 from middlewares import standard
-from pipeline import SetupError, ToolRegistry
+from pipeline import Call, Handler, Outcome, SetupError, ToolContext, ToolRegistry, Unavailable, render, tool
 from support import a_tool, nothing
 
 
@@ -71,6 +72,64 @@ async def test_a_tool_is_unregistered() -> None:
     assert await run.call("b") == Success("done")
     with pytest.raises(SetupError, match="unknown tool 'alias'"):
         tools.unregister("alias")
+
+
+@pytest.mark.parametrize("effect", ["read", "idempotent", "keyed", "mutating"])
+@pytest.mark.parametrize("shown", [False, True], ids=["registry", "view"])
+async def test_a_call_that_waits_does_not_begin_once_its_tool_is_unregistered(effect: Any, shown: bool) -> None:
+    """The guards ask right before the body; a tool of that name that is registered later is another one."""
+    tools, ran = ToolRegistry(), list[str]()
+
+    async def act(_context: ToolContext[Any]) -> None:
+        ran.append("old")
+
+    async def act_again(_context: ToolContext[Any]) -> None:
+        ran.append("new")
+
+    tools.register(tool(name="act", effect=effect, context=True)(act))
+    tools.register(a_tool("other"))
+
+    async def wait(call: Call, call_next: Handler[Call]) -> Outcome:
+        if call.name == "act" and not ran:
+            tools.unregister("act")
+        return await call_next(call)
+
+    run = standard(tools.view({"act", "other"}) if shown else tools).before("retry", wait)
+    outcome = await run.call("act")
+    assert (outcome, ran) == (Failure(Unavailable("act", "unregistered")), [])
+    assert render(outcome) == "This tool is not available"
+    assert (await run.call("act")).failure().kind == "unknown_tool"
+    assert await run.call("other") == Success("done")
+    ran.append("again")
+    tools.register(tool(name="act", effect=effect, context=True)(act_again))
+    assert (await run.call("act"), ran) == (Success(None), ["again", "new"])
+
+
+async def test_a_retry_does_not_begin_again_once_the_tool_is_unregistered() -> None:
+    """What was tried once is not tried a second time."""
+    tools, tries = ToolRegistry(), list[int]()
+
+    @tools.tool(effect="read")
+    async def act() -> None:
+        tries.append(1)
+        tools.unregister("act")
+        raise ConnectionError
+
+    outcome = await standard(tools, attempts=3).call("act")
+    assert (outcome.failure().kind, len(tries)) == ("unavailable", 1)
+
+
+def test_a_gate_asks_for_nothing_once_nobody_holds_what_was_removed() -> None:
+    """Tools come and go, as those of a server do: the gate is empty again, and nothing is kept."""
+    tools = holding("a")
+    for number in range(3):
+        tools.register(a_tool(f"tool_{number}"))
+        tools.unregister(f"tool_{number}")
+    gc.collect()
+    assert not tools.closed
+    tools.disable("a")
+    assert tools.closed
+    assert dict(tools.closed) == {"a": Unavailable("a", "disabled")}
 
 
 async def test_a_tool_is_overridden_in_a_test() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections import OrderedDict, UserDict
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, render, tool
 from pipeline.parameters import RULES
-from support import a_tool
+from support import a_tool, nothing
 
 
 class Size(enum.Enum):
@@ -208,6 +210,38 @@ def test_items_of_an_array_are_not_wrapped() -> None:
     """[1, 3] for an array of arrays may be one of them or a mistake, so it is refused, and is not [[1], [3]]."""
     made = a_tool_of({"pairs": {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}}, "pairs")
     assert isinstance(validate(made, {"pairs": [1, 3]}).failure(), InvalidParams)
+
+
+@pytest.mark.parametrize(("step", "most"), [(".a", 16), ("[0]", 16), (".a[0]", 8)])
+@pytest.mark.parametrize("deeper", [0, 1], ids=["at the limit", "deeper"])
+def test_values_are_repaired_down_to_sixteen_levels(step: str, most: int, deeper: int) -> None:
+    """Objects and arrays count alike; what is deeper is refused as it was sent."""
+
+    def nest(value: Any) -> Any:
+        for _ in range(most + deeper):
+            value = [value] if step == "[0]" else {"a": value} if step == ".a" else {"a": [value]}
+        return {"a": value}
+
+    items = {"items": {"$ref": "#/$defs/any"}} if "[" in step else {}
+    types = ["object", "integer", "array"] if items else ["object", "integer"]  # where both are allowed, 5 may be [5]
+    any_ = {"type": types, "properties": {"a": {"$ref": "#/$defs/any"}}, **items}
+    schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/any"}}, "$defs": {"any": any_}}
+    made = Tool.from_schema(name="deep", parameters=schema, handler=nothing)
+    verdict: Any = Validate()(Call("deep", nest("5")).resolved(made))
+    if deeper:
+        assert isinstance(verdict.failure(), InvalidParams)
+    else:
+        assert verdict.params == nest(5)
+
+
+@pytest.mark.parametrize("make", [MappingProxyType, OrderedDict, UserDict, dict], ids=lambda each: each.__name__)
+def test_any_mapping_is_repaired_like_a_dict(make: Callable[[Any], Mapping[str, object]]) -> None:
+    """The caller's mapping stays as it was."""
+    sent = make({"item_name": "pen", "count": "5"})
+    verdict: Any = Validate()(Call("order", sent).resolved(order))
+    assert verdict.params == {"item_name": "pen", "count": 5}
+    assert verdict.repairs == (Repair("count", "number_text", "5", 5),)
+    assert dict(sent) == {"item_name": "pen", "count": "5"}
 
 
 def test_null_text_is_null_where_null_is_admitted() -> None:

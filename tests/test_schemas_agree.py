@@ -67,6 +67,7 @@ SCHEMA_TAKES_MORE = [
     ("a format that JSON Schema does not have is not checked", "Json", "x"),
     ("a format that JSON Schema does not have is not checked", "ByteSize", "1 x"),
     ("blanks that will be stripped count as characters", "stripped text", " "),
+    ("two names may be one key once they are read", "dict by int", {"1": "a", "01": "b"}),
     ("a leap second matches the format of a time", "time", "23:59:60Z"),
     ("a day that the calendar does not have matches a pattern", "naive datetime", "2026-02-30T00:00"),
 ]

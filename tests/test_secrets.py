@@ -24,7 +24,7 @@ from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from error_cases import PROFILES, VERBOSITIES
-from middlewares import LoopGuard, Retry, Trace, standard
+from middlewares import LoopGuard, Retry, Trace, Validate, standard
 from pipeline import (
     Call,
     CallReport,
@@ -33,6 +33,7 @@ from pipeline import (
     Handler,
     Outcome,
     Pipeline,
+    Repair,
     Secret,
     SetupError,
     Tool,
@@ -52,6 +53,7 @@ from pipeline.dialogue import run_turn
 from pipeline.errors import ExecutionFailed
 from pipeline.executors.remote_errors import decode_error, encode_error
 from pipeline.parameters.secrets.known_texts import TextCollector
+from pipeline.parameters.secrets.redaction import Redaction
 from pipeline.report import Progress
 from pipeline.telemetry import events_of
 from support import Exported, a_tool, nothing
@@ -388,6 +390,86 @@ async def test_a_caller_may_pass_secret_types() -> None:
     assert got == ["ab" + str(b"d")]
 
 
+@dataclass
+class Wallet:
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+@attrs.frozen
+class Purse:
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+class Safe(BaseModel):
+    token: SecretStr
+    cards: list[SecretStr]
+
+
+class Box(BaseModel):
+    token: str
+    cards: Mapping[str, Wallet]
+
+
+OPENED = {"token": "a", "cards": ["b"]}
+HOLDERS: dict[str, tuple[Any, Any]] = {
+    **{each.__name__: (each(token=SecretStr("a"), cards=[SecretStr("b")]), OPENED) for each in (Wallet, Purse, Safe)},
+    "a holder of holders": (Box(token="t", cards={"w": Wallet(SecretStr("a"), [SecretStr("b")])}), {
+        "token": "t", "cards": {"w": OPENED},
+    }),
+    "a list": ([Safe(token=SecretStr("a"), cards=[]), Purse(SecretStr("b"), [])], [
+        {"token": "a", "cards": []}, {"token": "b", "cards": []},
+    ]),
+    "a tuple in a dict": ({"pair": (SecretStr("a"), SecretBytes(b"b"), 3)}, {"pair": ("a", b"b", 3)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("held", "opened"), HOLDERS.values(), ids=HOLDERS.keys())
+def test_secret_types_are_opened_for_a_schema(held: Any, opened: Any) -> None:
+    """A tool of a JSON Schema gets what a caller's secret types hold, and no asterisks; a model as an object."""
+    schema: Any = {"type": "object", "properties": {"x": {"writeOnly": True}, "y": {"type": "string"}}}
+    made = Tool.from_schema(name="probe", parameters=schema, handler=echo)
+    guard = made.parameters.compile() and made.parameters.secrets
+    assert guard is not None
+
+    def hand_on(arguments: object) -> Any:
+        return arguments
+
+    assert guard.guard(hand_on)({"x": held, "y": "plain"}) == {"x": opened, "y": "plain"}
+
+
+REPAIRED: dict[str, tuple[Any, Any, tuple[Repair, ...]]] = {
+    "beside a secret": (
+        str,
+        {"value": CANARY, "plain": 3.5},
+        (Repair("plain", "text_of_number", "[redacted]", "3.5"),),
+    ),
+    "the secret": (
+        int,
+        {"value": DIGITS, "plain": "p"},
+        (Repair("value", "number_text", "[redacted]", "[redacted]"),),
+    ),
+    "its name": (str, {"Value": CANARY, "plain": "p"}, (Repair("Value", "parameter_name", "Value", "value"),)),
+}
+
+
+@pytest.mark.parametrize(("hint", "sent", "repairs"), REPAIRED.values(), ids=REPAIRED.keys())
+def test_a_repair_is_recorded_without_the_secret(hint: Any, sent: Any, repairs: tuple[Repair, ...]) -> None:
+    """Where, by which rule, and what it made of a value that is no secret."""
+    tool = make_function_tool(Annotated[hint, Secret], echo)
+    verdict: Any = Validate()(Call("probe", sent).resolved(tool))
+    assert verdict.repairs == repairs
+
+
+def test_names_that_are_secret_are_numbered() -> None:
+    """So that each of them is seen, and their number."""
+    tool = make_function_tool(dict[Annotated[str, Secret], int], echo)
+    call = Call("probe", {"value": {CANARY: 1, "other": 2}, "plain": "p"})
+    redacted = {"[redacted] 1": "[redacted]", "[redacted] 2": "[redacted]"}
+    assert standard(_one(tool)).redact(call).arguments == {"value": redacted, "plain": "p"}
+
+
 @pytest.mark.parametrize("traced", [True, False])
 async def test_a_stage_before_the_tool_is_found(traced: bool, records: Records) -> None:
     """A secret is kept as well where the tool is found behind another stage, and where nobody records the call."""
@@ -494,6 +576,8 @@ def test_what_is_not_secret_is_recorded() -> None:
     assert pipeline.redact(call).arguments == {"value": "[redacted]", "plain": "hello"}
     text = Call("probe", json.dumps(call.arguments))
     assert pipeline.redact(text).arguments == '{"value": "[redacted]", "plain": "hello"}'
+    foreign = Call("probe", '{"value": "x", "plain": "\u00e9t\u00e9"}')
+    assert pipeline.redact(foreign).arguments == '{"value": "[redacted]", "plain": "\u00e9t\u00e9"}'
     other = Call("probe", {"value": "hello"})
     assert standard(_one(make_function_tool(str, echo))).redact(other) is other
 
@@ -555,6 +639,15 @@ async def test_redact_by_the_path_of_a_whole(sent: Any) -> None:
     pipeline = standard(tools, redact=lambda path, value: "#" if path == "value" else value)
     assert pipeline.redact(Call("probe", {"value": sent})).arguments == {"value": "#"}
     assert pipeline.redact(Call("probe", json.dumps({"value": sent}))).arguments == '{"value": "#"}'
+
+
+@pytest.mark.parametrize("text", ["3.10", "1e400", "true", "'a'", "None", " [1", '"\u00e9"', "[", "{'a'"])
+def test_redact_leaves_a_text_as_it_was_written(text: str) -> None:
+    """Only text that holds an object or an array is read, so that the hook sees what is in it."""
+    sent = {"a": text, "b": [text]}
+    assert Redaction(None, redact_numbers).redact(sent) == sent
+    held = {"a": '{"number": "card 4111", "plain": 3.5}'}
+    assert Redaction(None, redact_numbers).redact(held) == {"a": '{"number": "#", "plain": 3.5}'}
 
 
 async def test_redact_for_texts_only() -> None:

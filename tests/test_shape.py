@@ -35,7 +35,7 @@ from pipeline import (
     render,
 )
 from pipeline.messages import Image, Link
-from pipeline.messages.shaping import estimate_tokens
+from pipeline.messages.shaping import estimate_tokens, shape_value
 from pipeline.messages.shortening import shorten_result
 from pipeline.testing import script
 from support import a_call, a_tool
@@ -63,6 +63,30 @@ FITTING: list[Any] = ["text", 0, False, [1, 2], {"a": None}, Page([1]), IMAGE, [
 async def test_what_fits_stays_as_it_is(value: object) -> None:
     """A result that is short enough is handed on, the same object."""
     assert await shaped(value) is value
+
+
+@pytest.mark.parametrize(("value", "asked"), [("x" * 200, 0), ("x" * 201, 1), (["x" * 196], 0), (["x" * 197], 1)])
+def test_the_way_is_asked_for_only_where_something_is_left_out(value: Any, asked: int) -> None:
+    """A result of as many characters as are allowed is handed on, and nobody looks up how to get more of it."""
+    ways: list[str] = []
+
+    def tell() -> str:
+        ways.append("Ask again.")
+        return ways[-1]
+
+    shaped = shape_value(value, 200, None, tell, empty=None, neutralise=False)
+    assert len(ways) == asked
+    assert (shaped is value) == (not asked)
+
+
+@pytest.mark.parametrize("value", ["x" * 5000, ["x" * 50] * 100, {str(key): "x" * 50 for key in range(100)}])
+def test_a_way_that_takes_half_of_the_room_is_not_told(value: Any) -> None:
+    """It would leave too little for the result; without a way only what is left out is told."""
+    untold = shorten_result(value, 200)
+    assert render(Success(untold)).count("left out") >= 1
+    assert render(Success(shorten_result(value, 200, "w" * 99))).count("w" * 99) == 1
+    assert [shorten_result(value, 200, way) for way in ("", "w" * 100, "w" * 300)] == [untold] * 3
+    assert "left out)" in render(Success(untold))
 
 
 async def test_text_keeps_head_and_tail() -> None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import Unpack
 
 from pipeline import InvalidParams, SetupError, tool
+from pipeline.parameters.shown_schema import drop_titles
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 
 
@@ -218,3 +219,13 @@ def test_a_type_without_a_schema_is_a_setup_error(function: Callable[..., Any], 
     """An annotation that cannot be found, or has no schema, raises at first use, with the function's name."""
     with pytest.raises(SetupError, match=message):
         tool(function).definition()
+
+
+@pytest.mark.parametrize("keyword", ["enum", "const", "examples", "required", "discriminator", "default"])
+def test_values_in_a_schema_stay_as_they_are(keyword: str) -> None:
+    """Titles that pydantic makes of names are left out; one inside of a value, or a name of the author's, is none."""
+    value = {"title": "kept", "inner": [{"title": "kept too"}]}
+    named = {"title": {"type": "string", "title": "Title"}}
+    schema: dict[str, Any] = {"title": "Arguments", "properties": {"x": {keyword: value, "title": "X"}, **named}}
+    shown = drop_titles(schema)
+    assert shown == {"properties": {"x": {keyword: value}, "title": {"type": "string"}}}

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple
 
 import attrs
@@ -166,6 +168,80 @@ def test_the_json_form_is_accepted(name: str, text: bool) -> None:
     assert (call.params, call.repairs) == ({name: expected}, ())
 
 
+TIMES: dict[str, Callable[[str], tuple[str, Fraction]]] = {  # the text of a fraction of a second, and what it is of
+    "at": lambda digits: (f"2026-11-21T10:00:00.{digits}", Fraction(f"0.{digits}")),
+    "aware": lambda digits: (f"2026-11-21 10:00:00,{digits}+02:00", Fraction(f"0.{digits}")),
+    "hour": lambda digits: (f"10:00:00.{digits}", Fraction(f"0.{digits}")),
+    "days": lambda digits: (f"2026-11-21T00:00:00.{digits}", Fraction(0)),  # a date is no datetime
+}
+LENGTHS = {
+    "PT0.{}S": 1,
+    "-PT3,{}S": 1,
+    "PT1.{}M": 60,
+    "P1DT0.{}H": 3600,
+    "P0.{}D": 86_400,
+    "P2.{}W": 604_800,
+    "P0.{}M": 2_592_000,
+    "P1.{}Y": 31_536_000,
+    "00:00:01.{}": 1,
+    "2 days, 00:00:00,{}": 1,
+    "3 d 00:00:01.{}": 1,
+}
+DIGITS = st.from_regex(r"[0-9]{0,4}[0-9]{1,6}0{0,4}", fullmatch=True)
+
+
+@given(digits=DIGITS, name=st.sampled_from(["at", "aware", "hour", "days"]), text=st.booleans())
+def test_a_time_is_what_was_written(digits: str, name: str, text: bool) -> None:
+    """Python has no time below the microsecond: digits there are refused, unless they are zeros."""
+    sent, seconds = TIMES[name](digits)
+    verdict: Any = validate(name, sent, text=text)
+    if name == "days" or (seconds * 10**6).denominator != 1:
+        assert isinstance(verdict.failure(), InvalidParams)
+    else:
+        assert verdict.params[name].microsecond == seconds * 10**6
+
+
+@given(digits=DIGITS, form=st.sampled_from([*LENGTHS]), text=st.booleans())
+def test_a_duration_is_what_was_written(digits: str, form: str, text: bool) -> None:
+    """A fraction of any unit is read if it is a whole number of microseconds, and refused otherwise."""
+    length = Fraction(f"0.{digits}") * LENGTHS[form] * 10**6
+    whole = validate("length", form.replace("{}", "0"), text=text).params["length"]
+    verdict: Any = validate("length", form.format(digits), text=text)
+    if length.denominator != 1:
+        assert isinstance(verdict.failure(), InvalidParams)
+    else:
+        assert abs(verdict.params["length"]) - abs(whole) == dt.timedelta(microseconds=int(length))
+
+
+def test_the_longest_fraction_that_is_whole() -> None:
+    """A month has 2**14 times some microseconds, so 14 digits may be whole; 15 never are."""
+    assert validate("length", f"P{2**-14:.14f}M", text=True).params == {
+        "length": dt.timedelta(microseconds=158_203_125)
+    }
+    assert isinstance(validate("length", f"P{2**-15:.15f}M", text=True).failure(), InvalidParams)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "noun"),
+    [
+        ("at", "2026-11-21T10:00:00.1234567Z", "datetime"),
+        ("aware", "2026-11-21T10:00:00.123456789+01:00", "datetime"),
+        ("named", "2026-11-21T10:00:00.0000001", "datetime"),
+        ("lax", "2026-11-21T10:00:00.0000001", "datetime"),
+        ("by_day", "2026-11-21T10:00:00.0000001", "datetime"),
+        ("stay", "2026-11-21T10:00:00.0000001", "datetime"),
+        ("hour", "10:30:00.0000001", "time"),
+        ("meal", "10:30:00.0000001", "time"),
+        ("length", "PT0.0000001S", "duration"),
+        ("length", f"PT0.{'1' * 5_000}S", "duration"),
+    ],
+)
+def test_the_problem_says_that_microseconds_are_all(name: str, value: str, noun: str) -> None:
+    """The model is told which digits are too many."""
+    (problem,) = validate(name, value, text=True).failure().problems
+    assert (problem.rule, problem.expected) == ("format", f"a valid {noun} without a fraction of a microsecond")
+
+
 @pytest.mark.parametrize("value", ["1_0", "٢٠٢٤", "1\uff12", "NaN", "-Infinity", "0x10"])
 @pytest.mark.parametrize("name", ["amount", "root"])
 def test_a_decimal_has_plain_digits(name: str, value: str) -> None:
@@ -204,6 +280,18 @@ def test_a_decimal_is_the_number_that_was_written(number: str) -> None:
     exact = Decimal(number)
     assert (params["amount"], params["each"], params["price"].amount) == (exact, [exact, Decimal("0.5")], exact)
     assert (params["price"].note, params["rate"]) == (0.25, float(number))
+
+
+@pytest.mark.parametrize("number", ["0.1234567890123456789012", "-12345678901234567.89", "1.00000000000000000001e5"])
+@pytest.mark.parametrize("form", ['{{"amount": {}}}', '{{"amount": {}, "rate": 0.5}}'], ids=["alone", "beside another"])
+def test_one_rounded_number_is_enough(number: str, form: str) -> None:
+    """A Decimal is exact whether or not the call has numbers that a float holds."""
+
+    @tool
+    async def pay(amount: Decimal, rate: float = 0) -> None: ...
+
+    params: Any = pay.parameters.parse(form.format(number))
+    assert params["amount"] == Decimal(number)
 
 
 def test_two_numbers_that_a_float_makes_equal_are_no_decimal() -> None:

@@ -83,8 +83,7 @@ def mutants_of(file: str, tree: ast.Module) -> Iterator[Mutant]:
     Class bodies, annotations, decorators and functions that make a constant of the module stay as they are: they have
     done their work once the module is imported.
     """
-    constants = [each for each in tree.body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.ClassDef))]
-    done = {name for each in constants for name in _called_at_import(each)}
+    done = list_done(tree)
     for index, statement in enumerate(tree.body):
         if isinstance(statement, _FUNCTIONS) and statement.name in done:
             continue
@@ -95,6 +94,12 @@ def mutants_of(file: str, tree: ast.Module) -> Iterator[Mutant]:
                     yield from _inside(statement.value, path, file, name, "constant", "")
             case _:
                 yield from _functions(statement, (("body", index),), file, "")
+
+
+def list_done(tree: ast.Module) -> set[str]:
+    """The names of the functions that make a constant of the module: they have done their work at import."""
+    constants = [each for each in tree.body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.ClassDef))]
+    return {name for each in constants for name in _called_at_import(each)}
 
 
 def _called_at_import(node: ast.AST) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from .operators import Mutant
+from .operators import Mutant, list_done
 
 Key: TypeAlias = tuple[str, str, int]  # the file, the qualified name, the first line
 
@@ -29,7 +29,7 @@ class Living:
     root: Path
     functions: dict[Key, list[FunctionType]]
     modules: dict[str, ModuleType]  # by file
-    reads: set[tuple[str, str]]  # the modules, and the names that functions of them read when they run
+    reads: set[tuple[str, str, str]]  # modules, functions of them, and the names that these read when they run
     trees: dict[str, ast.Module] = attrs.field(factory=dict[str, ast.Module])  # by file, read once
 
     @classmethod
@@ -39,10 +39,11 @@ class Living:
             importlib.import_module(file.removesuffix(".py").replace("/", "."))
         paths = {str(root / file) for file in files}
         functions: dict[Key, list[FunctionType]] = {}
-        reads: set[tuple[str, str]] = set()
+        reads: set[tuple[str, str, str]] = set()
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(str(root)):
-                reads.update((each.__module__, name) for code in _codes(each.__code__) for name in code.co_names)
+                names = {name for code in _codes(each.__code__) for name in code.co_names}
+                reads.update((each.__module__, each.__qualname__, name) for name in names)
                 if each.__code__.co_filename in paths:
                     functions.setdefault(key_of(each.__code__), []).append(each)
         modules = {
@@ -77,7 +78,12 @@ class Living:
 
     def _is_read(self, mutant: Mutant) -> bool:
         """Whether a function reads the constant when it runs, and the changed one can be made."""
-        if not any((module.__name__, mutant.function) in self.reads for module in self._list_holders(mutant)):
+        modules, done = {each.__name__ for each in self._list_holders(mutant)}, list_done(self.tree(mutant.file))
+        home = self.modules[mutant.file].__name__
+        if not any(
+            name == mutant.function and module in modules and not (module == home and function in done)
+            for module, function, name in self.reads
+        ):
             return False
         try:
             self._evaluate(mutant)

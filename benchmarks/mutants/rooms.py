@@ -52,6 +52,7 @@ ROOMS = {
             "test_repair*.py",
             "test_suggestions.py",
             "test_problems.py",
+            "test_pydantic_errors.py",
             "test_limits.py",
             "test_signature.py",
             "test_docstrings.py",

@@ -167,7 +167,10 @@ class MutantSession:
             self._wait(running, folder)
 
     def _tests_of(self, room: str, mutant: Mutant, living: Living, timed: dict[str, Timed]) -> list[str]:
-        """The tests of the room that call what is mutated, quick ones first."""
+        """The tests of the room that call what is mutated, quick ones first; then the others of their files.
+
+        What one test makes lazily, as the parser of a tool that a module holds, all tests of its file use.
+        """
         path, files = str(self.root / mutant.file), tuple(f"{each}::" for each in self.tests[room])
         if mutant.place == "body":
             wanted = set(living.changes(mutant) or ())
@@ -184,8 +187,10 @@ class MutantSession:
             def touches(calls: set[Key]) -> bool:
                 return any(each[0] in holders for each in calls)
 
-        chosen = [name for name, each in timed.items() if name.startswith(files) and touches(each.calls)]
-        return sorted(chosen, key=lambda name: timed[name].seconds)
+        chosen = {name for name, each in timed.items() if name.startswith(files) and touches(each.calls)}
+        near = tuple({f"{name.partition('::')[0]}::" for name in chosen})
+        others = {name for name in timed if name.startswith(near)} - chosen
+        return [*sorted(chosen, key=lambda name: timed[name].seconds), *sorted(others)]
 
     def _wait(self, running: dict[int, tuple[Result, float]], folder: Path) -> None:
         time.sleep(0.01)

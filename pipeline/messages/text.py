@@ -90,7 +90,7 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int = 0) -> str:
+def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int) -> str:
     """As many blocks of lines as fit, then ``more`` with the number of those left out.
 
     The first block is always there: whoever makes the blocks keeps each of them short.

@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
+from .equal_keys import may_merge, refuse_equal_keys
 from .pydantic_strictness import guard_schema
 
 _NAMED = ("fields", "choices")
@@ -24,7 +25,8 @@ def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> Schema
 
     Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
     only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
-    What pydantic would read in JSON as another value, as a number for a date, is refused (`pydantic_strictness`).
+    What pydantic would read in JSON as another value, as a number for a date, is refused (`pydantic_strictness`), and
+    so are several names of one key (`equal_keys`).
 
     Args:
         adapter: Of the type.
@@ -54,6 +56,8 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_member(entries["expected"]), cast("Any", node))
         if entries.get("type") == "enum" and (forms := _list_forms(entries["members"])):
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
+        if may_merge(entries):
+            return refuse_equal_keys(fixed)
         return fixed if any(value is not entries[key] for key, value in fixed.items()) else entries
     if isinstance(node, (list, tuple)):
         items = cast("list[Any]", node)

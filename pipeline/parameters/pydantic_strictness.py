@@ -2,6 +2,7 @@
 
 To pydantic the text "2024" is a datetime, 2,024 seconds after 1970; "86400" is a date; "1_0" and Arabic digits are a
 Decimal; and 1e400 is a complex infinity. A Decimal gets what a float leaves of a number; here it gets what was written.
+Digits below the microsecond are cut or rounded; here they are refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import PydanticCustomError, SchemaValidator, to_json
 
+from .lost_digits import loses_digits
 from .rounded import find_token
 
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
@@ -24,6 +26,7 @@ _NOUNS: Final = {
     "decimal": "a valid decimal",
     "complex": "a complex number",
 }
+_TEMPORAL: Final = ("datetime", "time", "timedelta")
 # The keys of a core schema (`pydantic_core.core_schema`) that hold schemas: one, a list, or a mapping of names to them.
 _INNER: Final = (
     "schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema", "json_schema",
@@ -88,9 +91,13 @@ def _guard_all(held: Any, spared: tuple[str, ...] = ()) -> Any:
 def _make_reader(node: Any) -> Callable[[object], object]:
     """Make a validator of one type that refuses first what the type's own would read as something else."""
     validator, is_refused, expected = SchemaValidator(node), _REFUSED[node["type"]], _NOUNS[node["type"]]
+    is_temporal = node["type"] in _TEMPORAL
 
     def read(value: object) -> object:
         value = find_token(value) if isinstance(value, float) and node["type"] == "decimal" else value
+        if is_temporal and isinstance(value, str) and loses_digits(value):
+            facts = {"expected": f"{expected} without a fraction of a microsecond"}
+            raise PydanticCustomError("lost_digits", "Input should be {expected}", facts)
         if is_refused(value):
             raise PydanticCustomError("strict_type", "Input should be {expected}", {"expected": expected})
         if value is None or isinstance(value, (str, int, float, list, dict)):

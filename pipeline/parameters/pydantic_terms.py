@@ -21,6 +21,7 @@ KEYWORDS = {
     "string_pattern_mismatch": "pattern",
     "too_short": "minItems",
     "too_long": "maxItems",
+    "equal_keys": "propertyNames",  # of `equal_keys`
 }
 # Of these keywords pydantic gives more numbers than the bound: which of them is the bound.
 BOUNDS = {"minItems": "min_length", "maxItems": "max_length"}

@@ -73,6 +73,32 @@ class ExpiringGate(DynamicGate):
         return sum(lock.check() is None for locks in self._locks.values() for lock in locks)
 
 
+class RemovalGate(DynamicGate):
+    """The gate of a registry from which tools were removed: a call that was resolved before must not begin any more.
+
+    Removed tools are not listed, as nobody can call them; a name that is registered again is open.
+
+    Args:
+        own: The gate of the tools that the registry has.
+        removed: The removed ones by name, as long as a call holds them.
+    """
+
+    def __init__(self, own: Mapping[str, Unavailable], removed: Mapping[str, object]) -> None:
+        self._own, self._removed = own, removed
+
+    def get(self, name: str, default: Any = None, /) -> Any:  # every call asks, as in ExpiringGate
+        """Why the tool is closed; ``default`` for an open tool."""
+        if name in self._removed:
+            return Unavailable(name, "unregistered")
+        return self._own.get(name, default)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._own)
+
+    def __bool__(self) -> bool:
+        return bool(self._own) or bool(self._removed)
+
+
 class Whole(Protocol):
     """What the gate of a view reads of the registry behind the view."""
 

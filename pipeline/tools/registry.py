@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Generator, Hashable, Iterator,
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, cast
+from weakref import WeakValueDictionary
 
 import attrs
 
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import read_names
-from .availability import ToolLock, ToolLocks
+from .availability import RemovalGate, ToolLock, ToolLocks
 from .change_listeners import ChangeListeners
 from .decorator import ToolDecorator
 from .definition import Tool
@@ -42,6 +43,7 @@ class ToolRegistry:
         self.closed: Mapping[str, Unavailable] = {}  # replaced as a whole: a reader has the old gate or the new one
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
+        self._removed = WeakValueDictionary[str, Tool[..., Any]]()  # while a call or its author holds them
         self._new: list[Tool[..., Any]] = []  # not compiled by `compile` yet
         self._listeners = ChangeListeners()
         self._provider_names = ProviderNames(self.tools, self.aliases)
@@ -85,7 +87,9 @@ class ToolRegistry:
         self._listeners.call()
 
     def unregister(self, name: str) -> None:
-        """Remove a tool, with its aliases and with what closed it. A call that has been resolved before still runs.
+        """Remove a tool, with its aliases and with what closed it.
+
+        A body that runs ends as it would; one that has not begun yet, as of a call in a queue, does not begin.
 
         Args:
             name: The tool's name, not an alias.
@@ -95,8 +99,10 @@ class ToolRegistry:
         """
         with self._writing:
             self._require(name)
-            for alias in self.tools.pop(name).aliases:
+            removed = self.tools.pop(name)
+            for alias in removed.aliases:
                 del self.aliases[alias]
+            self._removed[name] = removed
             del self.spellings[name]
             self._new = [tool for tool in self._new if tool.name != name]
             self._locks.forget(name)
@@ -203,7 +209,10 @@ class ToolRegistry:
         self.aliases.update(dict.fromkeys(tool.aliases, tool))
         self.tools[tool.name] = tool
         self._new.append(tool)
-        self._locks.count_change()
+        if self._removed.pop(tool.name, None) is None:
+            self._locks.count_change()
+        else:
+            self._publish()
 
     def _check_free(self, tool: Tool[..., Any], old: Tool[..., Any] | None) -> None:
         for name in (tool.name, *tool.aliases):
@@ -305,7 +314,7 @@ class ToolRegistry:
         self._writing = Lock()  # held by whoever changes tools or locks; readers take no lock
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
-        return own
+        return RemovalGate(own, self._removed) if self._removed else own
 
     def _require(self, name: str) -> None:
         if name not in self.tools:
