@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from time import perf_counter_ns
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from returns.result import Failure, Success
 
@@ -20,6 +20,7 @@ from .stage import Handler, Stage
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
+_Part: TypeAlias = tuple[int, int]  # ns, perf_counter_ns: from, until
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -94,11 +95,17 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     handler = _recorded_end(stages[-1])
     if repeating is None:
         handler = _recorded_attempt(handler)
+    checks: list[Stage] = []  # next to each other, innermost first
     for stage in reversed(stages[:-1]):
+        if stage.role == "check":
+            checks.append(stage)
+            continue
+        if checks:
+            handler, checks = _recorded_checks(checks[::-1], handler), []
         if stage is repeating:
             handler = _recorded_attempt(handler)
-        handler = _recorded_check(stage, handler) if stage.role == "check" else _recorded_wrap(stage, handler)
-    return handler
+        handler = _recorded_wrap(stage, handler)
+    return _recorded_checks(checks[::-1], handler) if checks else handler
 
 
 def _recorded_end(stage: Stage) -> Handler[Any]:
@@ -122,43 +129,42 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
             verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:  # a cancelled stage is recorded too
-            report.add_stage(name, began, perf_counter_ns(), verdict, report.take_note(obj) if report.notes else "")
+            ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
+            report.add_stage(name, began, ended, verdict, note)
 
     return handle
 
 
-def _recorded_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
-    name, obj, check, finds = stage.name, stage.obj, stage.run, stage.finds
+def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[Any]:
+    """Checks that stand next to each other, in one frame."""
+    checks = [(stage.name, stage.obj, stage.run, stage.finds, stage) for stage in stages]
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
-        began = perf_counter_ns()
-        kind: str | None = "internal"
-        try:
-            verdict = check(call)
-            if not isinstance(verdict, _CALL):
-                check_verdict(stage, verdict)
-            kind = kind_of(verdict) if type(verdict) is _FAILURE else None
-        except Exception as exc:
-            report.let_pass(exc)
-            raise
-        finally:
-            report.add_stage(name, began, perf_counter_ns(), kind, report.take_note(obj) if report.notes else "")
-        if kind is not None:
-            return cast("Outcome", verdict)
-        if finds and call.guards is not None:
-            call.guards.find(verdict.tool)
-        report.find(verdict)
-        return await inner(_keep_report(verdict, report, None))
+        for name, obj, check, finds, stage in checks:
+            began = perf_counter_ns()
+            kind: str | None = "internal"
+            try:
+                verdict = check(call)
+                if not isinstance(verdict, _CALL):
+                    check_verdict(stage, verdict)
+                kind = kind_of(verdict) if type(verdict) is _FAILURE else None
+            except Exception as exc:
+                report.let_pass(exc)
+                raise
+            finally:
+                ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
+                report.add_stage(name, began, ended, kind, note)
+            if kind is not None:
+                return cast("Outcome", verdict)
+            if verdict is not call:
+                if finds and call.guards is not None:
+                    call.guards.find(verdict.tool)
+                report.find(verdict)
+                call = verdict if verdict.report is report else verdict.under(report, verdict.guards)
+        return await inner(call)
 
     return handle
-
-
-def _keep_report(call: Any, report: LiveReport, guards: Guards | None) -> Any:
-    """The call with report and guards, which a middleware that made a call of its own may have left out."""
-    if call.report is report and (guards is None or call.guards is not None):
-        return call
-    return call.under(report, call.guards or guards)
 
 
 def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
@@ -176,29 +182,29 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         report: LiveReport = call.report
         guards: Guards | None = call.guards
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
-        start = alone_since = longest_start = longest_end = perf_counter_ns()
-        own = running = 0  # ns in which no inside ran, and how many run now
-        called_on = False
+        running = 0  # runs of the inside
+        parts: list[_Part] = []  # in which no inside ran, each but the last one; empty: the stage has not called on
         answer: Any = None
+        alone_since = perf_counter_ns()
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal alone_since, longest_start, longest_end, own, running, called_on, answer
+            nonlocal running, answer, alone_since
             now = perf_counter_ns()
             target, run_inner = report, inner
-            if not running:
-                own += now - alone_since
-                if repeats and called_on:
+            if parts:
+                if running or not repeats:
+                    target = report.branch(attempt)
+                    if attempt:
+                        run_inner = inner_attempt
+                if repeats and not running:
                     report.add_stage(name, alone_since, now, None, report.reason)
-                elif now - alone_since > longest_end - longest_start:
-                    longest_start, longest_end = alone_since, now
-            if running or (called_on and not repeats):
-                target = report.branch(attempt)
-                if attempt:
-                    run_inner = inner_attempt
-            called_on = True
+            if not running:
+                parts.append((alone_since, now))
             running += 1
             try:
-                reply = answer = await run_inner(_keep_report(call, target, guards))
+                if call.report is not target or (call.guards is None and guards is not None):
+                    call = call.under(target, call.guards or guards)  # a middleware made this call itself
+                reply = answer = await run_inner(call)
             finally:
                 running -= 1
                 alone_since = perf_counter_ns()
@@ -211,28 +217,38 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)
             verdict = None if outcome is answer else kind_of(outcome)
-            report.caught()
+            if report.raised:
+                report.caught()
             return outcome
         except Exception as exc:
             verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:
+            ended = perf_counter_ns()
             report.attempt = attempt
-            end = perf_counter_ns()
             note = report.reason if repeats else report.take_note(obj) if report.notes else ""
-            if not called_on:
-                report.add_stage(name, start, end, verdict, note)
-            elif repeats:
-                if verdict is not None:
-                    report.add_stage(name, alone_since, end, verdict, note)
-            else:
+            if not repeats or not parts:
                 if not running:  # else it left a run of the inside behind
-                    own += end - alone_since
-                if longest_end - longest_start > max(end - alone_since, _LONG_WAIT):
-                    alone_since, end = longest_start, longest_end
-                report.add_stage(name, alone_since, end, verdict, note, own)
+                    parts.append((alone_since, ended))
+                start, end, own = _sum_parts(parts)
+                report.add_stage(name, start, end, verdict, note, own)
+            elif verdict is not None:
+                report.add_stage(name, alone_since, ended, verdict, note)
 
     return handle
+
+
+def _sum_parts(parts: Sequence[_Part]) -> tuple[int, int, int]:
+    """Start and end of the part with which a middleware is shown, and the time of all its parts."""
+    start, end = parts[-1]
+    own = after = end - start
+    longest = max(after, _LONG_WAIT)
+    for began, ended in parts[:-1]:
+        spent = ended - began
+        own += spent
+        if spent > longest:
+            start, end, longest = began, ended, spent
+    return start, end, own
 
 
 def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:

@@ -186,7 +186,11 @@ class Runner:
                 outcome = cast("Outcome", verdict)
             else:
                 guards, effect = self._make_guards(call, verdict)
-                current = verdict.under(report, guards)
+                if type(verdict) is ResolvedCall and verdict is not call:  # a check made it, so nobody else has it
+                    current = verdict
+                    current.report, current.guards = report, guards
+                else:
+                    current = verdict.under(report, guards)
                 if call.timeout is None:
                     outcome = await self._recorded(current)
                 else:
