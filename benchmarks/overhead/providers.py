@@ -50,21 +50,31 @@ class Provider:
         self._expected: list[tuple[Scenario, int]] = []
         self._traces: list[Trace] = []
 
-    def bare(self, each: int = 1) -> Scenario:
+    def bare(self, each: int = 1, *, whole: bool = False) -> Scenario:
         """Start and end that many spans without attributes, current for nobody."""
-        return self._spans("bare", None, each, exported=each)
+        return self._spans("bare", None, each, exported=each, whole=whole)
 
     def sampled_out(self, name: str, attributes: Mapping[str, str | int]) -> Scenario:
         """Start and end a span with attributes that the sampler does not want."""
         return self._spans(name, attributes, 1, exported=0)
 
     def traced(
-        self, pipeline: Pipeline, tool: str, spans: int, *, defer: bool = False, stages: Stages = True
+        self,
+        pipeline: Pipeline,
+        tool: str,
+        spans: int,
+        *,
+        defer: bool = False,
+        stages: Stages = True,
+        whole: bool = False,
     ) -> Scenario:
-        """Call that tool, recorded by this provider; each call makes so many spans."""
+        """Call that tool, recorded by this provider; each call makes so many spans.
+
+        With ``whole``, the CPU time of all threads is measured until the spans have been exported.
+        """
         trace = Trace(defer=defer, stages=stages, tracer_provider=self._tracers, meter_provider=self._meters)
         self._traces.append(trace)
-        return self._counted(calls(pipeline.replace("trace", trace), Call(tool, ARGUMENTS)), spans)
+        return self._counted(calls(pipeline.replace("trace", trace), Call(tool, ARGUMENTS)), spans, whole=whole)
 
     def close(self) -> None:
         """Shut down. Raises RuntimeError if a span was lost: then the figures are worth nothing.
@@ -78,17 +88,19 @@ class Provider:
         if dropped or self._exported.spans < expected:
             raise RuntimeError(f"{self._exported.spans} spans of {expected}, and {dropped} calls dropped")
 
-    def _spans(self, name: str, attributes: Mapping[str, str | int] | None, each: int, exported: int) -> Scenario:
+    def _spans(
+        self, name: str, attributes: Mapping[str, str | int] | None, each: int, exported: int, *, whole: bool = False
+    ) -> Scenario:
         start = self._tracers.get_tracer("benchmark").start_span
 
         async def batch(times: int) -> None:
             for _ in range(times * each):
                 start(name, attributes=attributes).end()
 
-        return self._counted(Scenario(batch), exported)
+        return self._counted(Scenario(batch), exported, whole=whole)
 
-    def _counted(self, scenario: Scenario, spans: int) -> Scenario:
-        scenario.settle = self._settle
+    def _counted(self, scenario: Scenario, spans: int, *, whole: bool = False) -> Scenario:
+        scenario.settle, scenario.whole = self._settle, whole
         self._expected.append((scenario, spans))
         return scenario
 

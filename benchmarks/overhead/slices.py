@@ -1,11 +1,11 @@
-"""Slices of thread CPU time, about two milliseconds each: a reference, a subject, the reference again."""
+"""Slices of CPU time, about two milliseconds each: a reference, a subject, the reference again."""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Awaitable, Callable, Mapping
 from statistics import fmean
-from time import thread_time_ns
+from time import process_time_ns, thread_time_ns
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -28,15 +28,17 @@ class Measurable(Protocol):
 
 @attrs.define
 class Scenario:
-    """A batch of calls, measured by thread CPU time.
+    """A batch of calls, measured by the CPU time of this thread, or of all threads of the process.
 
     Args:
         batch: runs the measured thing so many times.
-        settle: runs after each slice, outside the measured time; it finishes what was left to other threads.
+        settle: runs after each slice; it finishes what was left to other threads.
+        whole: measure all threads, and `settle` as well; default: this thread, without `settle`.
     """
 
     batch: Batch
     settle: Callable[[], object] | None = None
+    whole: bool = False
     times: int = attrs.field(default=1, init=False)  # in one slice
     done: int = attrs.field(default=0, init=False)  # in all
 
@@ -45,8 +47,10 @@ class Scenario:
         await self._timed(3)  # what is built at first use is not part of a call's cost
         while self.times * await self._timed(self.times) < seconds * 1e6 / 4:
             self.times *= 2
-        for _ in range(3):
-            self.times = max(1, int(seconds * 1e6 / await self._timed(self.times)))
+        least = await self._timed(self.times)
+        for _ in range(3):  # the least: a busy moment must not leave a slice too short to be warm
+            least = min(least, await self._timed(self.times))
+            self.times = max(1, int(seconds * 1e6 / least))
 
     async def slice(self) -> float:
         """Return microseconds for each time in one slice."""
@@ -60,11 +64,14 @@ class Scenario:
         # Every slice starts without garbage, and the collector stays on: a scenario pays for the garbage that it makes
         # itself, and for nobody else's.
         gc.collect()
-        began = thread_time_ns()
+        clock = process_time_ns if self.whole else thread_time_ns
+        began = clock()
         await self.batch(times)
-        spent = thread_time_ns() - began
+        if self.whole and self.settle is not None:
+            self.settle()
+        spent = clock() - began
         self.done += times
-        if self.settle is not None:
+        if not self.whole and self.settle is not None:
             self.settle()
         return spent / times / 1e3
 
