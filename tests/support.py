@@ -11,6 +11,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio.lowlevel import RunVar
+from opentelemetry.context import Context
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -20,8 +21,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import Tracer
 
 from pipeline import Call, Effect, Tool, ValidCall, timing
+from pipeline.telemetry.spans import make_stage_spans
 
 
 async def nothing(**_: object) -> str:
@@ -92,6 +95,26 @@ class Exported:
     @property
     def tree(self) -> str:
         return tree(self.spans)
+
+
+class StageSpans:
+    """An ended call, of which nothing but stages is left to make.
+
+    Args:
+        tracer: Starts their spans.
+        names: Of the stages.
+    """
+
+    def __init__(self, tracer: Tracer, *names: str) -> None:
+        self._tracer, self._names = tracer, names
+
+    def make_spans(self) -> None:
+        make_stage_spans(
+            self._tracer, [(name, 1, 2, None, 0, "", 1) for name in self._names], {0: (Context(), 0)}, (), None
+        )
+
+    def make_without_stages(self) -> None:
+        """Make nothing."""
 
 
 def tree(spans: Sequence[ReadableSpan], *attributes: str) -> str:

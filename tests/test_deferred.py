@@ -14,15 +14,12 @@ from threading import Event, Thread
 from typing import Any, TypeAlias
 
 import pytest
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import SpanProcessor
 
-from pipeline.report import StageRow
 from pipeline.telemetry import DeferredSpans
 from pipeline.telemetry.queues import flush_queues
-from support import Exported
+from support import Exported, StageSpans
 
-ROW: StageRow = ("stage", 1, 2, None, 0, "", 1)
 NewQueue: TypeAlias = Callable[..., DeferredSpans]
 Add: TypeAlias = Callable[[DeferredSpans], None]
 
@@ -79,7 +76,7 @@ def added() -> tuple[Exported, Add]:
     """The spans that were made, and a function that adds a call with one of them to a queue."""
     exported = Exported()
     tracer = exported.provider.get_tracer("test")
-    return exported, lambda queue: queue.add(tracer, [ROW], {0: (Context(), 0)}, [], {})
+    return exported, lambda queue: queue.add(StageSpans(tracer, "stage"))
 
 
 def test_the_thread_makes_the_spans(sleep: StepSleep, new_queue: NewQueue, added: tuple[Exported, Add]) -> None:
@@ -228,7 +225,6 @@ def test_a_fork_during_a_flush() -> None:
 
 FORK_DURING_FLUSH = """
 import os
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from pipeline.telemetry import DeferredSpans
 from pipeline.telemetry.queues import flush_queues
@@ -243,7 +239,10 @@ class Forks(SpanProcessor):
                 os._exit(queue.flush() + queue.dropped)
 forks = Forks()
 provider.add_span_processor(forks)
-queue.add(provider.get_tracer("test"), [("stage", 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
+class Call:
+    def make_spans(self):
+        provider.get_tracer("test").start_span("stage").end()
+queue.add(Call())
 queue.flush()
 _, status = os.waitpid(forks.child, 0)
 print(os.waitstatus_to_exitcode(status), len(made))
@@ -257,15 +256,19 @@ def test_at_exit_before_a_newer_provider() -> None:
 
 
 AT_EXIT = """
-from opentelemetry.context import Context
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 from pipeline.telemetry import DeferredSpans
 queue = DeferredSpans(max_idle=1)
+class Call:
+    def __init__(self, provider, name):
+        self.provider, self.name = provider, name
+    def make_spans(self):
+        self.provider.get_tracer("test").start_span(self.name).end()
 def add(name):
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
-    queue.add(provider.get_tracer("test"), [(name, 1, 2, None, 0, "", 1)], {0: (Context(), 0)}, [], {})
+    queue.add(Call(provider, name))
     return provider
 first = add("first")
 while queue._running:  # until its thread has found nothing to do

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from returns.result import Failure, Success
 
 from middlewares import Retry, Trace, standard
-from pipeline import Pipeline, Tool, ToolRegistry, Transient
+from pipeline import Pipeline, Tool, ToolRegistry, Transient, __version__
 from pipeline.semconv import (
     ACTIVE_METRIC,
     BUCKETS,
@@ -26,6 +26,7 @@ from pipeline.semconv import (
     DURATION_METRIC,
     REPAIRS_METRIC,
     RETRIES_METRIC,
+    SCHEMA_URL,
     STAGE_METRIC,
 )
 from pipeline.telemetry import Listeners
@@ -160,6 +161,18 @@ async def test_a_collection_has_every_call(sampler: Sampler) -> None:
     assert [value for _, value in measured.points(REPAIRS_METRIC)] == [1]
     assert measured.points(ACTIVE_METRIC) == [({"gen_ai.tool.name": "probe"}, 0)]
     assert sum(point.count for _, point in measured.points(STAGE_METRIC)) == 3 * 2 + 3 * 2 + 1
+
+
+async def test_metrics_have_the_version_of_the_library() -> None:
+    """The scope of all instruments has a version and a schema, as that of the spans."""
+    measured = Measured()
+    await measured.pipeline.call("probe")
+    data = measured.reader.get_metrics_data()
+    assert data is not None
+    scopes = [each for resource in data.resource_metrics for each in resource.scope_metrics]
+    assert [(each.scope.version, each.scope.schema_url, each.schema_url) for each in scopes] == [
+        (__version__, SCHEMA_URL, SCHEMA_URL)
+    ]
 
 
 async def test_two_pipelines_count_their_active_calls_together() -> None:

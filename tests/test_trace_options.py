@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_current_span, use_span
-from returns.result import Failure
+from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from middlewares import Retry, Trace, standard
+from middlewares import Execute, Retry, Trace, standard
 from pipeline import (
     Call,
     Effect,
@@ -22,6 +22,7 @@ from pipeline import (
     ToolRegistry,
     __version__,
 )
+from pipeline.executors import Thread
 from pipeline.semconv import CAPTURE, SCHEMA_URL
 from pipeline.telemetry import continued
 from pipeline.telemetry.queues import flush_queues
@@ -312,6 +313,32 @@ async def test_an_attempt_says_what_it_ran(defer: bool) -> None:
         "toolcall.executor": "loop",
         "toolcall.landed": "yes",
     }
+
+
+@pytest.mark.parametrize("uses_its_span", [False, True])
+@pytest.mark.parametrize("defer", [False, True])
+async def test_an_attempt_names_the_executor_that_ran_it(defer: bool, uses_its_span: bool) -> None:
+    """It is that of the pipeline where the tool names none, also if the tool has used the span before it is known."""
+
+    def look() -> str:
+        """Look."""
+        if uses_its_span:
+            get_current_span().add_event("seen")
+        return "seen"
+
+    exported, tools = Exported(), ToolRegistry()
+    tools.tool(effect="read")(look)
+
+    class Elsewhere(Thread):
+        name = "elsewhere"
+
+    observer = Trace(tracer_provider=exported.provider, defer=defer)
+    pipeline = standard(tools).replace("trace", observer).replace("execute", Execute(executor=Elsewhere()))
+    assert await pipeline.call("look") == Success("seen")
+    observer.flush()
+    (attempt,) = [span for span in exported.spans if span.name == "attempt look"]
+    assert (attempt.attributes or {})["toolcall.executor"] == "elsewhere"
+    assert len(attempt.events) == uses_its_span
 
 
 async def test_what_the_model_was_told() -> None:

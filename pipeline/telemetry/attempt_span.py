@@ -1,4 +1,4 @@
-"""AttemptSpan: the span of an attempt, started only when somebody asks for it, or when its attempt is recorded."""
+"""AttemptSpan: the span of an attempt, started when somebody uses it, or else when its call has ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
     SpanContext,
-    SpanKind,
     Status,
     StatusCode,
     Tracer,
@@ -19,39 +18,111 @@ from opentelemetry.trace import (
 )
 from opentelemetry.util.types import Attributes, AttributeValue
 
+from .. import semconv
 from ..outside_text import get_logger
+from ..report import AttemptRow
 from ..tools.definition import Tool
 from .attributes import attempt_attributes
-from .spans import is_interrupt
+from .failures import NO_FACTS, Facts
+from .spans import INTERNAL, end_span, is_interrupt
 
 _logger = get_logger()
+
+
+def start_attempt(
+    tracer: Tracer,
+    context: Context,
+    number: int,
+    tool: Tool[..., Any] | None,
+    started: int | None = None,
+    row: AttemptRow | None = None,
+) -> Span:
+    """Start the span of an attempt.
+
+    Args:
+        tracer: Starts it.
+        context: The one around the attempt.
+        number: Of the attempt.
+        tool: The one that is tried. None: it is not known.
+        started: Wall clock, ns. None: now.
+        row: That of an attempt that has ended. None: it has not.
+    """
+    name = "attempt" if tool is None else f"attempt {tool.name}"
+    attributes = attempt_attributes(number, tool)
+    if row is not None:
+        attributes |= {semconv.EXECUTOR: row[1], semconv.LANDED: row[6]}
+    return tracer.start_span(name, context, INTERNAL, attributes, None, started)
+
+
+def set_ended_attributes(span: Span, row: AttemptRow, tool: Tool[..., Any] | None) -> None:
+    """Set on the span of an attempt what was not known when it started."""
+    executor, landed = row[1], row[6]
+    try:
+        if tool is None or executor != tool.run_in:
+            span.set_attribute(semconv.EXECUTOR, executor)
+        span.set_attribute(semconv.LANDED, landed)
+    except BaseException as exc:  # of somebody else's tracer
+        if is_interrupt(exc):
+            raise
+        _logger.exception("The attributes of an attempt could not be set")
 
 
 class AttemptSpan(Span):
     """Stands for a span that starts at the first use of any of its methods, from any thread, with a past start time.
 
-    Nobody makes a span of their own in most attempts, so most of these spans can be started by the deferring thread.
-    The specification allows past start times (trace/api, Span creation). If the span cannot be started, spans of
-    the tool stand under the one that was current around the attempt.
+    Nobody makes a span of their own in most attempts. Such a span is started when the call has ended, beside those of
+    the stages, and by the deferring thread if there is one. The specification allows past start times (trace/api, Span
+    creation). If the span cannot be started, spans of the tool stand under the one that was current around the attempt.
 
     Args:
         tracer: Starts the span.
-        name: Of the span.
         outer: The context around the attempt.
         number: Of the attempt.
         tool: The one that is tried. None: it is not known.
         started: Wall clock, ns.
+        offset: The ns that turn ``perf_counter_ns`` into the wall clock of the attempt.
     """
 
-    __slots__ = ("_lock", "_name", "_number", "_outer", "_started", "_started_at", "_tool", "_tracer")
+    __slots__ = (
+        "_facts",
+        "_lock",
+        "_number",
+        "_offset",
+        "_outer",
+        "_row",
+        "_started",
+        "_started_at",
+        "_tracer",
+        "tool",
+    )
 
     def __init__(
-        self, tracer: Tracer, name: str, outer: Context, number: int, tool: Tool[..., Any] | None, started: int
+        self, tracer: Tracer, outer: Context, number: int, tool: Tool[..., Any] | None, started: int, offset: int
     ) -> None:
-        self._tracer, self._name, self._outer = tracer, name, outer
-        self._number, self._tool, self._started_at = number, tool, started
+        self._tracer, self._outer, self._number, self._tool = tracer, outer, number, tool
+        self._started_at, self._offset = started, offset
         self._started: Span | None = None
         self._lock = RLock()
+
+    def close(self, row: AttemptRow, facts: Facts = NO_FACTS) -> None:
+        """The attempt has ended, so `finish` may be called.
+
+        Args:
+            row: That of the attempt.
+            facts: Why it failed.
+        """
+        self._row, self._facts = row, facts
+
+    def finish(self) -> None:
+        """End the span at the time at which the attempt ended; start it before, if nobody has."""
+        row = self._row
+        with self._lock:
+            span = self._started
+            if span is None:
+                span = self._started = self._start(row)
+            else:
+                set_ended_attributes(span, row, self._tool)
+        end_span(span, row[5], row[3] + self._offset, self._facts)
 
     def start(self) -> Span:
         """The span itself."""
@@ -61,13 +132,10 @@ class AttemptSpan(Span):
                     self._started = self._start()
         return self._started
 
-    def _start(self) -> Span:
+    def _start(self, row: AttemptRow | None = None) -> Span:
         token = attach(self._outer)  # for span processors that ask for the current span
         try:
-            attributes = attempt_attributes(self._number, self._tool)
-            return self._tracer.start_span(
-                self._name, self._outer, SpanKind.INTERNAL, attributes, None, self._started_at
-            )
+            return start_attempt(self._tracer, self._outer, self._number, self._tool, self._started_at, row)
         except BaseException as exc:  # a sampler or a span processor may raise anything
             if is_interrupt(exc):
                 raise
@@ -87,7 +155,8 @@ class AttemptSpan(Span):
 
     def get_span_context(self) -> SpanContext:
         """Its ids."""
-        return self.start().get_span_context()
+        started = self._started  # asked twice for each stage of the attempt
+        return (self.start() if started is None else started).get_span_context()
 
     def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
         """Set several attributes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from opentelemetry.trace import Span
@@ -46,8 +47,14 @@ def attempt_attributes(number: int, tool: Tool[..., Any] | None) -> dict[str, st
     return {
         semconv.ATTEMPT: number,
         semconv.EFFECT: tool.effect,
-        semconv.TOOL_DESCRIPTION: to_wire_text(tool.description, _MAX_DESCRIPTION),
+        semconv.EXECUTOR: tool.run_in,  # corrected at the end, if the pipeline has another executor for it
+        semconv.TOOL_DESCRIPTION: _cut_description(tool.description),
     }
+
+
+@lru_cache(maxsize=1_000)
+def _cut_description(text: str) -> str:
+    return to_wire_text(text, _MAX_DESCRIPTION)
 
 
 UNKNOWN_TOOL: SpanStart = (semconv.EXECUTE_TOOL, _start_attributes(semconv.OTHER))

@@ -16,11 +16,11 @@ from ..tools.definition import Tool
 from .agents import AGENT, Invocation, start_turn
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, SpanDetail, Stages, captures_content
+from .detail import SpanDetail, Stages, captures_content
 from .openinference import ChainTracer
 from .own_attributes import Describe
-from .recorders import SampledOutRecorder, SpanRecorder
-from .spans import INTERNAL
+from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
+from .spans import INTERNAL, is_interrupt
 
 _logger = get_logger()
 _UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment
@@ -54,11 +54,10 @@ class CallSpans:
     ) -> None:
         tracer = trace.get_tracer(SCOPE, VERSION, provider, SCHEMA_URL)
         self._tracer, self._start_span = tracer, tracer.start_span
-        self._inner_tracer = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
-        self._deferred = deferred
+        inner = cast("Tracer", ChainTracer(tracer)) if openinference else tracer
         content = captures_content() if content is None else content
         detail = SpanDetail(stages, content, openinference, principal, describe)
-        self._detail = DEFAULT_DETAIL if detail == DEFAULT_DETAIL else detail
+        self._options = SpanOptions(inner, deferred, detail)
         self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
         # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
@@ -93,14 +92,14 @@ class CallSpans:
                 if self._unheard > _UNHEARD:
                     self.unheard_from, self.unheard_until = started, started + _MOMENT
                 return None
-            self._unheard = self.unheard_until = 0
+            if self._unheard:
+                self._unheard = self.unheard_until = 0
             if span.is_recording():
-                named = tool is not None
-                return SpanRecorder(
-                    self._inner_tracer, span, started, context, self._deferred, self._detail, named=named
-                )
+                return SpanRecorder(self._options, span, started, context, named=tool is not None)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
-        except Exception:  # a sampler or a span processor may raise anything, and must not fail the call
+        except BaseException as exc:  # a sampler or a span processor may raise anything, and must not fail the call
+            if is_interrupt(exc):
+                raise
             _logger.exception("The span of a call could not be started")
             return None
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic
-from typing import TYPE_CHECKING, TypeAlias
-
-from opentelemetry.trace import Tracer
+from typing import Protocol
 
 from ..forking import register_after_fork
 from ..outside_text import get_logger
-from ..report import StageRow
-from .blame import Verdicts
+from .metrics import Instruments, Measurement, record_safely
 from .queues import flush_queues_at_exit, register_queue
-from .spans import Anchors, EndedAttempt, end_attempts, is_interrupt, make_stage_spans
-
-if TYPE_CHECKING:
-    from .metrics import Instruments, Measurement
 
 _INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
-_Job: TypeAlias = tuple[Tracer, Sequence[StageRow], Anchors, Sequence[EndedAttempt], Verdicts, bool]
 _logger = get_logger()
+
+
+class EndedCall(Protocol):
+    """A call that has ended, with all that its spans are made of."""
+
+    def make_spans(self) -> None:
+        """Make the spans that it still lacks, and end them all."""
+        ...
+
+    def make_without_stages(self) -> None:
+        """The same, but for the spans of its stages."""
+        ...
 
 
 class DeferredSpans:
@@ -44,7 +48,7 @@ class DeferredSpans:
         self.max_queue = max_queue
         self.dropped = 0
         self._max_idle, self._given_sleep = max_idle, sleep
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[EndedCall] = deque()
         self._measurements: deque[tuple[Instruments, Measurement]] = deque()
         self._instruments: Instruments | None = None
         self._reset()
@@ -59,29 +63,20 @@ class DeferredSpans:
         self._drain, self._drained = threading.Event(), threading.Event()
         self._sleep = self._given_sleep or self._drain.wait
 
-    def add(
-        self,
-        tracer: Tracer,
-        rows: Sequence[StageRow],
-        anchors: Anchors,
-        ended: Sequence[EndedAttempt],
-        verdicts: Verdicts,
-        *,
-        notable: bool = False,
-    ) -> None:
-        """Take over the rest of a call. The caller must not change any of it afterwards."""
+    def add(self, call: EndedCall) -> None:
+        """Take over the rest of a call."""
         if len(self._queue) >= self.max_queue:
             self._count_dropped(1, f"more than {self.max_queue} calls wait")
-            end_attempts(ended)
+            call.make_without_stages()
             return
-        self._queue.append((tracer, rows, anchors, ended, verdicts, notable))
+        self._queue.append(call)
         if not self._running:
             self._start()
 
     def measure_later(self, instruments: Instruments, measurement: Measurement) -> None:
         """Have a call measured by the thread. A call that finds the queue full is measured at once."""
         if len(self._measurements) >= self.max_queue:
-            _record(instruments, measurement)
+            record_safely(instruments, measurement)
             return
         self._measurements.append((instruments, measurement))
         if not self._running:
@@ -98,7 +93,7 @@ class DeferredSpans:
                 instruments, measurement = self._measurements.popleft()
             except IndexError:  # another thread was faster
                 break
-            _record(instruments, measurement)
+            record_safely(instruments, measurement)
             done += 1
         return done
 
@@ -131,11 +126,10 @@ class DeferredSpans:
                 if until is not None and monotonic() >= until:
                     break
                 try:
-                    tracer, rows, anchors, ended, verdicts, notable = self._queue.popleft()
+                    call = self._queue.popleft()
                 except IndexError:  # what took too long was dropped
                     break
-                end_attempts(ended)
-                make_stage_spans(tracer, rows, anchors, verdicts, notable=notable)
+                call.make_spans()
                 done += 1
         finally:
             self._flushing = 0
@@ -212,12 +206,3 @@ class DeferredSpans:
         self._running = False
         if self._queue or self._measurements:  # a call was added between the last look and the line above
             self._start()
-
-
-def _record(instruments: Instruments, measurement: Measurement) -> None:
-    try:
-        instruments.record(measurement)
-    except BaseException as exc:  # a meter provider is foreign code
-        if is_interrupt(exc):
-            raise
-        _logger.exception("A call could not be measured")

@@ -65,8 +65,6 @@ def set_detail_attributes(span: Span, report: LiveReport, detail: SpanDetail) ->
         name_principal(span, report.call)
     if detail.describe is not None:
         describe_call(span, report, detail.describe)
-    if not detail.stages:
-        span.set_attributes(_sum_stage_durations(report.rows))
 
 
 def _render_content(report: CallReport) -> dict[str, str]:
@@ -91,7 +89,8 @@ def _name_duration(stage: str) -> str:
     return semconv.STAGE_DURATION.format(stage)
 
 
-def _sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:
+def sum_stage_durations(rows: Sequence[StageRow]) -> dict[str, float]:
+    """The attribute of each stage with the seconds of all its runs."""
     durations: dict[str, float] = {}
     for name, *_, own in rows:
         key = _name_duration(name)

@@ -66,7 +66,7 @@ class Listeners:
         if not self._listening and not self._live_sinks:
             if metrics is None:
                 return span
-            if self._deferred is not None and type(span) is SpanRecorder:
+            if type(span) is SpanRecorder:
                 span.count(metrics, tool)  # one recorder for both: a third of the cost of two
                 return span
         return FanOutRecorder(span, tool, metrics, self._listening, self._live_sinks, self._deferred)

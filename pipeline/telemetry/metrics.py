@@ -10,10 +10,12 @@ from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
+from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from .active_calls import ActiveCalls, find_active_calls
 from .agents import label_agent
 from .blame import collect_verdicts
+from .spans import is_interrupt
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
     from opentelemetry.metrics import Meter, MeterProvider
@@ -23,6 +25,8 @@ if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is mad
 Measurement: TypeAlias = tuple[
     str, int, str | None, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
 ]
+
+_logger = get_logger()
 
 
 class Instruments:
@@ -86,6 +90,16 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
         report.attempt_rows,
         context,
     )
+
+
+def record_safely(instruments: Instruments, measurement: Measurement) -> None:
+    """Record a call that ended. A meter provider is foreign code: what it raises is logged."""
+    try:
+        instruments.record(measurement)
+    except BaseException as exc:  # not an Exception alone: it must not end the deferring thread
+        if is_interrupt(exc):
+            raise
+        _logger.exception("A listener failed: a call could not be measured")
 
 
 def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns, time_ns
 from typing import Any
 
+import attrs
 from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
@@ -14,14 +15,13 @@ from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
 from ..tools.definition import Tool
-from .attempt_span import AttemptSpan
-from .attributes import attempt_attributes, make_span_start, set_call_attributes
-from .blame import Verdicts, collect_verdicts
+from .attempt_span import AttemptSpan, set_ended_attributes, start_attempt
+from .attributes import make_span_start, set_call_attributes
 from .deferred import DeferredSpans
-from .detail import DEFAULT_DETAIL, NOTABLE_STAGES, SpanDetail, set_detail_attributes
+from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
 from .failures import NO_FACTS, describe_failure
-from .metrics import Instruments, measure
-from .spans import INTERNAL, Anchors, EndedAttempt, end_attempts, end_span, make_stage_spans
+from .metrics import Instruments, measure, record_safely
+from .spans import Anchors, end_span, is_interrupt, make_stage_spans
 
 _logger = get_logger()
 
@@ -48,80 +48,75 @@ class SampledOutRecorder:
         self._span.end()
 
 
-class SpanRecorder:
-    """Records one call: its span and the spans of its attempts are live, those of stages are made at its end.
+@attrs.frozen
+class SpanOptions:
+    """What the recorders of one trace have in common.
 
     Args:
         tracer: Starts the spans of attempts and stages.
+        deferred: Makes them on a thread of its own. None: the recorder does, when the call ends.
+        detail: What the spans hold.
+    """
+
+    tracer: Tracer
+    deferred: DeferredSpans | None
+    detail: SpanDetail
+
+
+class SpanRecorder:
+    """Records one call: its span and those of its attempts are live, those of stages are made at its end.
+
+    Args:
+        options: Those of the trace.
         span: The span of the call, started.
         started: When the call started (wall clock, ns).
         context: The context in which the call was made.
-        deferred: Ends the attempts' spans and makes the stage spans. None: this recorder does, when the call ends.
-        detail: What the spans hold.
         named: The span has its final name. False: the tool was not known when the span started.
     """
 
-    __slots__ = (
-        "_anchors",
-        "_deferred",
-        "_detail",
-        "_ended",
-        "_metrics",
-        "_named",
-        "_open",
-        "_running",
-        "_span",
-        "_token",
-        "_tracer",
-        "offset",
-    )
     recording = True
+    # What most recorders never set. An attribute of the class costs the start of a call nothing.
+    _metrics: Instruments | None = None
+    _rows: Sequence[StageRow] = ()
+    _facts = NO_FACTS
+    _over = False
 
-    def __init__(
-        self,
-        tracer: Tracer,
-        span: Span,
-        started: int,
-        context: Context,
-        deferred: DeferredSpans | None,
-        detail: SpanDetail,
-        *,
-        named: bool,
-    ) -> None:
-        self._tracer, self._span, self._deferred = tracer, span, deferred
-        self._named, self._detail = named, detail
+    def __init__(self, options: SpanOptions, span: Span, started: int, context: Context, *, named: bool) -> None:
+        self._options, self._span, self._named = options, span, named
         # If the wall clock was set back since the call started, count from the start: children nest in time.
-        self.offset = -perf_counter_ns() + max(time_ns(), started)
+        self.offset = self._latest = offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
-        self._anchors: Anchors = {0: (inside, self.offset)}
-        self._ended: list[EndedAttempt] = []
-        self._open: list[Span] = []  # of attempts that run: more than one if a stage calls on while an attempt runs
+        self._anchors: Anchors = {0: (inside, offset)}
+        self._attempts: list[AttemptSpan] = []  # that ended, of a trace that defers their spans
+        self._open: list[Span] = []  # that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
-        self._metrics: Instruments | None = None
 
     def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
-        """Measure the call as well, on the deferring thread. It begins now."""
+        """Measure the call as well. It begins now."""
         self._running = metrics.begin_call(OTHER if tool is None else tool.name)
         self._metrics = metrics
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Start the span of an attempt and make it current: the tool's own spans stand under it."""
+        """Make the span of an attempt current: the tool's own spans stand under it."""
         outer = get_current()  # with baggage or a span that a middleware put there
         if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
             outer = set_span_in_context(self._span, outer)
-        name = "attempt" if tool is None else f"attempt {tool.name}"
-        span: Span
-        try:
-            if self._deferred is None:
-                span = self._tracer.start_span(name, outer, INTERNAL, attempt_attributes(number, tool))
-            else:
-                span = AttemptSpan(self._tracer, name, outer, number, tool, time_ns())
-        except Exception:  # a sampler or a span processor may raise anything
-            _logger.exception("The span of an attempt could not be started")
-            return None
-        inside = set_span_in_context(span, outer)
+        options = self._options
+        live: Span | None = None
+        if options.deferred is None:
+            try:
+                live = start_attempt(options.tracer, outer, number, tool)
+            except BaseException as exc:  # a sampler or a span processor may raise anything
+                if is_interrupt(exc):
+                    raise
+                _logger.exception("The span of an attempt could not be started")
+                return None
         # The monotonic clock first: between the two readings the offset can only grow, so children start no earlier.
-        offset = -perf_counter_ns() + time_ns()
+        now, started = perf_counter_ns(), time_ns()
+        offset = started - now
+        self._latest = max(self._latest, offset)
+        span = AttemptSpan(options.tracer, outer, number, tool, started, offset) if live is None else live
+        inside = set_span_in_context(span, outer)
         self._anchors[number] = (inside, offset)
         self._open.append(span)
         return span, attach(inside), offset, tool
@@ -133,49 +128,83 @@ class SpanRecorder:
         span, token, offset, tool = opened
         detach(token)
         self._open.remove(span)
-        _, executor, _, _, _, verdict, landed = row
         facts = NO_FACTS if error is None else describe_failure(error, tool)
-        ended = (span, verdict, perf_counter_ns() + offset, executor, landed, facts)
-        if self._deferred is None:
-            end_attempts([ended])
+        if type(span) is not AttemptSpan:
+            set_ended_attributes(span, row, tool)
+            end_span(span, row[5], row[3] + offset, facts)
+            return
+        span.close(row, facts)
+        if self._over:  # a stage left it running when the call ended
+            span.finish()
         else:
-            self._ended.append(ended)
+            self._attempts.append(span)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
-        """Set the attributes of the call's span, make the stage spans, and end the call's span."""
+        """Set the attributes of the call's span, and have all spans made and ended."""
         detach(self._token)
+        del self._token  # it holds the caller's context variables, and this recorder may wait in a queue
+        options, self._over, self._verdict = self._options, True, verdict
+        # The latest offset: the wall clock may have been set between two attempts.
+        self._end = perf_counter_ns() + self._latest
         if self._metrics is not None:
             self._measure(self._metrics, report, verdict)
-        end = perf_counter_ns() + self.offset
-        for _, offset in self._anchors.values():  # the latest: the wall clock may have been set between two attempts
-            end = max(end, perf_counter_ns() + offset)
         if report is not None:
             try:
-                self._record(report, verdict)
-            except Exception:  # the tracer, its processors, and the text of the user's own values are foreign code
+                self._describe(report, verdict)
+            except Exception:  # the text of the user's own values is foreign code, and so are span processors
                 _logger.exception("A call could not be recorded")
-        facts = NO_FACTS
-        if verdict is not None and report is not None:
-            facts = describe_failure(report.error, report.tool)
-        end_span(self._span, verdict, end, facts)
+        if options.deferred is None:
+            self.make_spans()
+            return
+        options.deferred.add(self)
+        if options.detail.stages:  # else its span gets their durations
+            end_span(self._span, verdict, self._end, self._facts)
+
+    def make_spans(self) -> None:
+        """End the spans of the attempts, make those of the stages, and end the call's span if that has not ended."""
+        options, rows = self._options, self._rows
+        try:
+            for attempt in self._attempts:
+                attempt.finish()
+            stages = options.detail.stages
+            if rows and stages:
+                notable = stages == NOTABLE_STAGES
+                make_stage_spans(
+                    options.tracer, rows, self._anchors, self._attempt_rows, self._verdict, notable=notable
+                )
+            elif rows:
+                self._span.set_attributes(sum_stage_durations(rows))
+        except BaseException as exc:  # a tracer of somebody else may raise anything
+            if is_interrupt(exc):
+                raise
+            _logger.exception("A call could not be recorded")
+        if options.deferred is None or not options.detail.stages:
+            end_span(self._span, self._verdict, self._end, self._facts)
+
+    def make_without_stages(self) -> None:
+        """What `make_spans` does, but for the stages."""
+        self._rows = ()
+        self.make_spans()
 
     def _measure(self, metrics: Instruments, report: LiveReport | None, verdict: str | None) -> None:
         self._running.pop()
-        if report is not None and self._deferred is not None:
-            self._deferred.measure_later(metrics, measure(report, verdict, self._anchors[0][0]))
+        if report is None:
+            return
+        measurement, deferred = measure(report, verdict, self._anchors[0][0]), self._options.deferred
+        if deferred is None:
+            record_safely(metrics, measurement)
+        else:
+            deferred.measure_later(metrics, measurement)
 
-    def _record(self, report: LiveReport, verdict: str | None) -> None:
-        span, detail = self._span, self._detail
+    def _describe(self, report: LiveReport, verdict: str | None) -> None:
+        span, detail = self._span, self._options.detail
+        if verdict is not None:
+            self._facts = describe_failure(report.error, report.tool)
+        # Copies: a run of the inside that a stage left behind still writes to the report.
+        self._rows, self._attempt_rows = report.rows[:], report.attempt_rows[:]
         set_call_attributes(span, report)
         if not self._named and report.tool is not None:
             span.update_name(make_span_start(report.tool.name)[0])
             span.set_attribute(semconv.TOOL_NAME, report.tool.name)
-        if detail is not DEFAULT_DETAIL:
+        if detail.content or detail.openinference or detail.principal or detail.describe is not None:
             set_detail_attributes(span, report, detail)
-        rows: Sequence[StageRow] = report.rows if detail.stages else ()
-        verdicts: Verdicts = collect_verdicts(report.attempt_rows, verdict) if rows else {}
-        notable = detail.stages == NOTABLE_STAGES
-        if self._deferred is not None:
-            self._deferred.add(self._tracer, rows, self._anchors, self._ended, verdicts, notable=notable)
-        elif rows:
-            make_stage_spans(self._tracer, rows, self._anchors, verdicts, notable=notable)

@@ -1,4 +1,4 @@
-"""The spans of attempts and stages: how an attempt's span ends, and how stage spans are made from a report.
+"""How spans end, and how the spans of stages are made from a report.
 
 Stage spans are made when the call is over, with past timestamps; the specification allows that (trace/api, Span
 creation). Span names follow the GenAI conventions (`execute_tool`) or are the names of stages. API only, no SDK.
@@ -14,18 +14,15 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
-from ..errors import Landed
 from ..outside_text import get_logger
-from ..report import StageRow
-from .blame import Verdicts, find_deciding
+from ..report import AttemptRow, StageRow
+from .blame import collect_verdicts, find_deciding
 from .failures import NO_FACTS, Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
-# The span of an attempt, its verdict, its end (wall clock, ns), its executor, whether it landed, and why it failed.
-EndedAttempt: TypeAlias = tuple[Span, str | None, int, str, Landed, Facts]
 NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
@@ -54,46 +51,59 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts = NO_FACTS)
         _logger.exception("A span could not be ended")
 
 
-def end_attempts(ended: Sequence[EndedAttempt]) -> None:
-    """End the spans of attempts, each with the time at which its attempt ended."""
-    for span, verdict, end, executor, landed, facts in ended:
-        try:
-            span.set_attributes({semconv.EXECUTOR: executor, semconv.LANDED: landed})
-        except BaseException as exc:  # a deferred span is started here, by a sampler that may raise anything
-            if is_interrupt(exc):
-                raise
-            _logger.exception("The attributes of an attempt could not be set")
-        end_span(span, verdict, end, facts)
-
-
 def make_stage_spans(
-    tracer: Tracer, rows: Sequence[StageRow], anchors: Anchors, verdicts: Verdicts, *, notable: bool = False
+    tracer: Tracer,
+    rows: Sequence[StageRow],
+    anchors: Anchors,
+    attempts: Sequence[AttemptRow],
+    verdict: str | None,
+    *,
+    notable: bool = False,
 ) -> None:
     """Start and end one span for each row of a report, under the call or the attempt in which the stage ran.
 
     A stage that decided the failure of its call or attempt is red. One that only passed it on has its verdict as an
-    attribute. With ``notable`` a stage without a failure of its own, a note, or a millisecond of work has no span.
+    attribute.
+
+    Args:
+        tracer: Starts them.
+        rows: The stages.
+        anchors: The contexts of the call and of its attempts.
+        attempts: Of the call.
+        verdict: On the call.
+        notable: Make no span for a stage without a failure of its own, a note, or a millisecond of work.
     """
+    start_span, of_call = tracer.start_span, anchors[0]
     deciding: frozenset[int] | None = None
-    for index, (name, start, end, verdict, attempt, note, own) in enumerate(rows):
-        passed_on = None
-        if verdict is not None:
-            deciding = find_deciding(rows, verdicts) if deciding is None else deciding
-            if index not in deciding:
-                passed_on, verdict = verdict, None  # noqa: PLW2901
-        if notable and verdict is None and not note and own <= NOTABLE:
+    for index, (name, start, end, of_stage, attempt, note, own) in enumerate(rows):
+        attributes: dict[str, str | float] | None = None
+        decided = None
+        apart = own - (end - start) > _APART
+        if of_stage is not None or note or apart:
+            if of_stage is not None:
+                if deciding is None:
+                    deciding = find_deciding(rows, collect_verdicts(attempts, verdict))
+                decided = of_stage if index in deciding else None
+            attributes = _describe_stage(note, own if apart else 0, of_stage, decided)
+        if notable and decided is None and not note and own <= NOTABLE:
             continue
-        context, offset = anchors.get(attempt) or anchors[0]
-        attributes: dict[str, str | float] | None = {semconv.REASON: note} if note else None
-        if own - (end - start) > _APART:
-            attributes = (attributes or {}) | {semconv.STAGE_SECONDS: own / 1e9}
-        if passed_on is not None:
-            attributes = (attributes or {}) | {semconv.STAGE_VERDICT: passed_on}
+        context, offset = anchors.get(attempt, of_call)
         try:
-            span = tracer.start_span(name, context, INTERNAL, attributes, None, start + offset)
+            span = start_span(name, context, INTERNAL, attributes, None, start + offset)
+            if decided is None:
+                span.end(end + offset)
+            else:
+                end_span(span, decided, end + offset)
         except BaseException as exc:  # a sampler or a span processor may raise anything
             if is_interrupt(exc):
                 raise
-            _logger.exception("The span of a stage could not be started")
-        else:
-            end_span(span, verdict, end + offset)
+            _logger.exception("The span of a stage could not be made")
+
+
+def _describe_stage(note: str, own: int, verdict: str | None, decided: str | None) -> dict[str, str | float]:
+    attributes: dict[str, str | float] = {semconv.REASON: note} if note else {}
+    if own:
+        attributes[semconv.STAGE_SECONDS] = own / 1e9
+    if verdict is not None and decided is None:
+        attributes[semconv.STAGE_VERDICT] = verdict
+    return attributes
