@@ -1,9 +1,9 @@
-"""Runner: takes one call through the compiled stages and gives the last word on its outcome."""
+"""Runner: takes one call through the compiled stages; `LastWord` says what a failed one ends in."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from logging import DEBUG
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
@@ -15,27 +15,19 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..errors import (
-    ERROR_TYPES,
     Crashed,
-    InvalidParams,
-    MalformedCall,
-    OutcomeUnknown,
-    ToolError,
-    Unavailable,
-    UnknownTool,
 )
 from ..event_loops import is_stray_cancellation
-from ..guards import Guards, OneEffect, OpenTools, tell_lost
-from ..recordable import Mask, Recording, make_mask, mask_error
+from ..guards import Guards, OneEffect, OpenTools
+from ..recordable import Recording
 from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, kind_of
-from ..retries import settle
 from ..telemetry.flow_observer import is_enabled_for, observe_flow
-from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .chain import compile_plain, compile_recorded
 from .deadline import run_within
-from .mistakes import explain_answer, explain_call, explain_verdict
+from .last_word import LastWord
+from .mistakes import explain_verdict
 from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -69,7 +61,6 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
         self._observe: _Observe | None = observers[0].run if observers else None
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._finder = first
@@ -82,6 +73,9 @@ class Runner:
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
         self._finding = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
+        answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
+        find_behind = self._finding if first is None else None
+        self._finish = LastWord(self._leading, answering, registries, find_behind).say
         self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
@@ -242,75 +236,6 @@ class Runner:
         found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
         return next((tool for tool in found if tool is not None), None)
 
-    def _finish(
-        self,
-        call: Call,
-        current: Any,
-        outcome: Any,
-        effect: OneEffect | None = None,
-        params: Mapping[str, Any] | None = None,
-    ) -> Outcome:
-        """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
-        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
-        failed = type(outcome) is _FAILURE
-        error: Any = outcome.failure() if failed else outcome
-        crashed = not failed and type(outcome) is _CRASHED  # a stage did, not the tool
-        sent: Any = call
-        if not isinstance(sent, Call):
-            error, call, failed, crashed = Crashed(explain_call(sent)), _NO_CALL, False, True
-        elif type(error) not in ERROR_TYPES or not (failed or crashed):
-            of_checks = self._leading if failed else []  # of other values a check is told earlier
-            error = Crashed(explain_answer([*of_checks, *self._answering], outcome))
-            failed, crashed = False, True
-        made = error
-        mask = self._make_mask(call, current, tool, params) if _may_quote(error) else None
-        lost = None if effect is None else effect.lost
-        if lost is not None and (crashed or getattr(error, "landed", "") == "no"):
-            if crashed:
-                _log(call, tool, error, mask)  # the bug of the stage, with its stack; the call is logged below
-            error = tell_lost(error, lost)
-        else:
-            error = settle(error, lost or tool)
-        if type(error) is OutcomeUnknown:
-            error = self._without_closed(error)
-        if mask is not None:
-            error = mask_error(error, mask)
-        _log(call, tool, error, mask)
-        if failed and error is made:
-            answer: Outcome = outcome  # a cast is a call
-            return answer
-        return Failure(error)
-
-    def _make_mask(
-        self, call: Call, current: Call, tool: Tool[..., Any] | None, params: Mapping[str, Any] | None
-    ) -> Mask | None:
-        """What takes the secrets of the call out of a text; None if its tool declares none."""
-        if tool is None and self._finder is None and self._finding is not None:  # found behind another stage
-            try:
-                tool = self._finding(call).tool
-            except Exception:  # noqa: BLE001  # no tool has that name, or the stage has a bug
-                return None
-        return None if tool is None or tool.parameters.secrets is None else make_mask(current, tool, params)
-
-    def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:
-        """The error without its tool to check with, if the model may not call that tool now."""
-        name = error.verify_with
-        closed = any(name not in registry or name in registry.closed for registry in self._registries)
-        return attrs.evolve(error, verify_with=None) if name is not None and closed else error
-
-
-def _may_quote(error: Any) -> bool:
-    """Whether an error has a text or a cause of a tool's. That of a parser was made without secrets."""
-    return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
-
-
-def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None) -> None:
-    try:
-        log_failure(call, tool, error, mask)
-    except Exception:  # noqa: BLE001  # a user's log filter failed, or a value in the call; the outcome is what counts
-        with suppress(Exception):
-            log_failure(_NO_CALL, tool, error, mask)
-
 
 def _no_turn() -> None:
     return None
@@ -323,8 +248,5 @@ def _unchanged(call: Any) -> Any:
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
-_CRASHED: Any = Crashed
-_WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _VALID_CALL: Any = ValidCall
-_NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it
