@@ -66,7 +66,7 @@ def proxy(
 
 async def _relay(start: Callable[[], Awaitable[Server]], policy: Policy, stdin: int, stdout: int) -> int:
     reader = LineReader(stdin, policy.limits.line_bytes)
-    relay = Relay(start, policy, lambda registry: _make_pipeline(registry, policy), reader, LineWriter(stdout))
+    relay = Relay(start, policy, lambda registry: make_pipeline(registry, policy), reader, LineWriter(stdout))
     caught: list[int] = []
 
     async def wait_for_signal(scope: anyio.CancelScope) -> None:
@@ -88,7 +88,8 @@ async def _relay(start: Callable[[], Awaitable[Server]], policy: Policy, stdin: 
     return to_exit_code(caught[0]) if caught else 0
 
 
-def _make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
+    """The pipeline that calls pass, for a registry that is filled later."""
     from middlewares import Timeout, Trace, standard
 
     pipeline = standard(

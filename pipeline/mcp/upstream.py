@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from secrets import token_hex
 from typing import Protocol
 
@@ -160,14 +161,26 @@ class Upstream:
         if self._server is not None:
             await self._server.close(_CLOSING)
 
-    async def send(self, line: bytes) -> None:
-        """Send a line, once the server is there.
+    async def send(self, line: bytes) -> Server:
+        """Send a line, once the server is there. What a server that ended did not take goes to the next one.
+
+        Returns:
+            The run that took it.
 
         Raises:
-            ServerGoneError: It ended, or is not there in time.
+            ServerGoneError: It ended with a part of the line, or is not there in time.
         """
-        server = await self._wait_for_server()
-        await server.send(line)
+        while True:
+            server = await self._wait_for_server()
+            try:
+                await server.send(line)
+            except ServerGoneError as exc:
+                if exc.landed != "no":
+                    raise
+                self._up = anyio.Event()
+                await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
+            else:
+                return server
 
     async def _wait_for_server(self) -> Server:
         if not self._up.is_set():
@@ -184,19 +197,23 @@ class Upstream:
             ServerGoneError: The server ended, or is not there in time.
             AnswerTooLongError: The answer was thrown away.
         """
-        return await self._ask(await self._wait_for_server(), method, params)
+        return await self._ask(None, method, params)
 
-    async def _ask(self, server: Server, method: str, params: object) -> Answer:
+    async def _ask(self, server: Server | None, method: str, params: object) -> Answer:
+        """As `ask`; of one run of the server, or of the one that is there."""
         self._number += 1
         request_id = f"{self._prefix}{self._number}"
         request: Message = {"jsonrpc": "2.0", "id": request_id, "method": method}
         line = dump(request if params is None else {**request, "params": params})
         waiting = self._waiting[request_id] = _Waiting()
         try:
-            await server.send(line)
+            if server is None:
+                await self.send(line)
+            else:
+                await server.send(line)
             await waiting.event.wait()
         except anyio.get_cancelled_exc_class():
-            await self._cancel(server, request_id)
+            await self._cancel(request_id)
             raise
         finally:
             del self._waiting[request_id]
@@ -204,13 +221,13 @@ class Upstream:
             return waiting.answer
         raise waiting.answer or ServerGoneError("maybe")
 
-    async def _cancel(self, server: Server, request_id: str) -> None:
+    async def _cancel(self, request_id: str) -> None:
         told: Message = {"requestId": request_id, "reason": "the caller does not wait any more"}
         with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCELLING):
-            try:
-                await server.send(dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told}))
-            except ServerGoneError:
-                return
+            with suppress(ServerGoneError):
+                if self._server is not None:
+                    line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+                    await self._server.send(line)
 
     def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
         """Hand an answer to whoever asked. Returns whether the request was ours.
