@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 from mcp_desk import INITIALIZED, MODERN, TOOLS, ScriptedServer, as_line, call, open_desk, result
+from pipeline.mcp import upstream
 from pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
 
 TRUSTED = Policy(trust_annotations=True)
@@ -342,8 +343,9 @@ async def test_a_server_that_never_says_anything_is_not_started_again() -> None:
         assert 3 == desk.failed.exit_code
 
 
-async def test_a_server_that_dies_again_and_again_is_given_up() -> None:
+async def test_a_server_that_dies_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six runs in a row that say nothing end the relay; a run that speaks begins the count anew."""
+    monkeypatch.setattr(upstream, "_FIRST_DELAY", 0)
     async with open_desk() as (desk, server):
         server.say({"jsonrpc": "2.0", "method": "hello"})
         await desk.receive()

@@ -116,7 +116,7 @@ class Upstream:
                     group.start_soon(self._greet, server)
                 has_spoken = await self._read_all(server, downstream)
             finally:
-                self._up = anyio.Event()
+                self._set_down()
                 with anyio.CancelScope(shield=True):
                     await server.close(_GONE)
             self._fail_waiting()
@@ -177,10 +177,14 @@ class Upstream:
             except ServerGoneError as exc:
                 if exc.landed != "no":
                     raise
-                self._up = anyio.Event()
+                self._set_down()
                 await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
             else:
                 return server
+
+    def _set_down(self) -> None:
+        if self._up.is_set():  # or somebody waits for this very event
+            self._up = anyio.Event()
 
     async def _wait_for_server(self) -> Server:
         if not self._up.is_set():
