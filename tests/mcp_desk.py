@@ -64,6 +64,7 @@ class ScriptedServer:
     """One run of a server, played by the test."""
 
     limit: int
+    is_remote: bool = False
     exit_code: int | None = None
     closed: bool = False
     deaf: bool = False  # it has closed its stdin

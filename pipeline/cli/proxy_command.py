@@ -8,10 +8,12 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 import attrs
+from anyio.abc import TaskGroup
 
 from ..errors import SetupError
 from ..mcp.child import Child
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from ..mcp.server import Server
     from ..tools import ToolRegistry
 
+_Starter: TypeAlias = Callable[[TaskGroup], Awaitable["Server"]]
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 
@@ -64,9 +67,8 @@ def proxy(
         return exc.exit_code or 1
 
 
-async def _relay(start: Callable[[], Awaitable[Server]], policy: Policy, stdin: int, stdout: int) -> int:
-    reader = LineReader(stdin, policy.limits.line_bytes)
-    relay = Relay(start, policy, lambda registry: make_pipeline(registry, policy), reader, LineWriter(stdout))
+async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> int:
+    reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
 
     async def wait_for_signal(scope: anyio.CancelScope) -> None:
@@ -79,7 +81,9 @@ async def _relay(start: Callable[[], Awaitable[Server]], policy: Policy, stdin: 
     async with anyio.create_task_group() as group:
         group.start_soon(wait_for_signal, group.cancel_scope)
         try:
-            await relay.run()
+            await Relay(
+                partial(start, group), policy, lambda registry: make_pipeline(registry, policy), reader, writer
+            ).run()
         except ServerFailedError as exc:
             failed = exc
         group.cancel_scope.cancel()
@@ -128,17 +132,37 @@ def _configure_telemetry(policy: Policy) -> None:
         )
 
 
-def _choose_start(
-    command: Sequence[str], url: str | None, headers: Sequence[str], policy: Policy
-) -> Callable[[], Awaitable[Server]]:
+def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: Policy) -> _Starter:
     if (url is None) == (not command):
         raise CommandError("give either the command of a server or --url")
+    limit = policy.limits.line_bytes
     if url is None:
         if headers:
             raise CommandError("--header is for --url")
 
-        async def start_child() -> Server:
-            return Child.start(command, policy.limits.line_bytes)
+        async def start_child(_group: TaskGroup) -> Server:
+            return Child.start(command, limit)
 
         return start_child
-    raise CommandError("--url is not there yet")
+    from ..mcp.http_server import HttpServer, load_transport
+
+    if not url.startswith(("http://", "https://")):
+        raise CommandError("--url must begin with http:// or https://")
+    transport, sent, address = load_transport(), dict(map(_read_header, headers)), url
+
+    async def connect(group: TaskGroup) -> Server:
+        server = HttpServer(transport, address, sent, limit)
+        await group.start(server.serve)
+        return server
+
+    return connect
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise CommandError("--header must be 'Name: value'")  # it may hold a secret, so it is not quoted
+    for variable in _VARIABLE.findall(value):
+        if variable not in os.environ:
+            raise CommandError(f"--header {name.strip()}: the environment has no variable {variable}")
+    return name.strip(), _VARIABLE.sub(lambda found: os.environ[found[1]], value).strip()

@@ -63,6 +63,8 @@ class Child:
         )
         return cls(process, limit)
 
+    is_remote = False
+
     @property
     def exit_code(self) -> int | None:
         """The exit code as a shell tells it; None: it runs."""

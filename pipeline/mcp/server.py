@@ -23,7 +23,13 @@ class ServerGoneError(ConnectionError):
 
 
 class Server(Protocol):
-    """One run of a server."""
+    """One run of a server.
+
+    Attributes:
+        is_remote: It runs elsewhere, and may come back after any time.
+    """
+
+    is_remote: bool
 
     async def send(self, line: bytes) -> None:
         """Send a line, with its line end.

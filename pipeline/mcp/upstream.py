@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from math import inf
 from secrets import token_hex
 from typing import Protocol
 
@@ -124,7 +125,8 @@ class Upstream:
             if self._stopping:
                 return
             fruitless = 0 if has_spoken else fruitless + 1
-            if fruitless > (0 if is_first else _MAX_FRUITLESS):
+            may_come_back = server.is_remote
+            if fruitless > (0 if is_first else inf if may_come_back else _MAX_FRUITLESS):
                 raise ServerFailedError("the server ended before it answered anything", server.exit_code)
             _LOG.warning("the server ended (exit code %s) and is started again", server.exit_code)
             delay = _FIRST_DELAY if has_spoken else min(delay * 2, _MAX_DELAY)
