@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import attrs
 
-from middlewares import Retry
+from middlewares import Retry, Trace
 from pipeline import Pipeline, ToolRegistry
 from pipeline.cli.proxy_command import make_pipeline
 from pipeline.mcp.lines import LineReader, LineWriter, LongLine
@@ -124,6 +124,7 @@ class Desk:
     """The client, played by the test, and the runs of the server."""
 
     policy: Policy
+    tracing: Mapping[str, Any]
 
     def __attrs_post_init__(self) -> None:
         self.from_client, self.client_end = os.pipe()
@@ -147,7 +148,8 @@ class Desk:
             return await self._runs.receive()
 
     def make_pipeline(self, registry: ToolRegistry) -> Pipeline:
-        return make_pipeline(registry, self.policy).replace("retry", Retry(self.policy.attempts, 0))
+        made = make_pipeline(registry, self.policy).replace("retry", Retry(self.policy.attempts, 0))
+        return made.replace("trace", Trace(**self.tracing)) if self.tracing else made
 
     async def run(self) -> None:
         reader = LineReader(self.from_client, self.policy.limits.line_bytes)
@@ -205,9 +207,9 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(policy: Policy | None = None) -> AsyncIterator[tuple[Desk, ScriptedServer]]:
-    """A relay that runs, and the first run of its server."""
-    desk = Desk(Policy() if policy is None else policy)
+async def open_desk(policy: Policy | None = None, **tracing: Any) -> AsyncIterator[tuple[Desk, ScriptedServer]]:
+    """A relay that runs, and the first run of its server. ``tracing`` are options of Trace."""
+    desk = Desk(Policy() if policy is None else policy, tracing)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(desk.run)

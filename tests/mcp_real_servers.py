@@ -1,18 +1,17 @@
 """``toolcall proxy`` in front of real servers of MCP. ``make test-mcp`` runs it; it installs them.
 
-With ``--short`` in the variable TOOLCALL_MCP only the servers in Python. ``python tests/mcp_real_servers.py`` prints the
-table of bad calls.
+With ``--short`` in the variable TOOLCALL_MCP only the servers in Python. ``python tests/mcp_real_servers.py`` prints
+the table of bad calls.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -66,8 +65,20 @@ BAD_CALLS: list[tuple[str, str, str, object, str]] = [
     ("filesystem", "missing parameter", "read_text_file", {}, "validation"),
     ("everything", "number as text", "get-sum", {"a": "1", "b": 2}, "3"),
     ("memory", "name in camel case", "readGraph", {}, "entities"),
-    ("sequential-thinking", "name of the server", "sequential-thinking", {"thought": "a", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}, "thoughtHistoryLength"),
-    ("sequential-thinking", "name with its server", "sequential-thinking__sequentialthinking", {"thought": "a", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}, "Did you mean: sequentialthinking?"),
+    (
+        "sequential-thinking",
+        "name of the server",
+        "sequential-thinking",
+        {"thought": "a", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
+        "thoughtHistoryLength",
+    ),
+    (
+        "sequential-thinking",
+        "name with its server",
+        "sequential-thinking__sequentialthinking",
+        {"thought": "a", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1},
+        "Did you mean: sequentialthinking?",
+    ),
 ]
 
 
@@ -154,7 +165,7 @@ def test_sampling_elicitation_and_progress_pass() -> None:
         wire.notes.clear()
         wire.call("trigger-long-running-operation", {"duration": 0.2, "steps": 2}, _meta={"progressToken": "p"})
         steps = [each["params"]["progress"] for each in wire.notes if each["method"] == "notifications/progress"]
-        assert [1, 2] == steps
+        assert steps == [1, 2]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -185,7 +196,7 @@ def test_the_client_of_the_sdk(name: str, mode: str) -> None:
     before, _ = anyio.run(use, SERVERS[name], 1)
     after, found = anyio.run(use, [*PROXY, "--", *SERVERS[name]], 200)
     assert before == after
-    assert [True] * 200 == found
+    assert found == [True] * 200
 
 
 @needs_npm
@@ -203,10 +214,10 @@ def test_the_inspector(name: str) -> None:
 def print_table() -> None:
     """Print what a model is told before and after."""
     print("| server | what the model sends | without the proxy | through the proxy |\n|---|---|---|---|")
-    shorten: Callable[[str], str] = lambda text: " ".join(text.split()).replace("|", "/")[:150]
     for server, what, name, arguments, _ in BAD_CALLS:
-        rows = [text_of(play(command, name, arguments)) for command in (SERVERS[server], [*PROXY, "--", *SERVERS[server]])]
-        print(f"| {server} | {what}: `{name}` | {' | '.join(map(shorten, rows))} |", flush=True)
+        commands = SERVERS[server], [*PROXY, "--", *SERVERS[server]]
+        cells = [" ".join(text_of(play(command, name, arguments)).split())[:150] for command in commands]
+        print(f"| {server} | {what}: `{name}` | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

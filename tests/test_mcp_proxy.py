@@ -38,7 +38,9 @@ class Proxy:
 
     def call(self, request_id: int, name: str, **arguments: object) -> None:
         params = {"name": name, "arguments": arguments}
-        self.write(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}).encode() + b"\n")
+        self.write(
+            json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}).encode() + b"\n"
+        )
 
     def ask(self, request_id: int, name: str, **arguments: object) -> Any:
         """The result of a call; what the server tells besides is left out."""
@@ -79,8 +81,8 @@ def test_a_call_passes_with_and_without_dashes(dashes: bool) -> None:
     """The command of the server may follow ``--``, which some clients swallow, or not."""
     with open_proxy("good", dashes=dashes) as proxy:
         result = proxy.ask(1, "Echo", n="5")
-        assert 5 == json.loads(result["content"][0]["text"])["n"]
-    assert 0 == proxy.process.returncode
+        assert json.loads(result["content"][0]["text"])["n"] == 5
+    assert proxy.process.returncode == 0
     until(lambda: not is_running(proxy.server))
 
 
@@ -91,11 +93,14 @@ def test_a_killed_server_comes_back() -> None:
         os.kill(proxy.server, signal.SIGKILL)
         result = proxy.ask(2, "echo", n=2)
         assert proxy.server != json.loads(result["content"][0]["text"])["pid"]
-        assert {"toolcall/kind": "outcome_unknown"} == proxy.ask(3, "write", text="die")["_meta"]
+        assert proxy.ask(3, "write", text="die")["_meta"] == {"toolcall/kind": "outcome_unknown"}
         assert "content" in proxy.ask(4, "write", n=4)
 
 
-@pytest.mark.parametrize(("mode", "number"), [("good", signal.SIGTERM), ("good", signal.SIGKILL), ("stubborn", signal.SIGKILL), ("stubborn", signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("mode", "number"),
+    [("good", signal.SIGTERM), ("good", signal.SIGKILL), ("stubborn", signal.SIGKILL), ("stubborn", signal.SIGTERM)],
+)
 def test_no_server_is_left(mode: str, number: signal.Signals) -> None:
     """The server ends with the proxy, also if the proxy is killed and if the server ignores SIGTERM and its stdin."""
     with open_proxy(mode) as proxy:
@@ -126,7 +131,7 @@ def test_a_gigabyte_in_one_line_takes_little_memory() -> None:
             proxy.write(block)
         proxy.write(b'"}}}\n')
         answer = proxy.read()
-        assert (1, -32600) == (answer["id"], answer["error"]["code"])
+        assert (answer["id"], answer["error"]["code"]) == (1, -32600)
         status = Path(f"/proc/{proxy.process.pid}/status").read_text()
         peak = int(status.partition("VmHWM:")[2].split()[0])  # kB
         assert peak < 200_000
@@ -166,7 +171,7 @@ def test_what_cannot_start(arguments: list[str], told: str, tmp_path: Path) -> N
     policy.write_text("# mine\nattempst = 2\n")
     command = [sys.executable, "-m", "pipeline", "proxy", *(each.format(policy=policy) for each in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
-    assert 2 == done.returncode
+    assert done.returncode == 2
     assert told in done.stderr
 
 
@@ -176,4 +181,4 @@ def test_the_exit_code_of_a_server_that_does_not_start() -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         told = process.stderr.read()  # until it ends, for its client has not hung up
-    assert (7, True) == (process.returncode, b"ended before it answered" in told)
+    assert (process.returncode, b"ended before it answered" in told) == (7, True)

@@ -6,10 +6,13 @@ import json
 from typing import Any
 
 import anyio
-import attrs
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from mcp_desk import INITIALIZED, MODERN, TOOLS, ScriptedServer, as_line, call, open_desk, result
+from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, result
+from pipeline import CallReport
 from pipeline.mcp import upstream
 from pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
 
@@ -75,7 +78,12 @@ async def test_a_valid_call_passes_with_its_meta_and_its_answer_byte_for_byte() 
         desk.send(call("a", "read_file", {"path": "x", "limit": 3}, _meta={"k": [1]}, task={"ttl": 5}))
         await server.list_tools()
         request = await server.next()
-        expected = {"name": "read_file", "arguments": {"path": "x", "limit": 3}, "_meta": {"k": [1]}, "task": {"ttl": 5}}
+        expected = {
+            "name": "read_file",
+            "arguments": {"path": "x", "limit": 3},
+            "_meta": {"k": [1]},
+            "task": {"ttl": 5},
+        }
         assert expected == request["params"]
         odd = b'{"result": {"content":[], "structuredContent": {"n": 1.50, "n": "\\u00e9"}} ,"id" : "%s"}\n'
         server.say(odd % request["id"].encode())
@@ -129,7 +137,7 @@ async def test_what_can_be_meant_in_one_way_reaches_the_server(name: str, argume
 async def test_what_cannot_be_meant_is_told_with_its_kind(
     name: Any, arguments: object, kind: str, text: str, meta: dict[str, Any]
 ) -> None:
-    """A refused call is answered here, as a result with `isError`; the versions without a handshake get its type too."""
+    """A refused call is answered here, with `isError`; the versions without a handshake get the type of result too."""
     async with open_desk() as (desk, server):
         desk.send(call(1, name, arguments, _meta=meta))
         await server.list_tools()
@@ -183,12 +191,12 @@ async def test_the_relay_asks_for_all_pages_itself() -> None:
     async with open_desk() as (desk, server):
         desk.send(call(1, "pay", {"cents": 1}, _meta={**MODERN, "progressToken": 5}))
         request = await server.next()
-        assert {"_meta": MODERN} == request["params"]
+        assert request["params"] == {"_meta": MODERN}
         server.say({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": TOOLS[:1], "nextCursor": "p2"}})
         request = await server.next()
-        assert {"cursor": "p2", "_meta": MODERN} == request["params"]
+        assert request["params"] == {"cursor": "p2", "_meta": MODERN}
         server.say({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": TOOLS[1:]}})
-        assert "pay" == (await server.next())["params"]["name"]
+        assert (await server.next())["params"]["name"] == "pay"
 
 
 async def test_a_list_that_repeats_its_cursor_ends() -> None:
@@ -198,7 +206,7 @@ async def test_a_list_that_repeats_its_cursor_ends() -> None:
         for _ in range(2):
             request = await server.next()
             server.say({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": TOOLS, "nextCursor": "p"}})
-        assert "tools/call" == (await server.next())["method"]
+        assert (await server.next())["method"] == "tools/call"
 
 
 async def test_a_changed_list_is_learned_again() -> None:
@@ -215,7 +223,9 @@ async def test_a_changed_list_is_learned_again() -> None:
         assert "Available tools: fetch" in text_of(await desk.receive())
 
 
-@pytest.mark.parametrize("answer", [{"error": {"code": -32601, "message": "no"}}, {"result": {}}, {"result": {"tools": 5}}])
+@pytest.mark.parametrize(
+    "answer", [{"error": {"code": -32601, "message": "no"}}, {"result": {}}, {"result": {"tools": 5}}]
+)
 async def test_a_server_that_lists_nothing(answer: dict[str, Any]) -> None:
     """Where the tools cannot be known, a call is refused with the reason, and the next call asks again."""
     async with open_desk() as (desk, server):
@@ -233,7 +243,7 @@ async def test_odd_definitions_do_no_harm(odd: object) -> None:
         desk.send(call(1, "pay", {"cents": 1}))
         await server.list_tools([*TOOLS, odd])  # type: ignore[list-item]  # what a hostile server sends
         server.say(result(await server.next()))
-        assert "done" == text_of(await desk.receive())
+        assert text_of(await desk.receive()) == "done"
 
 
 # -- a server that dies
@@ -247,11 +257,11 @@ async def test_a_lost_call_that_may_have_landed_is_told_so() -> None:
         await server.next()
         server.die()
         answer = await desk.receive()
-        assert {"toolcall/kind": "outcome_unknown"} == answer["result"]["_meta"]
+        assert answer["result"]["_meta"] == {"toolcall/kind": "outcome_unknown"}
         again = await desk.next_server()
         desk.send(call(2, "pay", {"cents": 1}))
         await again.list_tools()
-        assert "pay" == (await again.next())["params"]["name"]
+        assert (await again.next())["params"]["name"] == "pay"
 
 
 async def test_a_lost_read_is_repeated_where_annotations_are_trusted() -> None:
@@ -264,12 +274,12 @@ async def test_a_lost_read_is_repeated_where_annotations_are_trusted() -> None:
         server.die()
         again = await desk.next_server()
         greeting = await again.next()
-        assert ("initialize", {"clientInfo": {"name": "test"}, "n": 1.5}) == (greeting["method"], greeting["params"])
+        assert (greeting["method"], greeting["params"]) == ("initialize", {"clientInfo": {"name": "test"}, "n": 1.5})
         again.say({"jsonrpc": "2.0", "id": greeting["id"], "result": {"protocolVersion": "2025-06-18"}})
         assert as_line(INITIALIZED).replace(b" ", b"") == await again.next_line()
         request = await again.next()
         again.say(result(request, "second"))
-        assert (1, "second") == ((answer := await desk.receive())["id"], text_of(answer))
+        assert ((answer := await desk.receive())["id"], text_of(answer)) == (1, "second")
 
 
 async def test_a_call_that_did_not_reach_the_server_is_sent_again() -> None:
@@ -283,7 +293,7 @@ async def test_a_call_that_did_not_reach_the_server_is_sent_again() -> None:
         desk.send(call(2, "pay", {"cents": 2}))
         again = await desk.next_server()
         again.say(result(await again.next()))
-        assert 2 == (await desk.receive())["id"]
+        assert (await desk.receive())["id"] == 2
 
 
 async def test_requests_that_passed_are_told_of_the_death() -> None:
@@ -295,8 +305,8 @@ async def test_requests_that_passed_are_told_of_the_death() -> None:
         await server.next()
         server.die()
         answer, cancelled = await desk.receive(), await desk.receive()
-        assert (5, -32000) == (answer["id"], answer["error"]["code"])
-        assert ("notifications/cancelled", "ask") == (cancelled["method"], cancelled["params"]["requestId"])
+        assert (answer["id"], answer["error"]["code"]) == (5, -32000)
+        assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", "ask")
         again = await desk.next_server()
         desk.send({"jsonrpc": "2.0", "id": "ask", "result": {}})  # too late: the new server has not asked
         line = desk.send({"jsonrpc": "2.0", "id": 6, "method": "ping"})
@@ -325,12 +335,12 @@ async def test_the_log_level_and_subscriptions_are_told_again() -> None:
             told.append((request["method"], request.get("params")))
             if "id" in request:
                 again.say({"jsonrpc": "2.0", "id": request["id"], "result": {}})
-        assert [
+        assert told == [
             ("initialize", {"clientInfo": {"name": "test"}, "n": 1.5}),
             ("notifications/initialized", None),
             ("logging/setLevel", {"level": "error"}),
             ("resources/subscribe", {"uri": "b"}),
-        ] == told
+        ]
 
 
 async def test_a_server_that_never_says_anything_is_not_started_again() -> None:
@@ -340,7 +350,7 @@ async def test_a_server_that_never_says_anything_is_not_started_again() -> None:
         server.die()
         await desk.ended.wait()
         assert desk.failed is not None
-        assert 3 == desk.failed.exit_code
+        assert desk.failed.exit_code == 3
 
 
 async def test_a_server_that_dies_again_and_again_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,11 +373,11 @@ async def test_calls_wait_for_a_server_in_bounded_time() -> None:
         await desk.greet(server)
         server.die()
         again = await desk.next_server()
-        assert "initialize" == (await again.next())["method"]  # and it does not answer
+        assert (await again.next())["method"] == "initialize"  # and it does not answer
         desk.send(call(1, "pay", {"cents": 1}))
-        assert {"toolcall/kind": "unavailable"} == (await desk.receive())["result"]["_meta"]
+        assert (await desk.receive())["result"]["_meta"] == {"toolcall/kind": "unavailable"}
         desk.send({"jsonrpc": "2.0", "id": 2, "method": "ping"})
-        assert -32000 == (await desk.receive())["error"]["code"]
+        assert (await desk.receive())["error"]["code"] == -32000
 
 
 # -- hostile ends
@@ -385,7 +395,7 @@ async def test_answers_twice_and_to_nobody() -> None:
         lines = [await desk.receive_line(), await desk.receive_line()]
         assert line in lines
         lines.remove(line)
-        assert "first" == text_of(json.loads(lines[0]))
+        assert text_of(json.loads(lines[0])) == "first"
 
 
 async def test_cancel_reaches_the_server() -> None:
@@ -409,7 +419,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_at_the_server() -> None:
         await server.list_tools()
         request = await server.next()
         assert request["id"] == (await server.next())["params"]["requestId"]
-        assert {"toolcall/kind": "outcome_unknown"} == (await desk.receive())["result"]["_meta"]
+        assert (await desk.receive())["result"]["_meta"] == {"toolcall/kind": "outcome_unknown"}
 
 
 @pytest.mark.parametrize(
@@ -448,9 +458,9 @@ async def test_a_second_call_of_the_same_id_is_refused() -> None:
         await server.list_tools()
         request = await server.next()
         desk.send(call(1, "pay", {"cents": 2}))
-        assert -32600 == (await desk.receive())["error"]["code"]
+        assert (await desk.receive())["error"]["code"] == -32600
         server.say(result(request))
-        assert "done" == text_of(await desk.receive())
+        assert text_of(await desk.receive()) == "done"
 
 
 async def test_ids_of_another_type_are_other_ids() -> None:
@@ -463,14 +473,17 @@ async def test_ids_of_another_type_are_other_ids() -> None:
             request = await server.next()
             server.say(result(request, request["params"]["arguments"]["path"]))
         answers = [await desk.receive(), await desk.receive()]
-        assert {1: "number", "1": "text"} == {each["id"]: text_of(each) for each in answers}
+        assert {each["id"]: text_of(each) for each in answers} == {1: "number", "1": "text"}
 
 
 @pytest.mark.parametrize(
     ("line", "request_id"),
     [
         (as_line({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"x": "y" * 5_000}}), 7),
-        (as_line({"method": "tools/call", "params": {"id": 3, "x": "y" * 5_000}, "jsonrpc": "2.0", "id": "end"}), "end"),
+        (
+            as_line({"method": "tools/call", "params": {"id": 3, "x": "y" * 5_000}, "jsonrpc": "2.0", "id": "end"}),
+            "end",
+        ),
         (as_line({"method": "tools/call", "id": "m", "params": {"x": "y" * 5_000}}), "m"),
         (as_line({"method": "tools/call", "params": {"x": "y" * 5_000, "id": 3}}), None),
     ],
@@ -492,13 +505,13 @@ async def test_a_long_answer_fails_its_call_alone() -> None:
         await server.list_tools()
         server.say(result(await server.next(), "x" * 5_000))
         answer = await desk.receive()
-        assert {"toolcall/kind": "execution"} == answer["result"]["_meta"]
+        assert answer["result"]["_meta"] == {"toolcall/kind": "execution"}
         assert "longer than 2,000 bytes" in text_of(answer)
         desk.send({"jsonrpc": "2.0", "id": 2, "method": "prompts/list"})
         server.say({"jsonrpc": "2.0", "id": (await server.next())["id"], "result": "x" * 5_000})
-        assert (2, -32603) == ((answer := await desk.receive())["id"], answer["error"]["code"])
+        assert ((answer := await desk.receive())["id"], answer["error"]["code"]) == (2, -32603)
         server.say({"jsonrpc": "2.0", "id": "ask", "method": "sampling/createMessage", "params": "x" * 5_000})
-        assert ("ask", -32600) == ((told := await server.next())["id"], told["error"]["code"])
+        assert ((told := await server.next())["id"], told["error"]["code"]) == ("ask", -32600)
 
 
 async def test_calls_beyond_the_limit_are_told_to_come_later() -> None:
@@ -508,7 +521,7 @@ async def test_calls_beyond_the_limit_are_told_to_come_later() -> None:
         for number in (1, 2, 3):
             desk.send(call(number, "pay", {"cents": number}))
         answer = await desk.receive()
-        assert (3, {"toolcall/kind": "unavailable"}) == (answer["id"], answer["result"]["_meta"])
+        assert (answer["id"], answer["result"]["_meta"]) == (3, {"toolcall/kind": "unavailable"})
         await server.list_tools()
         for _ in range(2):
             server.say(result(await server.next()))
@@ -537,11 +550,13 @@ async def test_a_cancelled_call_of_a_batch_is_left_out() -> None:
     async with open_desk() as (desk, server):
         desk.send([call(1, "pay", {"cents": 1}), call(2, "pay", {"cents": 2})])
         await server.list_tools()
-        first, second = sorted([await server.next(), await server.next()], key=lambda each: each["params"]["arguments"]["cents"])
+        first, second = sorted(
+            [await server.next(), await server.next()], key=lambda each: each["params"]["arguments"]["cents"]
+        )
         desk.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
         assert first["id"] == (await server.next())["params"]["requestId"]
         server.say(result(second))
-        assert [2] == [each["id"] for each in await desk.receive()]
+        assert [each["id"] for each in await desk.receive()] == [2]
 
 
 async def test_the_rest_of_a_batch_is_told_of_the_death() -> None:
@@ -568,7 +583,7 @@ async def test_a_closed_tool_is_refused_and_still_listed() -> None:
         line = server.say({"jsonrpc": "2.0", "id": (await server.next())["id"], "result": {"tools": TOOLS}})
         assert line == await desk.receive_line()
         desk.send(call(2, "pay", {"cents": 1}))
-        assert {"toolcall/kind": "unavailable"} == (await desk.receive())["result"]["_meta"]
+        assert (await desk.receive())["result"]["_meta"] == {"toolcall/kind": "unavailable"}
 
 
 @pytest.mark.parametrize("trusted", [True, False])
@@ -584,10 +599,13 @@ async def test_the_effect_of_the_policy_comes_before_annotations(trusted: bool) 
         for _ in range(2):
             await server.next()
         server.die()
-        assert (1, "outcome_unknown") == ((answer := await desk.receive())["id"], answer["result"]["_meta"]["toolcall/kind"])
+        assert (
+            (answer := await desk.receive())["id"],
+            answer["result"]["_meta"]["toolcall/kind"],
+        ) == (1, "outcome_unknown")
         again = await desk.next_server()
         again.say(result(await again.next()))
-        assert 2 == (await desk.receive())["id"]
+        assert (await desk.receive())["id"] == 2
 
 
 # -- crowds
@@ -629,7 +647,62 @@ async def test_calls_that_run_are_finished_when_the_client_hangs_up() -> None:
         request = await server.next()
         desk.hang_up()
         server.say(result(request))
-        assert 1 == (await desk.receive())["id"]
+        assert (await desk.receive())["id"] == 1
         with anyio.fail_after(10):
             await desk.ended.wait()
         assert server.closed
+
+
+# -- telemetry
+
+
+async def test_each_call_is_one_span_between_the_client_and_the_server() -> None:
+    """The trace of the client goes on in one `execute_tool`, and the server gets the attempt as its parent."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace_id, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    async with open_desk(tracer_provider=provider) as (desk, server):
+        desk.send(call(1, "read_file", {"path": "x"}, _meta={"traceparent": f"00-{trace_id}-{parent}-01", "other": 1}))
+        await server.list_tools()
+        request = await server.next()
+        server.say(result(request))
+        await desk.receive()
+        desk.send(call(2, "read_fil"))
+        await desk.receive()
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    tops = [span for span in exporter.get_finished_spans() if span.name.startswith("execute_tool")]
+    assert [span.name for span in tops] == ["execute_tool read_file", "execute_tool"]
+    assert tops[0].parent is not None
+    assert (trace_id, parent) == (format(tops[0].context.trace_id, "032x"), format(tops[0].parent.span_id, "016x"))
+    attempt = format(spans["attempt read_file"].context.span_id, "016x")
+    assert {"traceparent": f"00-{trace_id}-{attempt}-01", "other": 1} == request["params"]["_meta"]
+
+
+async def test_the_trace_passes_where_nobody_records() -> None:
+    """Without a tracer the server gets the client's own `traceparent`, and odd ones do no harm."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with open_desk() as (desk, server):
+        for number, given in enumerate((parent, 5, None, "odd", {"a": 1})):
+            desk.send(call(number, "read_file", {"path": "x"}, _meta={"traceparent": given}))
+            if number == 0:
+                await server.list_tools()
+            request = await server.next()
+            assert given == request["params"]["_meta"]["traceparent"]
+            server.say(result(request))
+            await desk.receive()
+
+
+async def test_progress_passes_and_is_recorded() -> None:
+    """Progress of a call passes byte for byte, and stands in the report of the call."""
+    reports: list[CallReport] = []
+    async with open_desk(sinks=[reports.append]) as (desk, server):
+        desk.send(call(1, "pay", {"cents": 1}, _meta={"progressToken": "p"}))
+        await server.list_tools()
+        request = await server.next()
+        params = {"progressToken": "p", "progress": 1, "total": 2, "message": "half"}
+        line = server.say({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
+        assert line == await desk.receive_line()
+        server.say(result(request))
+        await desk.receive()
+    assert [(each.done, each.total, each.message) for each in reports[0].progress] == [(1, 2, "half")]

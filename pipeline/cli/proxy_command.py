@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
@@ -148,6 +149,7 @@ def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str
 
     if not url.startswith(("http://", "https://")):
         raise CommandError("--url must begin with http:// or https://")
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # each refused connection would be a stack trace
     transport, sent, address = load_transport(), dict(map(_read_header, headers)), url
 
     async def connect(group: TaskGroup) -> Server:

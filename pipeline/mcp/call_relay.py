@@ -156,7 +156,7 @@ class CallRelay:
             context.progress(done, whole, text if isinstance(text, str) else "")
 
     def _write(self, request_id: object, outcome: Outcome, exchange: Exchange, *, is_modern: bool) -> bytes:
-        """The line of the answer: the server's own where it told of success or failure, byte for byte but for the id."""
+        """The line of the answer: the server's own where it told of the outcome, byte for byte but for the id."""
         error: ToolError | None = outcome.failure() if isinstance(outcome, Failure) else None
         answer = exchange.answer
         is_own = (

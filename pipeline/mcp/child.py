@@ -24,8 +24,8 @@ _POLL = 0.01  # seconds between two looks at whether it ended
 class Child:
     """A server in a process of its own, which leads a process group of its own.
 
-    The group ends with `close`. If this process is killed with SIGKILL, the kernel kills the child (Linux), and whatever
-    the child started finds the end of its stdin.
+    The group ends with `close`. If this process is killed with SIGKILL, the kernel kills the child (Linux), and
+    what the child has started finds the end of its stdin.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], limit: int) -> None:
@@ -123,7 +123,7 @@ class Child:
 
     async def _wait(self, seconds: float) -> None:
         with anyio.move_on_after(seconds):
-            while self._process.poll() is None:
+            while self._process.poll() is None:  # noqa: ASYNC110  # no event tells of it on every system
                 await anyio.sleep(_POLL)
 
     def _signal(self, number: signal.Signals) -> None:

@@ -56,7 +56,9 @@ def load_transport() -> _Transport:
             httpx = import_module("httpx2")
 
     except (ModuleNotFoundError, AttributeError) as exc:
-        raise SetupError(f"--url needs the package mcp, 2.3 or later: pip install 'toolcall-pipeline[mcp]' ({exc})") from exc
+        raise SetupError(
+            f"--url needs the package mcp, 2.3 or later: pip install 'toolcall-pipeline[mcp]' ({exc})"
+        ) from exc
     return Loaded
 
 

@@ -12,7 +12,7 @@ import anyio
 from .. import timing
 from ..outside_text import neutralise
 from ..tools import ToolRegistry
-from .annotations import read_effect
+from .effect_hints import read_effect
 from .jsonrpc import Message, read_object
 from .policy import Policy
 from .tool_definitions import make_tool, read_name
@@ -99,7 +99,7 @@ class KnownTools:
             while len(seen) < _MAX_PAGES and len(found) < _MAX_TOOLS:
                 result = read_object(await ask(cursor), "result")
                 if not isinstance(result.get("tools"), list):
-                    raise ValueError("the server does not list its tools")
+                    raise ValueError("the server does not list its tools")  # noqa: TRY004  # what came is not valid
                 found.extend(islice(result["tools"], _MAX_TOOLS - len(found)))
                 cursor = result.get("nextCursor")
                 if not isinstance(cursor, str) or not cursor or cursor in seen:

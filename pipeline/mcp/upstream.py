@@ -229,11 +229,10 @@ class Upstream:
 
     async def _cancel(self, request_id: str) -> None:
         told: Message = {"requestId": request_id, "reason": "the caller does not wait any more"}
-        with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCELLING):
-            with suppress(ServerGoneError):
-                if self._server is not None:
-                    line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
-                    await self._server.send(line)
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCELLING), suppress(ServerGoneError):
+            if self._server is not None:
+                line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+                await self._server.send(line)
 
     def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
         """Hand an answer to whoever asked. Returns whether the request was ours.
