@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -207,7 +207,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(policy: Policy | None = None, **tracing: Any) -> AsyncIterator[tuple[Desk, ScriptedServer]]:
+async def open_desk(policy: Policy | None = None, **tracing: Any) -> AsyncGenerator[tuple[Desk, ScriptedServer]]:
     """A relay that runs, and the first run of its server. ``tracing`` are options of Trace."""
     desk = Desk(Policy() if policy is None else policy, tracing)
     try:

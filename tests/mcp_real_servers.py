@@ -95,8 +95,8 @@ def make_repo() -> str:
 
 def play(command: list[str], name: str, arguments: object) -> Any:
     """The answer of a fresh server to one call."""
-    if isinstance(arguments, dict) and arguments.get("repo_path") == "{repo}":
-        arguments = {**arguments, "repo_path": make_repo()}
+    if '"{repo}"' in (text := json.dumps(arguments)):
+        arguments = json.loads(text.replace("{repo}", make_repo()))
     with open_wire(command) as wire:
         wire.greet()
         return wire.call(name, arguments)

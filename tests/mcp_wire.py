@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -42,7 +42,8 @@ class Wire:
         self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
         while True:
             line, message = self.read()
-            if isinstance(message, dict) and message.get("id") == self.number and "method" not in message:
+            found = cast("dict[str, Any]", message) if isinstance(message, dict) else {}
+            if found.get("id") == self.number and "method" not in found:
                 return line
             self.notes.append(message)
 
@@ -58,7 +59,7 @@ class Wire:
 
 
 @contextmanager
-def open_wire(command: Sequence[str]) -> Iterator[Wire]:
+def open_wire(command: Sequence[str]) -> Generator[Wire]:
     """Start a command, and end it."""
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ class Proxy:
 
 
 @contextmanager
-def open_proxy(mode: str, *options: str, dashes: bool = True, server: Path = SERVER) -> Iterator[Proxy]:
+def open_proxy(mode: str, *options: str, dashes: bool = True, server: Path = SERVER) -> Generator[Proxy]:
     """A proxy whose server runs."""
     command = [sys.executable, "-m", "pipeline", "proxy", *options, *(["--"] if dashes else [])]
     process = subprocess.Popen(

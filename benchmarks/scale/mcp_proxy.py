@@ -90,9 +90,8 @@ def kill(calls: int, every: int) -> bool:
     left = [pid for pid in (*servers, wire.process.pid) if Path(f"/proc/{pid}").exists()]
     print(f"{calls} calls, {len(servers) - 1} servers killed: {len(succeeded)} succeeded, ", end="")
     print(f"{ {kind: kinds.count(kind) for kind in set(kinds)} or 'none failed' }")
-    print(
-        f"not answered: {unsaid}; told of success and not made: {len(lost)}; twice: {twice}; processes left: {len(left)}"
-    )
+    print(f"not answered: {unsaid}; told of success and not made: {len(lost)}; ", end="")
+    print(f"twice: {twice}; processes left: {len(left)}")
     return not (unsaid or lost or twice or left) and set(kinds) <= {"outcome_unknown", "unavailable"}
 
 

@@ -7,6 +7,7 @@ consider tool annotations to be untrusted unless they come from trusted servers"
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from ..tools import Effect
 
@@ -20,6 +21,7 @@ def read_effect(annotations: object, *, trusted: bool) -> Effect:
     """
     if not trusted or not isinstance(annotations, Mapping):
         return "mutating"
-    if annotations.get("readOnlyHint") is True:
+    hints = cast("Mapping[object, object]", annotations)
+    if hints.get("readOnlyHint") is True:
         return "read"
-    return "idempotent" if annotations.get("idempotentHint") is True else "mutating"
+    return "idempotent" if hints.get("idempotentHint") is True else "mutating"

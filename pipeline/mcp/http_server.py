@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
+import attrs
 from anyio.abc import TaskStatus
 
 from ..errors import SetupError
@@ -26,10 +27,11 @@ _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport te
 _DETAIL = 200  # characters of a validation error for the log
 
 
-class _Transport(Protocol):
-    """What of the package ``mcp`` is used; it is not installed where this is checked."""
+@attrs.frozen
+class Transport:
+    """What of the package ``mcp`` is used. It is not typed: it is not installed where this is checked."""
 
-    streamable_http_client: Any
+    connect: Any
     message_class: Any
     metadata_class: Any
     adapter: Any
@@ -37,41 +39,38 @@ class _Transport(Protocol):
     httpx: Any
 
 
-def load_transport() -> _Transport:
+def load_transport() -> Transport:
     """The parts of the package ``mcp``.
 
     Raises:
         SetupError: It is not installed, or is another version.
     """
     try:
-        client = import_module("mcp.client.streamable_http")
         message = import_module("mcp.shared.message")
-
-        class Loaded:
-            streamable_http_client = client.streamable_http_client
-            message_class = message.SessionMessage
-            metadata_class = message.ClientMessageMetadata
-            adapter = import_module("mcp_types.jsonrpc").jsonrpc_message_adapter
-            inbound = import_module("mcp.shared.inbound")
-            httpx = import_module("httpx2")
-
+        return Transport(
+            import_module("mcp.client.streamable_http").streamable_http_client,
+            message.SessionMessage,
+            message.ClientMessageMetadata,
+            import_module("mcp_types.jsonrpc").jsonrpc_message_adapter,
+            import_module("mcp.shared.inbound"),
+            import_module("httpx2"),
+        )
     except (ModuleNotFoundError, AttributeError) as exc:
-        raise SetupError(
-            f"--url needs the package mcp, 2.3 or later: pip install 'toolcall-pipeline[mcp]' ({exc})"
-        ) from exc
-    return Loaded
+        needed = "pip install 'toolcall-pipeline[cli,mcp]'"
+        raise SetupError(f"--url needs the package mcp, 2.3 or later: {needed} ({exc})") from exc
 
 
 class HttpServer:
     """One session with a server.
 
     Args:
+        transport: What `load_transport` returned.
         url: Where it is.
         headers: Sent with each request.
         limit: Bytes of one message that comes as an event.
     """
 
-    def __init__(self, transport: _Transport, url: str, headers: Mapping[str, str], limit: int) -> None:
+    def __init__(self, transport: Transport, url: str, headers: Mapping[str, str], limit: int) -> None:
         self._transport = transport
         self._url, self._headers, self._limit = url, headers, limit
         self._version: str | None = None  # that was agreed on in the greeting
@@ -87,9 +86,10 @@ class HttpServer:
         try:
             async with (
                 httpx.AsyncClient(headers=dict(self._headers), timeout=timeout) as client,
-                self._transport.streamable_http_client(
-                    self._url, http_client=client, max_sse_event_size=self._limit
-                ) as (self._read, self._write),
+                self._transport.connect(self._url, http_client=client, max_sse_event_size=self._limit) as (
+                    self._read,
+                    self._write,
+                ),
             ):
                 task_status.started()
                 await self._closing.wait()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -138,7 +138,7 @@ class Policy:
         check_type("policy", "canonical_names", self.canonical_names, bool)
         check_number("policy", "timeout", self.timeout, above=0, optional=True, unit="seconds")
         check_count("policy", "attempts", self.attempts)
-        if not all(isinstance(name, str) and name for name in self.redact):
+        if not all(isinstance(cast("object", name), str) and name for name in self.redact):
             raise SetupError(f"policy: `redact` must be an array of names, not {list(self.redact)!r}")
 
     def of_tool(self, name: str) -> ToolPolicy:

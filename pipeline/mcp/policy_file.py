@@ -30,11 +30,13 @@ def read_policy(path: Path) -> Policy:
             raw = file.read(_MAX_BYTES + 1)
         if len(raw) > _MAX_BYTES:
             raise SetupError(f"{path}: the file is longer than {_MAX_BYTES:,} bytes")
-        text = raw.decode()
     except OSError as exc:
         raise SetupError(f"{path}: {exc.strerror}") from exc
+    try:
+        text = raw.decode()
     except UnicodeDecodeError as exc:
-        raise SetupError(f"{path}:{raw[: exc.start].count(10) + 1}: the file is not UTF-8") from exc
+        line = raw[: exc.start].count(b"\n") + 1
+        raise SetupError(f"{path}:{line}: the file is not UTF-8") from exc
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
@@ -111,7 +113,7 @@ def find_line(text: str, keys: Sequence[str]) -> int:
         except tomllib.TOMLDecodeError:  # it ends within a value
             continue
         for key in keys:
-            found = found.get(key) if isinstance(found, dict) else None
+            found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
         if found is not None:
             return last + 1
         last = number
