@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +23,7 @@ from typing import Any
 import anyio
 import pytest
 
+from cli_desk import until
 from mcp_wire import open_wire, text_of
 
 BIN = Path(sys.executable).parent
@@ -209,6 +213,40 @@ def test_the_inspector(name: str) -> None:
         return subprocess.run(inspector, check=True, capture_output=True, text=True, timeout=120).stdout
 
     assert listing(SERVERS[name]) == listing([str(BIN / "toolcall"), "proxy", *SERVERS[name]])
+
+
+@contextmanager
+def serve_http(port: int) -> Generator[subprocess.Popen[bytes]]:
+    """A server over HTTP that answers."""
+    with subprocess.Popen([sys.executable, str(HERE / "mcp_http_server.py"), str(port)]) as process:
+        until(lambda: _answers(port), 60)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_server_over_http_comes_back() -> None:
+    """Through ``--url`` names and arguments are repaired, and a server that was away is greeted again."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    with serve_http(port), open_wire([*PROXY, "--url", f"http://127.0.0.1:{port}/mcp"]) as wire:
+        wire.greet()
+        assert text_of(wire.call("Add", {"a": "1", "b": 2})) == "3"
+        first = text_of(wire.call("pid"))
+        with ExitStack() as stack:
+            os.kill(int(first), signal.SIGKILL)
+            until(lambda: not _answers(port))
+            answer = wire.call("pid")
+            assert answer["result"]["_meta"]["toolcall/kind"] in ("outcome_unknown", "unavailable")
+            stack.enter_context(serve_http(port))
+            until(lambda: text_of(wire.call("pid")).isdigit(), 60)
 
 
 def print_table() -> None:

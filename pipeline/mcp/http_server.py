@@ -93,6 +93,8 @@ class HttpServer:
             ):
                 task_status.started()
                 await self._closing.wait()
+        except Exception as exc:  # noqa: BLE001  # foreign code; a refused connection comes as a group of exceptions
+            _LOG.warning("the connection to the server ended: %s", type(exc).__name__)
         finally:
             self._closing.set()
             self._ended.set()

@@ -1,0 +1,26 @@
+"""A server of MCP over streamable HTTP, on the official SDK: ``mcp_http_server.py PORT``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+app: Any = import_module("mcp.server.mcpserver").MCPServer("web")
+
+
+@app.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers, and tell the process id after them."""
+    return a + b
+
+
+@app.tool()
+def pid() -> int:
+    """The process id."""
+    return os.getpid()
+
+
+if __name__ == "__main__":
+    app.run("streamable-http", port=int(sys.argv[1]))
