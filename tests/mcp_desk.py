@@ -83,6 +83,9 @@ class ScriptedServer:
     async def read(self) -> bytes | LongLine | None:
         return await self.reader.read()
 
+    async def watch(self) -> None:
+        """`read` tells of the end."""
+
     async def close(self, grace: float) -> None:
         if not self.closed:
             self.closed = True

@@ -116,6 +116,15 @@ def test_what_the_server_started_ends_too() -> None:
     until(lambda: not is_running(proxy.server))
 
 
+def test_a_killed_server_whose_stdout_is_held_open() -> None:
+    """A server that is killed comes back, although a process that it left behind holds its stdout."""
+    with open_proxy("child", "--trust-annotations") as proxy:
+        server = json.loads(proxy.ask(1, "echo", n=1)["content"][0]["text"])["pid"]
+        os.kill(server, signal.SIGKILL)
+        assert server != json.loads(proxy.ask(2, "echo", n=2)["content"][0]["text"])["pid"]
+    until(lambda: not is_running(proxy.server))
+
+
 def test_a_flood_on_stderr_stops_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """What the server writes to stderr goes to the proxy's stderr, and calls go on."""
     with open_proxy("flood") as proxy:

@@ -398,6 +398,18 @@ async def test_answers_twice_and_to_nobody() -> None:
         assert text_of(json.loads(lines[0])) == "first"
 
 
+async def test_half_a_line_of_a_server_that_dies_is_dropped() -> None:
+    """What a server had begun to say when it died does not spoil the next line."""
+    async with open_desk() as (desk, server):
+        server.say({"jsonrpc": "2.0", "method": "hello"})
+        await desk.receive()
+        server.say(b'{"jsonrpc": "2.0", "id": 1, "res')
+        server.die()
+        again = await desk.next_server()
+        line = again.say({"jsonrpc": "2.0", "method": "after"})
+        assert line == await desk.receive_line()
+
+
 async def test_cancel_reaches_the_server() -> None:
     """A cancelled call is cancelled at the server under the id that it has there, and gets no answer."""
     async with open_desk() as (desk, server):

@@ -18,6 +18,7 @@ from .server import ServerGoneError
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 _KILLED = 5.0  # seconds for the kernel to end what was killed
+_LAST_WORDS = 0.5  # seconds for what it wrote before it ended to be read
 _POLL = 0.01  # seconds between two looks at whether it ended
 
 
@@ -95,6 +96,24 @@ class Child:
             self._gone = True
             self._read_all.set()
         return line
+
+    async def watch(self) -> None:
+        """Return when the process has ended and had time for its last words, also if another one holds its stdout.
+
+        Elsewhere than on Linux it returns at once: then only the end of stdout tells.
+        """
+        if sys.platform != "linux":
+            return
+        try:
+            fd = os.pidfd_open(self._process.pid)
+        except OSError:  # it has ended and was reaped, or this kernel is older than 5.3
+            return
+        try:
+            await anyio.wait_readable(fd)
+            with anyio.move_on_after(_LAST_WORDS):
+                await self._read_all.wait()
+        finally:
+            os.close(fd)
 
     async def close(self, grace: float) -> None:
         """End it and its process group, as the specification says: close its stdin, then SIGTERM, then SIGKILL.

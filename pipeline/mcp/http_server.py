@@ -152,6 +152,9 @@ class HttpServer:
             return dump(message)
         return None
 
+    async def watch(self) -> None:
+        """Return at once: `read` tells of the end."""
+
     async def close(self, grace: float) -> None:
         """End the session."""
         self._closing.set()

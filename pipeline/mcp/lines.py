@@ -87,7 +87,8 @@ class LineReader:
             self._parts.append(part)
             return
         if self._parts:
-            self._head = b"".join(self._parts)[:_END]
+            held = b"".join(self._parts)
+            self._head, self._tail = held[:_END], held[-_END:]
             self._parts.clear()
         if len(self._head) < _END:
             self._head += part[: _END - len(self._head)]

@@ -43,6 +43,10 @@ class Server(Protocol):
         """The next line, with its line end. None: the server is gone, and there are no more."""
         ...
 
+    async def watch(self) -> None:
+        """Return when it ends; at once where only `read` can tell."""
+        ...
+
     async def close(self, grace: float) -> None:
         """End it.
 

@@ -115,6 +115,7 @@ class Upstream:
                     self._up.set()
                 else:
                     group.start_soon(self._greet, server)
+                group.start_soon(self._watch, server)
                 has_spoken = await self._read_all(server, downstream)
             finally:
                 self._set_down()
@@ -138,6 +139,11 @@ class Upstream:
         while (line := await server.read()) is not None:
             has_spoken |= await downstream.take_from_server(line)
         return has_spoken
+
+    async def _watch(self, server: Server) -> None:
+        await server.watch()
+        if server.exit_code is not None:  # a process that it left behind may hold its stdout open
+            await server.close(_GONE)
 
     async def _greet(self, server: Server) -> None:
         """Say again what the client has said to the run before; then the waiting calls go on."""
