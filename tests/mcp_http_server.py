@@ -10,17 +10,18 @@ from typing import Any
 app: Any = import_module("mcp.server.mcpserver").MCPServer("web")
 
 
-@app.tool()
 def add(a: int, b: int) -> int:
-    """Add two numbers, and tell the process id after them."""
+    """Add two numbers."""
     return a + b
 
 
-@app.tool()
 def pid() -> int:
     """The process id."""
     return os.getpid()
 
+
+app.tool()(add)
+app.tool()(pid)
 
 if __name__ == "__main__":
     app.run("streamable-http", port=int(sys.argv[1]))

@@ -6,6 +6,7 @@ import json
 import os
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,16 +32,22 @@ def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], cuts: list[
 
     async def read() -> list[bytes | LongLine]:
         read_end, write_end = os.pipe()
-        reader, found, rest = LineReader(read_end, LIMIT), list[bytes | LongLine](), data
-        try:
+        reader, found = LineReader(read_end, LIMIT), list[bytes | LongLine]()
+
+        async def write() -> None:
+            rest = data
             for cut in (*cuts, len(data)):
-                if rest:
-                    os.write(write_end, rest[:cut])
-                    await reader._read_chunk()
-                    rest = rest[cut:]
+                os.write(write_end, rest[:cut])
+                rest = rest[cut:]
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
             os.close(write_end)
-            while (line := await reader.read()) is not None:
-                found.append(line)
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(write)
+                while (line := await reader.read()) is not None:
+                    found.append(line)
         finally:
             os.close(read_end)
         return found
