@@ -7,6 +7,7 @@ PHOENIX := .venv-phoenix/bin
 RAY := .venv-ray/bin
 COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
+MCP := .venv-mcp/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework
 PACKAGE_langchain := langchain
 PACKAGE_pydantic_ai := pydantic-ai-slim
@@ -16,7 +17,7 @@ PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-hosts test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus million test-agentdojo test-ray test-clients test-mcp test-hosts test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -87,6 +88,10 @@ test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry col
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
+test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy in front of real servers; ARGS=--short takes two minutes, without npm
+	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py
+	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
+
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
@@ -97,7 +102,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-phoenix .venv-ray build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -146,6 +151,21 @@ clean:
 # Each in an environment of its own: no two of them agree on their dependencies.
 .venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
 	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19'
+	touch $@
+
+.venv-mcp/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-mcp
+
+.venv-mcp/python: .venv-mcp/bin/python $(WHEN_STALE)
+	$(MCP)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,mcp]' 'pytest>=9.0' 'trio>=0.30' \
+		mcp-server-time mcp-server-git mcp-server-fetch
+	touch $@
+
+.venv-mcp/done: .venv-mcp/python Makefile
+	npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/inspector \
+		@modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem \
+		@modelcontextprotocol/server-memory @modelcontextprotocol/server-sequential-thinking
 	touch $@
 
 .venv-phoenix/bin/python:

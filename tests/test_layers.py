@@ -30,7 +30,7 @@ LAYERS = """
     adapters retries state telemetry
     compose executors
     batch testing
-    builtin dialogue
+    builtin dialogue mcp
     hosts
     cli
     __init__ __main__

@@ -243,3 +243,51 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     with _print_command_errors():
         code = lint(target, as_json=as_json, strict=strict)
     sys.exit(code)
+
+
+@toolcall.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is decided about the server and its tools, in TOML.",
+)
+@click.option(
+    "--trust-annotations",
+    is_flag=True,
+    help="Believe what the server says of the effects of its tools. Without it each tool may change something, and no "
+    "call that may have taken effect is repeated.",
+)
+@click.option("--url", metavar="URL", help="Relay to a server over streamable HTTP. It needs the extra `mcp`.")
+@click.option(
+    "--header",
+    "headers",
+    metavar="HEADER",
+    multiple=True,
+    help="With --url: 'Authorization: Bearer ${TOKEN}', where ${TOKEN} is an environment variable.",
+)
+@click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+def proxy(
+    config: Path | None,
+    trust_annotations: bool,  # noqa: FBT001  # click passes it by name
+    url: str | None,
+    headers: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Stand between a client of MCP and the server that COMMAND starts.
+
+    In the settings of a client, put `toolcall proxy --` in front of the command of the server. Calls of tools pass the
+    standard pipeline: names are found, arguments repaired or refused with what is wrong, and safe calls repeated. All
+    else passes as it came. A server that dies is started again.
+
+    \b
+    Exit code: 0    the client closed its end
+               2    the server cannot be started, or an option is wrong: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+               else that of a server that ended before it answered anything
+    """  # noqa: D301  # as above
+    from .proxy_command import proxy
+
+    with _print_command_errors():
+        code = proxy(command, config=config, trust_annotations=trust_annotations, url=url, headers=headers)
+    sys.exit(code)

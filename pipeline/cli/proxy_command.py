@@ -1,0 +1,170 @@
+"""``toolcall proxy``: stands between a client and a server of MCP."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+import attrs
+from anyio.abc import TaskGroup
+
+from ..errors import SetupError
+from ..mcp.child import Child
+from ..mcp.lines import LineReader, LineWriter
+from ..mcp.policy import Policy
+from ..mcp.policy_file import read_policy
+from ..mcp.relay import Relay
+from ..mcp.upstream import ServerFailedError
+from .command_error import CommandError
+from .run.interruption import to_exit_code
+from .stdio import take_stdin, take_stdout
+
+if TYPE_CHECKING:
+    from ..compose import Pipeline
+    from ..mcp.server import Server
+    from ..tools import ToolRegistry
+
+_Starter: TypeAlias = Callable[[TaskGroup], Awaitable["Server"]]
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+
+
+def proxy(
+    command: Sequence[str], *, config: Path | None, trust_annotations: bool, url: str | None, headers: Sequence[str]
+) -> int:
+    """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        CommandError: An option is wrong, or the server cannot be started.
+    """
+    try:
+        policy = Policy() if config is None else read_policy(config)
+        if trust_annotations:
+            policy = attrs.evolve(policy, trust_annotations=True)
+        _configure_telemetry(policy)
+        start = _choose_start(command, url, headers, policy)
+    except SetupError as exc:
+        raise CommandError(str(exc)) from exc
+    try:
+        with take_stdin() as stdin, take_stdout() as stdout:
+            return anyio.run(_relay, start, policy, stdin, stdout)
+    except OSError as exc:
+        raise CommandError(f"stdin and stdout must be open: {exc.strerror}") from exc
+    except ServerFailedError as exc:
+        if exc.exit_code is None:
+            raise CommandError(str(exc)) from exc
+        print(f"toolcall proxy: {exc}; its exit code is {exc.exit_code}", file=sys.stderr)
+        return exc.exit_code or 1
+
+
+async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> int:
+    reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
+    caught: list[int] = []
+
+    async def wait_for_signal(scope: anyio.CancelScope) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                caught.append(number)
+                scope.cancel()
+
+    failed: ServerFailedError | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait_for_signal, group.cancel_scope)
+        try:
+            await Relay(
+                partial(start, group), policy, lambda registry: make_pipeline(registry, policy), reader, writer
+            ).run()
+        except ServerFailedError as exc:
+            failed = exc
+        group.cancel_scope.cancel()
+    if failed is not None:
+        raise failed
+    return to_exit_code(caught[0]) if caught else 0
+
+
+def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
+    """The pipeline that calls pass, for a registry that is filled later."""
+    from middlewares import Timeout, Trace, standard
+
+    pipeline = standard(
+        registry,
+        timeout=policy.timeout,
+        attempts=policy.attempts,
+        canonical_names=policy.canonical_names,
+        limits=policy.limits.of_arguments(),
+    )
+    telemetry = policy.telemetry
+    trace = Trace(
+        redact=policy.make_redact(),
+        content=None if telemetry is None else telemetry.content,
+        stages=True if telemetry is None else telemetry.stages,
+    )
+    pipeline = pipeline.replace("trace", trace)
+    if policy.timeout is None and any(tool.timeout is not None for tool in policy.tools.values()):
+        pipeline = pipeline.after("retry", Timeout(None))
+    return pipeline
+
+
+def _configure_telemetry(policy: Policy) -> None:
+    """Set the SDK up if the policy or the environment says where spans go: to load it takes time."""
+    telemetry = policy.telemetry
+    if telemetry is None and not any(os.environ.get(name) for name in _EXPORT):
+        return
+    from ..telemetry import configure
+
+    if telemetry is None:
+        configure()
+    else:
+        configure(
+            service_name=telemetry.service_name,
+            endpoint=telemetry.endpoint,
+            console=telemetry.console,
+        )
+
+
+def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: Policy) -> _Starter:
+    if (url is None) == (not command):
+        raise CommandError("give either the command of a server or --url")
+    limit = policy.limits.line_bytes
+    if url is None:
+        if headers:
+            raise CommandError("--header is for --url")
+
+        async def start_child(_group: TaskGroup) -> Server:
+            return Child.start(command, limit)
+
+        return start_child
+    from ..mcp.http_server import HttpServer, load_transport
+
+    if not url.startswith(("http://", "https://")):
+        raise CommandError("--url must begin with http:// or https://")
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # each refused connection would be a stack trace
+    transport, sent, address = load_transport(), dict(map(_read_header, headers)), url
+
+    async def connect(group: TaskGroup) -> Server:
+        server = HttpServer(transport, address, sent, limit)
+        await group.start(server.serve)
+        return server
+
+    return connect
+
+
+def _read_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        raise CommandError("--header must be 'Name: value'")  # it may hold a secret, so it is not quoted
+    for variable in _VARIABLE.findall(value):
+        if variable not in os.environ:
+            raise CommandError(f"--header {name.strip()}: the environment has no variable {variable}")
+    return name.strip(), _VARIABLE.sub(lambda found: os.environ[found[1]], value).strip()

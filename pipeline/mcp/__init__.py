@@ -1,0 +1,4 @@
+"""MCP: a relay in front of a server. README.md in this folder is the guide.
+
+Nothing here needs the package ``mcp``, except `http_server`, which reaches a server by its URL.
+"""

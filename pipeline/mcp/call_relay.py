@@ -1,0 +1,183 @@
+"""CallRelay: the calls of tools that go through a relay. They pass a pipeline, whose tools ask the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import attrs
+from opentelemetry.propagate import inject
+from returns.result import Failure, Success
+
+from ..call import Call, Outcome
+from ..compose import Pipeline
+from ..errors import Crashed, ExecutionFailed, ToolError, Transient, Unavailable
+from ..privacy import approved
+from ..telemetry import continued
+from ..tools import ToolContext, ToolRegistry
+from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id
+from .known_tools import KnownTools
+from .policy import Policy
+from .server import ServerGoneError
+from .tool_results import make_error_result, read_failure
+from .upstream import Answer, AnswerTooLongError, Upstream
+
+_MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake
+_AWAY = approved("The server of this tool is not running. It is being started again")
+
+
+class _ToldByServer(Exception):  # noqa: N818  # it marks a failure as the server's own
+    """The server itself told of this failure, so its answer goes back as it came."""
+
+
+@attrs.define(eq=False)
+class Exchange:
+    """One call of a tool, from the client's request to its answer. It is the ``deps`` of the call.
+
+    Args:
+        rest: The params beside the name and the arguments.
+        has_arguments: Whether the request has arguments, be they empty.
+        answer: What the server answered to the last attempt. None: nothing.
+        value: The result in it, if it succeeded.
+        told: Marks a failure that the server told of.
+    """
+
+    rest: Message
+    has_arguments: bool
+    answer: Answer | None = None
+    value: Message | None = None
+    told: _ToldByServer | None = None
+
+
+class CallRelay:
+    """Runs the calls of tools.
+
+    Args:
+        upstream: The server.
+        policy: What is decided about it.
+        make_pipeline: Makes the pipeline for a registry that is filled later.
+    """
+
+    def __init__(self, upstream: Upstream, policy: Policy, make_pipeline: Callable[[ToolRegistry], Pipeline]) -> None:
+        registry = ToolRegistry()
+        self.known = KnownTools(registry, policy, self._call_server)
+        self._upstream = upstream
+        self._limits = policy.limits
+        self._run = make_pipeline(registry)
+        self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
+
+    async def answer(self, request: Message) -> bytes:
+        """Run the call in a request. Returns the line that answers it."""
+        params = read_object(request, "params")
+        meta = read_object(params, "_meta")
+        rest = {name: value for name, value in params.items() if name not in ("name", "arguments")}
+        exchange = Exchange(rest, has_arguments="arguments" in params)
+        call = Call(params.get("name", ""), params.get("arguments"), id=str(request["id"]), deps=exchange)
+        outcome = await self._run_call(call, meta)
+        return self._write(request["id"], outcome, exchange, is_modern=_MODERN + "protocolVersion" in meta)
+
+    async def _run_call(self, call: Call, meta: Message) -> Outcome:
+        refusal = await self._learn(call.name, meta)
+        if refusal is not None:
+            return Failure(refusal)
+        if "traceparent" not in meta:
+            return await self._run(call)
+        with continued({name: value for name, value in meta.items() if isinstance(value, str)}):
+            return await self._run(call)
+
+    async def _learn(self, name: object, meta: Message) -> ToolError | None:
+        """Learn the server's tools, if they are not known. Returns why that is not possible."""
+        about_client = {key: value for key, value in meta.items() if key.startswith(_MODERN)}
+
+        async def ask(cursor: str | None) -> Message:
+            params: Message = {} if cursor is None else {"cursor": cursor}
+            if about_client:
+                params["_meta"] = about_client
+            return (await self._upstream.ask("tools/list", params)).message
+
+        shown = name if isinstance(name, str) else ""
+        for _ in range(2):  # a server that ends meanwhile is asked again when it is back
+            try:
+                with anyio.fail_after(self._limits.list_wait):
+                    await self.known.learn(name, ask)
+            except ServerGoneError as exc:
+                if exc.is_away:
+                    break
+            except (TimeoutError, ValueError, AnswerTooLongError):
+                return Unavailable(shown, "unlisted", message=approved("The server does not list its tools."))
+            else:
+                return None
+        return Unavailable(shown, "disconnected", message=_AWAY)
+
+    async def _call_server(self, context: ToolContext[Exchange], /, **arguments: Any) -> object:
+        """The body of each tool: one request to the server, and its answer."""
+        exchange = context.deps
+        exchange.answer = exchange.value = exchange.told = None
+        params: Message = {**exchange.rest, "name": context.tool}
+        if arguments or exchange.has_arguments:
+            params["arguments"] = arguments
+        carrier: dict[str, str] = {}
+        inject(carrier)  # the span of this attempt, or what came with the request if nobody records
+        meta = read_object(params, "_meta")
+        if carrier:
+            params["_meta"] = {**meta, **carrier}
+        token = key_of(meta["progressToken"]) if "progressToken" in meta else None
+        if token is not None:
+            self._progress[token] = context
+        try:
+            answer = await self._upstream.ask("tools/call", params)
+        except ServerGoneError as exc:
+            if exc.is_away:
+                return Failure(Unavailable(context.tool, "disconnected", message=_AWAY))
+            return Failure(Transient(exc, landed=exc.landed))
+        except AnswerTooLongError as exc:
+            text = f"The result is longer than {self._limits.line_bytes:,} bytes, and was thrown away."
+            return Failure(ExecutionFailed(approved(text), cause=exc))
+        finally:
+            if token is not None and self._progress.get(token) is context:
+                del self._progress[token]
+        exchange.answer = answer
+        told = _ToldByServer()
+        failure = read_failure(answer.message, told)
+        if failure is not None:
+            exchange.told = told
+            return Failure(failure)
+        exchange.value = answer.message["result"]
+        return exchange.value
+
+    def note_progress(self, notification: Message) -> None:
+        """Add a progress notification to the report of its call. It also passes to the client, as it came."""
+        params = read_object(notification, "params")
+        context = self._progress.get(key_of(params.get("progressToken"))) if self._progress else None
+        done, total, text = params.get("progress"), params.get("total"), params.get("message")
+        if context is not None and isinstance(done, (int, float)):
+            whole = total if isinstance(total, (int, float)) else None
+            context.progress(done, whole, text if isinstance(text, str) else "")
+
+    def _write(self, request_id: object, outcome: Outcome, exchange: Exchange, *, is_modern: bool) -> bytes:
+        """The line of the answer: the server's own where it told of the outcome, byte for byte but for the id."""
+        error: ToolError | None = outcome.failure() if isinstance(outcome, Failure) else None
+        answer = exchange.answer
+        is_own = (
+            isinstance(outcome, Success) and outcome.unwrap() is exchange.value
+            if error is None
+            else exchange.told is not None and getattr(error, "cause", None) is exchange.told
+        )
+        if answer is not None and is_own:
+            restored = dump(request_id).rstrip()
+            line = replace_id(answer.line, answer.token, restored)
+            if line is not None:
+                return line if line.endswith(b"\n") else line + b"\n"
+            message = {**answer.message, "id": request_id}
+        elif error is None:  # a stage of the operator's own has put another value in its place
+            result = outcome.unwrap()
+            message = {"jsonrpc": "2.0", "id": request_id, "result": result if is_message(result) else {}}
+        else:
+            result = make_error_result(error, complete=is_modern)
+            message = {"jsonrpc": "2.0", "id": request_id, "result": result}
+        try:
+            return dump(message)
+        except ValueError as exc:  # a number that JSON cannot hold
+            result = make_error_result(Crashed(exc), complete=is_modern)
+            return dump({"jsonrpc": "2.0", "id": request_id, "result": result})

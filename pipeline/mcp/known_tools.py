@@ -1,0 +1,151 @@
+"""KnownTools: what a relay has learned of the tools of a server, from the lists that pass by or that it asks for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from itertools import islice
+from typing import Any
+
+import anyio
+
+from .. import timing
+from ..outside_text import neutralise
+from ..tools import ToolRegistry
+from .effect_hints import read_effect
+from .jsonrpc import Message, read_object
+from .policy import Policy
+from .tool_definitions import make_tool, read_name
+
+_LOG = logging.getLogger("toolcall_pipeline")
+_MAX_TOOLS = 10_000  # of one server; a list without end ends here
+_MAX_PAGES = 1_000
+_MAX_LISTINGS = 16  # that the client has begun and not ended
+_OLD = 10.0  # seconds after which an unknown name is a reason to ask again
+
+AskForPage = Callable[
+    [str | None], Awaitable[Message]
+]  # the answer to `tools/list` with a cursor; None: the first page
+
+
+class KnownTools:
+    """The tools of a server, in a registry.
+
+    Args:
+        registry: Where they are kept. Nobody else changes it.
+        policy: What is decided about them.
+        handler: The body of each tool, called with a ToolContext and the arguments.
+    """
+
+    def __init__(self, registry: ToolRegistry, policy: Policy, handler: Callable[..., Awaitable[object]]) -> None:
+        self._registry = registry
+        self._policy = policy
+        self._handler = handler
+        self._definitions: dict[str, Message] = {}
+        self._changes = 0  # how often the server said that its list changed, or was started
+        self._learned = -1  # the number of changes that the definitions know of
+        self._learned_at = 0.0
+        self._listings: dict[str, tuple[int, list[Any]]] = {}  # by the cursor of the page that is to come
+        self._lock = anyio.Lock()
+        self._unseen: set[str] = {*policy.tools}  # named in the policy, and not seen at the server
+
+    @property
+    def changes(self) -> int:
+        """A number that differs after each change that the server told of."""
+        return self._changes
+
+    def forget(self) -> None:
+        """The list may have changed: it is learned again before the next call."""
+        self._changes += 1
+        self._listings.clear()
+
+    def learn_page(self, params: Message, changes: int, answer: Message) -> None:
+        """Learn from the answer to a ``tools/list`` of the client.
+
+        Args:
+            params: Those of the request.
+            changes: The value of `changes` when it was sent.
+            answer: What the server answered.
+        """
+        cursor, result = params.get("cursor"), read_object(answer, "result")
+        if not isinstance(result.get("tools"), list):
+            return
+        begun = (changes, list[Any]()) if cursor is None else self._listings.pop(str(cursor), None)
+        if begun is None:
+            return
+        since, found = begun
+        found.extend(islice(result["tools"], _MAX_TOOLS - len(found)))
+        following = result.get("nextCursor")
+        if not following:
+            self._replace_all(found, since)
+        elif len(self._listings) < _MAX_LISTINGS:
+            self._listings[str(following)] = since, found
+
+    async def learn(self, name: object, ask: AskForPage) -> None:
+        """Ask the server for its tools, if they are not known, or if none has this name and some time has passed.
+
+        Raises:
+            ServerGoneError: It ended.
+            TimeoutError: It did not answer.
+            ValueError: It answered something else.
+        """
+        if self._knows(name):
+            return
+        async with self._lock:
+            if self._knows(name):  # another call has asked meanwhile
+                return
+            since, found, cursor = self._changes, list[Any](), None
+            seen: set[str] = set()
+            while len(seen) < _MAX_PAGES and len(found) < _MAX_TOOLS:
+                result = read_object(await ask(cursor), "result")
+                if not isinstance(result.get("tools"), list):
+                    raise ValueError("the server does not list its tools")  # noqa: TRY004  # what came is not valid
+                found.extend(islice(result["tools"], _MAX_TOOLS - len(found)))
+                cursor = result.get("nextCursor")
+                if not isinstance(cursor, str) or not cursor or cursor in seen:
+                    break
+                seen.add(cursor)
+            self._replace_all(found, since)
+
+    def _knows(self, name: object) -> bool:
+        if self._learned != self._changes:
+            return False
+        return name in self._definitions or timing.monotonic() - self._learned_at < _OLD
+
+    def _replace_all(self, found: list[Any], since: int) -> None:
+        definitions: dict[str, Message] = {}
+        for each in found:
+            name = read_name(each)
+            if name is not None:
+                definitions.setdefault(name, each)
+        for name in self._definitions.keys() - definitions.keys():
+            self._registry.unregister(name)
+        for name, definition in definitions.items():
+            if self._definitions.get(name) != definition:
+                self._put(name, definition)
+        self._definitions = definitions
+        self._learned, self._learned_at = since, timing.monotonic()
+        for name in sorted(self._unseen - definitions.keys()):
+            _LOG.warning("the policy names a tool that the server does not have: %s", neutralise(name))
+        self._unseen.clear()
+
+    def _put(self, name: str, definition: Message) -> None:
+        policy = self._policy.of_tool(name)
+        effect = policy.effect or read_effect(definition.get("annotations"), trusted=self._policy.trust_annotations)
+        tool, mistake = make_tool(
+            name,
+            definition,
+            self._handler,
+            effect=effect,
+            timeout=policy.timeout,
+            attempts=policy.attempts,
+            verify_with=policy.verify_with,
+        )
+        if mistake:
+            _LOG.warning("the arguments of %s are not validated: %s", neutralise(name), neutralise(mistake))
+        if name in self._registry:
+            self._registry.replace(tool)
+        else:
+            self._registry.register(tool)
+        if policy.closed:
+            self._registry.disable(name)

@@ -1,0 +1,162 @@
+"""Policy: what an operator decides about the server behind a relay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+import attrs
+
+from ..errors import SetupError
+from ..options import check_count, check_number, check_type
+from ..parameters import Limits
+from ..privacy import REDACTED, Redact
+from ..tools import Effect
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+@attrs.frozen
+class ToolPolicy:
+    """What is decided about one tool.
+
+    Args:
+        effect: What a call changes: ``read``, ``idempotent`` or ``mutating``. Default None: as the annotations say if
+            they are trusted, else ``mutating``.
+        timeout: Seconds for each attempt, > 0. Default None: as for all tools.
+        attempts: Attempts of a call, the first one included, ≥ 1. Default None: as for all tools.
+        closed: Refuse each call. The tool stays in the list, which the relay does not change. Default False.
+        verify_with: The tool that shows whether a lost call took effect. Default None: none.
+    """
+
+    effect: Effect | None = None
+    timeout: float | None = None
+    attempts: int | None = None
+    closed: bool = False
+    verify_with: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.effect not in (None, "read", "idempotent", "mutating"):  # "keyed": no server of MCP takes a key
+            raise SetupError(f"`effect` must be read, idempotent or mutating, not {self.effect!r}")
+        check_number("ToolPolicy", "timeout", self.timeout, above=0, optional=True, unit="seconds")
+        check_count("ToolPolicy", "attempts", self.attempts, optional=True)
+        check_type("ToolPolicy", "closed", self.closed, bool)
+        check_type("ToolPolicy", "verify_with", self.verify_with, str, optional=True)
+
+
+@attrs.frozen
+class RelayLimits:
+    """How much a relay takes, so that neither end can fill its memory.
+
+    Args:
+        line_bytes: Bytes of one message, ≥ 1,000. A longer one is thrown away while it comes, and its sender is told.
+            Default 16 MiB.
+        in_flight: Requests of the client that have no answer yet, ≥ 1. Default 1,000.
+        in_flight_bytes: Bytes of the calls among them, ≥ 1,000; one call alone may have more. Default 64 MiB.
+        argument_bytes: Bytes of the arguments of one call, see `Limits`. Default 16 MiB.
+        argument_depth: Levels of the arguments, see `Limits`. Default 64.
+        argument_keys: Names and items in the arguments, see `Limits`. Default 50,000.
+        server_wait: Seconds, > 0, that a message waits for a server that is started again. Default 10.
+        list_wait: Seconds, > 0, for the server to list its tools, and to answer the greeting. Default 30.
+    """
+
+    line_bytes: int = 16 * 1024 * 1024
+    in_flight: int = 1_000
+    in_flight_bytes: int = 64 * 1024 * 1024
+    argument_bytes: int = 16 * 1024 * 1024
+    argument_depth: int = 64
+    argument_keys: int = 50_000
+    server_wait: float = 10.0
+    list_wait: float = 30.0
+
+    def __attrs_post_init__(self) -> None:
+        check_count("limits", "line_bytes", self.line_bytes, least=1_000)
+        check_count("limits", "in_flight", self.in_flight)
+        check_count("limits", "in_flight_bytes", self.in_flight_bytes, least=1_000)
+        check_number("limits", "server_wait", self.server_wait, above=0, unit="seconds")
+        check_number("limits", "list_wait", self.list_wait, above=0, unit="seconds")
+        self.of_arguments()
+
+    def of_arguments(self) -> Limits:
+        """The limits for the arguments of a call."""
+        return Limits(bytes=self.argument_bytes, depth=self.argument_depth, keys=self.argument_keys)
+
+
+@attrs.frozen
+class TelemetryPolicy:
+    """Where spans and metrics go. Without it they go where the environment says, see `pipeline.telemetry.configure`.
+
+    Args:
+        endpoint: The URL of a collector. Default None: none, unless the environment names one.
+        service_name: The name in the traces. Default None: as the environment says.
+        console: Write each trace to stderr, as a tree. Default False.
+        content: Record arguments and results. Default None: as the environment says.
+        stages: Make a span for each stage. Default True.
+    """
+
+    endpoint: str | None = None
+    service_name: str | None = None
+    console: bool = False
+    content: bool | None = None
+    stages: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        for name, kind in (("endpoint", str), ("service_name", str), ("content", bool)):
+            check_type("telemetry", name, getattr(self, name), kind, optional=True)
+        check_type("telemetry", "console", self.console, bool)
+        check_type("telemetry", "stages", self.stages, bool)
+
+
+@attrs.frozen
+class Policy:
+    """What is decided about a server and its tools.
+
+    Args:
+        trust_annotations: Believe what the server says of the effects of its tools. Default False.
+        canonical_names: Run a tool also if its name is written in another style, see ``Resolve``. Default True.
+        timeout: Seconds for each attempt, > 0. Default None: no limit, the client has one.
+        attempts: Attempts of a call, the first one included, ≥ 1. Default 3.
+        redact: Names of arguments and of fields of results, or whole paths such as ``filter.token``, whose values are
+            recorded nowhere. Default: none.
+        tools: What is decided about single tools, by name.
+        limits: How much is taken.
+        telemetry: Where spans and metrics go. Default None: as the environment says.
+    """
+
+    trust_annotations: bool = False
+    canonical_names: bool = True
+    timeout: float | None = None
+    attempts: int = 3
+    redact: tuple[str, ...] = ()
+    tools: Mapping[str, ToolPolicy] = attrs.field(factory=dict[str, ToolPolicy], hash=False)
+    limits: RelayLimits = RelayLimits()
+    telemetry: TelemetryPolicy | None = None
+
+    def __attrs_post_init__(self) -> None:
+        check_type("policy", "trust_annotations", self.trust_annotations, bool)
+        check_type("policy", "canonical_names", self.canonical_names, bool)
+        check_number("policy", "timeout", self.timeout, above=0, optional=True, unit="seconds")
+        check_count("policy", "attempts", self.attempts)
+        if not all(isinstance(cast("object", name), str) and name for name in self.redact):
+            raise SetupError(f"policy: `redact` must be an array of names, not {list(self.redact)!r}")
+
+    def of_tool(self, name: str) -> ToolPolicy:
+        """What is decided about a tool."""
+        return self.tools.get(name, _NOTHING)
+
+    def make_redact(self) -> Redact | None:
+        """A function for ``redact=`` of Trace; None if nothing is to be redacted."""
+        if not self.redact:
+            return None
+        names = frozenset(self.redact)
+
+        def redact(path: str, value: object) -> Any:
+            plain = _INDEX.sub("", path)
+            is_named = plain in names or plain.removeprefix("result.") in names or plain.rpartition(".")[2] in names
+            return REDACTED if is_named else value
+
+        return redact
+
+
+_NOTHING = ToolPolicy()

@@ -1,0 +1,274 @@
+"""Relay: stands between a client and a server of MCP. Calls of tools pass a pipeline, all else passes as it came."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..compose import Pipeline
+from ..outside_text import neutralise
+from ..tools import ToolRegistry
+from .call_batch import CallBatch
+from .call_relay import CallRelay
+from .jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    SERVER_ENDED,
+    Message,
+    dump,
+    find_id,
+    is_answer,
+    is_id,
+    is_message,
+    is_request,
+    key_of,
+    make_error,
+    parse,
+    read_object,
+)
+from .lines import BrokenLineError, LineReader, LineWriter, LongLine
+from .open_requests import CANCELLED, OpenRequest, OpenRequests
+from .policy import Policy
+from .running_calls import RunningCalls
+from .server import Server, ServerGoneError
+from .session import Session
+from .upstream import AnswerTooLongError, ServerFailedError, Upstream
+
+_LOG = logging.getLogger("toolcall_pipeline")
+_CALL, _LIST, _PROGRESS = "tools/call", "tools/list", "notifications/progress"
+_LIST_CHANGED = "notifications/tools/list_changed"
+_DRAINING = 5.0  # seconds for calls to end after the client closed its end
+
+
+class Relay:
+    """Stands between one client and one server.
+
+    Args:
+        start: Starts a run of the server.
+        policy: What is decided about it.
+        make_pipeline: Makes the pipeline for a registry that is filled later.
+        reader: What the client writes.
+        writer: What the client reads.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[Server]],
+        policy: Policy,
+        make_pipeline: Callable[[ToolRegistry], Pipeline],
+        reader: LineReader,
+        writer: LineWriter,
+    ) -> None:
+        session = Session()
+        self._max_line = policy.limits.line_bytes
+        self._upstream = Upstream(start, policy.limits, session)
+        self._calls = CallRelay(self._upstream, policy, make_pipeline)
+        self._running = RunningCalls(self._calls, policy.limits, self._reply)
+        self._open = OpenRequests(policy.limits.in_flight, session)
+        self._reader, self._writer = reader, writer
+        self._group: TaskGroup = anyio.create_task_group()
+
+    async def run(self) -> None:
+        """Relay until the client closes its end.
+
+        Raises:
+            ServerFailedError: The server cannot be started, or ends again and again.
+        """
+        failed: ServerFailedError | None = None
+        async with self._group as group:
+            group.start_soon(self._serve_client)
+            try:
+                await self._upstream.run(self, group)
+            except BrokenLineError:  # the client is gone
+                pass
+            except ServerFailedError as exc:
+                failed = exc
+            group.cancel_scope.cancel()
+        if failed is not None:  # not raised inside: a task group would put it into a group of exceptions
+            raise failed
+
+    async def _serve_client(self) -> None:
+        with suppress(BrokenLineError):  # it reads no more
+            while (line := await self._reader.read()) is not None:
+                await self._take_from_client(line)
+            with anyio.move_on_after(_DRAINING):
+                await self._running.wait()
+        await self._upstream.stop()
+        self._group.cancel_scope.cancel()
+
+    async def _reply(self, key: str, answer: bytes | None, batch: CallBatch | None) -> None:
+        if batch is not None:
+            whole = batch.add(key, None if answer is None else parse(answer))
+            answer = None if whole is None else dump(whole)
+        if answer is not None:
+            await self._writer.write(answer)
+
+    # From the client to the server.
+
+    async def _take_from_client(self, line: bytes | LongLine) -> None:
+        if isinstance(line, LongLine):
+            await self._refuse_long(line)
+            return
+        if not line.strip():
+            await self._pass_on(line, [])
+            return
+        try:
+            message: object = parse(line)
+        except ValueError as exc:  # it may hold a call that another reader would find, so it is not passed on
+            await self._writer.write(dump(make_error(None, PARSE_ERROR, f"Parse error: {exc}")))
+            return
+        line = line if line.endswith(b"\n") else line + b"\n"
+        if isinstance(message, list):
+            await self._take_batch(cast("list[object]", message), line)
+        elif not is_message(message):
+            await self._pass_on(line, [])
+        elif not await self._keep(message, len(line), None):
+            await self._pass_on(line, [message])
+
+    async def _take_batch(self, messages: list[object], line: bytes) -> None:
+        """Take what is ours out of a batch; a batch without such a message passes as it came."""
+        known = [each for each in messages if is_message(each)]
+        if not any(map(self._is_ours, known)):
+            await self._pass_on(line, known)
+            return
+        batch = CallBatch({key_of(each["id"]) for each in known if is_request(each) and is_id(each["id"])})
+        rest = [
+            each
+            for each in messages
+            if not is_message(each) or not await self._keep(each, len(line) // len(messages), batch)
+        ]
+        if rest:
+            await self._pass_on(dump(rest), [each for each in rest if is_message(each)], batch)
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a message does not simply pass."""
+        method = message.get("method")
+        if method == CANCELLED:
+            return key_of(read_object(message, "params").get("requestId")) in self._running
+        return method == _CALL or self._open.is_void(message)
+
+    async def _keep(self, message: Message, size: int, batch: CallBatch | None) -> bool:
+        """Deal with a message that does not pass. Returns False for one that does."""
+        if not self._is_ours(message):
+            return False
+        method = message.get("method")
+        if method == _CALL:
+            await self._running.begin(message, size, batch, self._group)
+        elif method == CANCELLED:
+            self._running.cancel(key_of(read_object(message, "params").get("requestId")))
+        else:
+            self._open.drop_void(message)
+        return True
+
+    async def _pass_on(self, line: bytes, messages: list[Message], batch: CallBatch | None = None) -> None:
+        """Pass a line to the server, with the messages in it."""
+        for message in messages:
+            self._open.note_sent(message, self._calls.known.changes, batch)
+        try:
+            await self._upstream.send(line)
+        except ServerGoneError:
+            for message in messages:
+                if is_request(message) and (found := self._open.close(message)) is not None:
+                    await self._fail(found)
+
+    async def _refuse_long(self, line: LongLine) -> None:
+        request_id, is_an_answer = find_id(line.head, line.tail)
+        error = make_error(request_id, INVALID_REQUEST, self._tell_long(line))
+        if is_an_answer:  # the server waits for it
+            with suppress(ServerGoneError):
+                await self._upstream.send(dump(error))
+        else:
+            await self._writer.write(dump(error))
+
+    def _tell_long(self, line: LongLine) -> str:
+        text = f"the message of {line.size:,} bytes is longer than {self._max_line:,}"
+        _LOG.warning("%s, and was thrown away", text)
+        return text
+
+    # From the server to the client.
+
+    async def take_from_server(self, line: bytes | LongLine) -> bool:
+        """A line of the server, for the client or for us. Returns whether it is a message."""
+        if isinstance(line, LongLine):
+            await self._take_long(line)
+            return True
+        try:
+            message: object = parse(line)
+        except ValueError:
+            if line.endswith(b"\n"):  # or the server died in the middle of it
+                await self._writer.write(line)
+            return False
+        line = line if line.endswith(b"\n") else line + b"\n"
+        if isinstance(message, list):
+            messages = cast("list[object]", message)
+            rest = [each for each in messages if not await self._take(each, b"")]
+            line = line if len(rest) == len(messages) else dump(rest) if rest else b""
+        elif await self._take(message, line):
+            line = b""
+        if line:
+            await self._writer.write(line)
+        return True
+
+    async def _take(self, message: object, line: bytes) -> bool:
+        """Read a message of the server. Returns whether it goes no further."""
+        if not is_message(message):
+            return False
+        method = message.get("method")
+        if is_answer(message):
+            return await self._take_answer(message, line)
+        if is_request(message):
+            self._open.note_asked(message)
+        elif method == _LIST_CHANGED:
+            self._calls.known.forget()
+        elif method == _PROGRESS:
+            self._calls.note_progress(message)
+        elif method == CANCELLED:
+            self._open.forget_asked(message)
+        return False
+
+    async def _take_answer(self, answer: Message, line: bytes) -> bool:
+        if self._upstream.deliver(answer.get("id"), answer, line):
+            return True
+        found = self._open.close(answer)
+        if found is None:
+            return False
+        if found.request.get("method") == _LIST:
+            self._calls.known.learn_page(read_object(found.request, "params"), found.changes, answer)
+        if found.batch is None:
+            return False
+        await self._reply(key_of(answer["id"]), dump(answer), found.batch)
+        return True
+
+    async def _take_long(self, line: LongLine) -> None:
+        request_id, is_an_answer = find_id(line.head, line.tail)
+        text = self._tell_long(line)
+        if not is_an_answer:
+            if request_id is not None:
+                with suppress(ServerGoneError):
+                    await self._upstream.send(dump(make_error(request_id, INVALID_REQUEST, text)))
+        elif not self._upstream.deliver(request_id, AnswerTooLongError()):
+            error = make_error(request_id, INTERNAL_ERROR, text)
+            found = self._open.close(error)
+            if found is not None:
+                await self._reply(key_of(request_id), dump(error), found.batch)
+
+    async def learn_of_death(self) -> None:
+        """The server ended: tell the client of what it will not answer, and of what it does not ask any more."""
+        self._calls.known.forget()
+        sent, asked = self._open.end()
+        for request in sent:
+            await self._fail(request)
+        for request_id in asked:
+            told: dict[str, Any] = {"requestId": request_id, "reason": "the server that asked has ended"}
+            await self._writer.write(dump({"jsonrpc": "2.0", "method": CANCELLED, "params": told}))
+
+    async def _fail(self, found: OpenRequest) -> None:
+        method, request_id = neutralise(str(found.request.get("method"))), found.request["id"]
+        error = make_error(request_id, SERVER_ENDED, f"the server ended before it answered {method}")
+        await self._reply(key_of(request_id), dump(error), found.batch)

@@ -1,0 +1,61 @@
+"""The server behind a relay: what a relay asks of it, and the error that tells that it is gone."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..errors import Landed
+from .lines import LongLine
+
+
+class ServerGoneError(ConnectionError):
+    """The server ended, or cannot be reached.
+
+    Attributes:
+        landed: "no": the request did not reach it. "maybe": nobody knows.
+        is_away: It was waited for, and did not come back in time.
+    """
+
+    def __init__(self, landed: Landed, *, is_away: bool = False) -> None:
+        super().__init__("the server is gone")
+        self.landed: Landed = landed
+        self.is_away = is_away
+
+
+class Server(Protocol):
+    """One run of a server.
+
+    Attributes:
+        is_remote: It runs elsewhere, and may come back after any time.
+    """
+
+    is_remote: bool
+
+    async def send(self, line: bytes) -> None:
+        """Send a line, with its line end.
+
+        Raises:
+            ServerGoneError: It is gone.
+        """
+        ...
+
+    async def read(self) -> bytes | LongLine | None:
+        """The next line, with its line end. None: the server is gone, and there are no more."""
+        ...
+
+    async def watch(self) -> None:
+        """Return when it ends; at once where only `read` can tell."""
+        ...
+
+    async def close(self, grace: float) -> None:
+        """End it.
+
+        Args:
+            grace: Seconds that it gets to end by itself.
+        """
+        ...
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None: it did not, or that is not known."""
+        ...

@@ -1,0 +1,261 @@
+"""Upstream: the server behind a relay over all its runs. One that dies is started again and greeted again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from math import inf
+from secrets import token_hex
+from typing import Protocol
+
+import anyio
+import attrs
+from anyio.abc import TaskGroup
+
+from .. import timing
+from .jsonrpc import Message, dump, is_request
+from .lines import LongLine
+from .policy import RelayLimits
+from .server import Server, ServerGoneError
+from .session import Session
+
+_LOG = logging.getLogger("toolcall_pipeline")
+_MAX_FRUITLESS = 5  # runs in a row in which a server that is started again says nothing
+_FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again
+_GONE = 0.5  # seconds for a server that closed its stdout to end
+_CLOSING = 2.0  # seconds for each step of the shutdown
+_CANCELLING = 1.0  # seconds to tell the server of a cancellation
+
+
+@attrs.frozen
+class Answer:
+    """What a server answered to a request of ours.
+
+    Args:
+        message: It, parsed.
+        line: It, as it came.
+        token: The id that it has there, as JSON.
+    """
+
+    message: Message
+    line: bytes
+    token: bytes
+
+
+class AnswerTooLongError(Exception):
+    """The answer was longer than a line may be."""
+
+
+class ServerFailedError(Exception):
+    """The server cannot be started, or ends again and again.
+
+    Attributes:
+        exit_code: How it ended; None: not known.
+    """
+
+    def __init__(self, text: str, exit_code: int | None) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+class Downstream(Protocol):
+    """What hears of the server: the relay."""
+
+    async def take_from_server(self, line: bytes | LongLine) -> bool:
+        """A line came. Returns whether it is a message, and not something that was printed by mistake."""
+        ...
+
+    async def learn_of_death(self) -> None:
+        """The server ended. What it has not answered, it never will."""
+        ...
+
+
+@attrs.define(eq=False)
+class _Waiting:
+    event: anyio.Event = attrs.field(factory=anyio.Event)
+    answer: Answer | Exception | None = None
+
+
+class Upstream:
+    """Talks with a server, and keeps it running.
+
+    Args:
+        start: Starts a run of the server.
+        limits: How long something waits for it.
+        session: What a new run is told first.
+    """
+
+    def __init__(self, start: Callable[[], Awaitable[Server]], limits: RelayLimits, session: Session) -> None:
+        self._start = start
+        self._limits = limits
+        self._session = session
+        self._server: Server | None = None
+        self._up = anyio.Event()  # set while a server runs that has been greeted
+        self._prefix = f"toolcall-{token_hex(6)}-"
+        self._number = 0
+        self._waiting: dict[str, _Waiting] = {}
+        self._stopping = False
+
+    async def run(self, downstream: Downstream, group: TaskGroup) -> None:
+        """Start the server, and again whenever it ends.
+
+        Raises:
+            ServerFailedError: It cannot be started, or ends again and again.
+        """
+        fruitless, is_first = 0, True
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                self._server = server = await self._start()
+            except OSError as exc:
+                raise ServerFailedError(f"the server cannot be started: {exc}", None) from exc
+            try:
+                if is_first:
+                    self._up.set()
+                else:
+                    group.start_soon(self._greet, server)
+                group.start_soon(self._watch, server)
+                has_spoken = await self._read_all(server, downstream)
+            finally:
+                self._set_down()
+                with anyio.CancelScope(shield=True):
+                    await server.close(_GONE)
+            self._fail_waiting()
+            await downstream.learn_of_death()
+            if self._stopping:
+                return
+            fruitless = 0 if has_spoken else fruitless + 1
+            may_come_back = server.is_remote
+            if fruitless > (0 if is_first else inf if may_come_back else _MAX_FRUITLESS):
+                raise ServerFailedError("the server ended before it answered anything", server.exit_code)
+            _LOG.warning("the server ended (exit code %s) and is started again", server.exit_code)
+            delay = _FIRST_DELAY if has_spoken else min(delay * 2, _MAX_DELAY)
+            is_first = False
+            await timing.sleep(delay)
+
+    async def _read_all(self, server: Server, downstream: Downstream) -> bool:
+        has_spoken = False
+        while (line := await server.read()) is not None:
+            has_spoken |= await downstream.take_from_server(line)
+        return has_spoken
+
+    async def _watch(self, server: Server) -> None:
+        await server.watch()
+        if server.exit_code is not None:  # a process that it left behind may hold its stdout open
+            await server.close(_GONE)
+
+    async def _greet(self, server: Server) -> None:
+        """Say again what the client has said to the run before; then the waiting calls go on."""
+        try:
+            for message in self._session:
+                if is_request(message):
+                    with anyio.fail_after(self._limits.list_wait):
+                        await self._ask(server, message["method"], message.get("params"))
+                else:
+                    await server.send(dump(message))
+        except (ServerGoneError, AnswerTooLongError):
+            return
+        except TimeoutError:
+            _LOG.warning("the server does not answer its greeting, and is ended")
+            await server.close(_GONE)
+            return
+        if server is self._server:
+            self._up.set()
+
+    async def stop(self) -> None:
+        """End the server. What it still says is read."""
+        self._stopping = True
+        if self._server is not None:
+            await self._server.close(_CLOSING)
+
+    async def send(self, line: bytes) -> Server:
+        """Send a line, once the server is there. What a server that ended did not take goes to the next one.
+
+        Returns:
+            The run that took it.
+
+        Raises:
+            ServerGoneError: It ended with a part of the line, or is not there in time.
+        """
+        while True:
+            server = await self._wait_for_server()
+            try:
+                await server.send(line)
+            except ServerGoneError as exc:
+                if exc.landed != "no":
+                    raise
+                self._set_down()
+                await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
+            else:
+                return server
+
+    def _set_down(self) -> None:
+        if self._up.is_set():  # or somebody waits for this very event
+            self._up = anyio.Event()
+
+    async def _wait_for_server(self) -> Server:
+        if not self._up.is_set():
+            with anyio.move_on_after(self._limits.server_wait):
+                await self._up.wait()
+        if self._server is None or not self._up.is_set():
+            raise ServerGoneError("no", is_away=True)
+        return self._server
+
+    async def ask(self, method: str, params: Message) -> Answer:
+        """Send a request of ours, and wait for its answer; a caller who is cancelled cancels it at the server too.
+
+        Raises:
+            ServerGoneError: The server ended, or is not there in time.
+            AnswerTooLongError: The answer was thrown away.
+        """
+        return await self._ask(None, method, params)
+
+    async def _ask(self, server: Server | None, method: str, params: object) -> Answer:
+        """As `ask`; of one run of the server, or of the one that is there."""
+        self._number += 1
+        request_id = f"{self._prefix}{self._number}"
+        request: Message = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        line = dump(request if params is None else {**request, "params": params})
+        waiting = self._waiting[request_id] = _Waiting()
+        try:
+            if server is None:
+                await self.send(line)
+            else:
+                await server.send(line)
+            await waiting.event.wait()
+        except anyio.get_cancelled_exc_class():
+            await self._cancel(request_id)
+            raise
+        finally:
+            del self._waiting[request_id]
+        if isinstance(waiting.answer, Answer):
+            return waiting.answer
+        raise waiting.answer or ServerGoneError("maybe")
+
+    async def _cancel(self, request_id: str) -> None:
+        told: Message = {"requestId": request_id, "reason": "the caller does not wait any more"}
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_CANCELLING), suppress(ServerGoneError):
+            if self._server is not None:
+                line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
+                await self._server.send(line)
+
+    def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
+        """Hand an answer to whoever asked. Returns whether the request was ours.
+
+        An answer that nobody waits for any more, or a second one, is dropped.
+        """
+        if not isinstance(request_id, str) or not request_id.startswith(self._prefix):
+            return False
+        waiting = self._waiting.get(request_id)
+        if waiting is not None and waiting.answer is None:
+            found = answer if isinstance(answer, Exception) else Answer(answer, line, b'"%s"' % request_id.encode())
+            waiting.answer = found
+            waiting.event.set()
+        return True
+
+    def _fail_waiting(self) -> None:
+        for waiting in self._waiting.values():
+            if waiting.answer is None:
+                waiting.answer = ServerGoneError("maybe")
+                waiting.event.set()

@@ -1,0 +1,100 @@
+"""Lines over pipes: the same lines however the bytes are cut, in bounded memory, and whole in spite of cancellation."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.mcp.jsonrpc import find_id, replace_id
+from pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine
+
+LIMIT = 20
+IDS = st.one_of(st.integers(-(10**20), 10**20), st.text(max_size=20))
+
+
+@given(
+    st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"")), max_size=8),
+    st.lists(st.integers(1, 30), max_size=20),
+    st.booleans(),
+)
+def test_lines_do_not_depend_on_how_they_are_cut(lines: list[bytes], cuts: list[int], ended: bool) -> None:
+    """Each line within the limit comes as it was, and each longer one with its ends and its size."""
+    data = b"\n".join(lines) + (b"\n" if ended and lines else b"")
+    whole = [line + b"\n" for line in data.split(b"\n")]
+    whole[-1] = whole[-1][:-1]  # the last one has no line end
+    expected = [line for line in whole if line]
+
+    async def read() -> list[bytes | LongLine]:
+        read_end, write_end = os.pipe()
+        reader, found = LineReader(read_end, LIMIT), list[bytes | LongLine]()
+
+        async def write() -> None:
+            rest = data
+            for cut in (*cuts, len(data)):
+                os.write(write_end, rest[:cut])
+                rest = rest[cut:]
+                await anyio.lowlevel.checkpoint()
+                await anyio.lowlevel.checkpoint()
+            os.close(write_end)
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(write)
+                while (line := await reader.read()) is not None:
+                    found.append(line)
+        finally:
+            os.close(read_end)
+        return found
+
+    found = anyio.run(read)
+    assert len(expected) == len(found)
+    for line, got in zip(expected, found, strict=True):
+        if len(line.rstrip(b"\n")) <= LIMIT:
+            assert line == got
+        else:
+            assert isinstance(got, LongLine)
+            assert (len(line), line, line) == (got.size, got.head, got.tail)  # the ends that are kept are longer
+
+
+async def test_a_line_whose_writer_is_cancelled_is_finished_first() -> None:
+    """A reader never sees half a line and then another one."""
+    read_end, write_end = os.pipe()
+    writer, reader = LineWriter(write_end), LineReader(read_end, 10_000_000)
+    first, second = b"a" * 1_000_000 + b"\n", b"b\n"
+    with anyio.move_on_after(0.01):
+        await writer.write(first)  # the pipe is full long before
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.write, second)
+        assert [first, second] == [await reader.read(), await reader.read()]
+    os.close(read_end)
+    with pytest.raises(BrokenLineError) as caught:
+        await writer.write(b"c\n")
+    assert not caught.value.begun
+    os.close(write_end)
+
+
+@given(IDS, st.sampled_from(["request", "answer"]), st.permutations(["jsonrpc", "method", "id"]), st.booleans())
+def test_an_id_at_either_end_is_found_and_no_other(request_id: object, kind: str, order: list[str], last: bool) -> None:
+    """The id of a long message is found where SDKs put it, and an ``id`` in its params is never taken for it."""
+    members = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call"}
+    short = {name: members[name] for name in order if kind == "request" or name != "method"}
+    large = {"params" if kind == "request" else "result": {"id": 666, "x": "y" * 9_000, "z": {"id": 667}}}
+    line = json.dumps({**large, **short} if last else {**short, **large}).encode() + b"\n"
+    found, is_answer = find_id(line[:4_096], line[-4_096:])
+    assert found in (request_id, None)
+    assert is_answer is (kind == "answer")
+
+
+@given(IDS, st.text(max_size=20))
+def test_only_the_id_is_replaced(restored: object, text: str) -> None:
+    """All other bytes of an answer stay; an answer that quotes our id is left to be written anew."""
+    ours, theirs = b'"toolcall-x-1"', json.dumps(restored).encode()
+    line = b'{"id": %s ,"result":{"t": %s}}\n' % (ours, json.dumps(text).encode())
+    assert line.replace(ours, theirs) == replace_id(line, ours, theirs)
+    assert replace_id(line + ours, ours, theirs) is None

@@ -1,0 +1,124 @@
+"""The policy of a relay: what its file may say, and how a mistake in it is told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline import SetupError
+from pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
+from pipeline.mcp.policy_file import find_line, read_policy
+from pipeline.privacy import REDACTED
+
+GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "README.md"
+
+
+def written(path: Path, text: str) -> Path:
+    file = path / "policy.toml"
+    file.write_text(text)
+    return file
+
+
+def test_the_example_of_the_guide(tmp_path: Path) -> None:
+    """The guide's policy names every option there is, and is read as it says."""
+    found = re.search(r"```toml\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert found is not None
+    policy = read_policy(written(tmp_path, found[1]))
+    assert (
+        policy.trust_annotations,
+        policy.timeout,
+        policy.attempts,
+        policy.redact,
+    ) == (True, 60, 3, ("token", "headers.authorization"))
+    assert ToolPolicy(timeout=5, attempts=5) == policy.of_tool("read_text_file")
+    assert ToolPolicy(effect="mutating", verify_with="list_directory") == policy.of_tool("move_file")
+    assert policy.of_tool("edit_file").closed
+    assert RelayLimits() == policy.limits
+    assert TelemetryPolicy("http://localhost:4318", "notes", content=False) == policy.telemetry
+
+
+def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
+    """A file that says nothing decides nothing."""
+    assert Policy() == read_policy(written(tmp_path, "# nothing\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("attempts = 0\n", ":1: `attempts` must be an integer ≥ 1, not 0"),
+        ("\n\nattempst = 2\n", ":3: unknown option `attempst`; known: trust_annotations"),
+        ("timeout = 'long'\n", ":1: `timeout` must be a number of seconds > 0, not 'long'"),
+        ("timeout = inf\n", ":1: `timeout` must be a number of seconds > 0 and finite, not inf"),
+        ("trust_annotations = 1\n", ":1: `trust_annotations` must be"),
+        ("redact = 'x'\n", ":1: `redact` must be an array of names, not 'x'"),
+        ("attempts = 2\nredact = [\n  1,\n]\n", ":2: `redact` must be an array of names, not [1]"),
+        (
+            "[tools.a]\n\n[tools.b]\neffect = 'keyed'\n",
+            ":4: `effect` must be read, idempotent or mutating, not 'keyed'",
+        ),
+        ("[tools.a]\ntimout = 5\n", ":2: unknown option `timout`; known: effect"),
+        ("tools = 5\n", ":1: `tools` must be a table, not 5"),
+        ("[tools]\na = 5\n", ":2: `tools.a` must be a table, not 5"),
+        ("[tools.'a.b']\nclosed = 1\n", ":2: `closed` must be"),
+        ("tools.a.attempts = -1\n", ":1: `attempts` must be an integer ≥ 1, not -1"),
+        ("[limits]\nline_bytes = 1\n", ":2: `line_bytes` must be an integer ≥ 1000, not 1"),
+        ("[limits]\n# few\nargument_depth = 0\n", ":3: `argument_depth` must be an integer ≥ 1, not 0"),
+        ("[telemetry]\nendpoint = 5\n", ":2: `endpoint` must be"),
+        ("[limitz]\n", ":1: unknown option `limitz`"),
+        ("attempts = \n", ":1: Invalid value"),
+        ("a = 1\nb = [\n", ":2: Invalid value"),
+        ("a = 1\na = 2\n", ":2: Cannot overwrite a value"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(text: str, told: str, tmp_path: Path) -> None:
+    """The text begins with the file and the line, and says what is allowed."""
+    file = written(tmp_path, text)
+    with pytest.raises(SetupError) as caught:
+        read_policy(file)
+    assert str(caught.value).startswith(f"{file}{told}")
+
+
+@pytest.mark.parametrize("data", [b"a = '\xff'\n", b"# " + b"x" * 2_000_000])
+def test_a_file_that_is_none(data: bytes, tmp_path: Path) -> None:
+    """Bytes that are no text, and a file without end, are refused."""
+    file = tmp_path / "policy.toml"
+    file.write_bytes(data)
+    with pytest.raises(SetupError, match=r"policy\.toml"):
+        read_policy(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "line"),
+    [
+        ("a = 1\nb = 2\n", ("b",), 2),
+        ("a = [\n 1,\n]\n\n# c\nb = '''\nx\n'''\n", ("b",), 6),
+        ("[t.x]\na = 1\n[t.y]\na = 2\n", ("t", "y", "a"), 4),
+        ("[t]\nx.a = 1\nx.b = 2\n", ("t", "x", "b"), 3),
+        ("t = {x = {a = 1}}\n", ("t", "x", "a"), 1),
+    ],
+)
+def test_the_line_of_a_key(text: str, keys: tuple[str, ...], line: int) -> None:
+    """A key is found wherever TOML lets it stand."""
+    assert line == find_line(text, keys)
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("token", REDACTED),
+        ("filter.token", REDACTED),
+        ("items[3].token", REDACTED),
+        ("result.headers.authorization", REDACTED),
+        ("headers.authorization", REDACTED),
+        ("authorization", "value"),
+        ("tokens", "value"),
+        ("", "value"),
+    ],
+)
+def test_what_is_redacted(path: str, expected: str) -> None:
+    """A name is redacted wherever it stands, and a path at its place alone."""
+    redact = Policy(redact=("token", "headers.authorization")).make_redact()
+    assert redact is not None
+    assert expected == redact(path, "value")
