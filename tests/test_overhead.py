@@ -14,12 +14,15 @@ import attrs
 import pytest
 
 from benchmarks.overhead import __main__ as overhead
-from benchmarks.overhead import measure, slices
-from benchmarks.overhead.measure import Core, Effort
+from benchmarks.overhead import measure
+from benchmarks.overhead.measure import Effort
 from benchmarks.overhead.processes import undisturbed
 from benchmarks.overhead.results import Result
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
+from pipeline.testing.overhead import slices
+from pipeline.testing.overhead import undisturbed as rounds
+from pipeline.testing.overhead.undisturbed import Core
 
 ROOT = Path(__file__).parent.parent
 ROWS = [row for group in GROUPS for row in group.rows]
@@ -159,7 +162,7 @@ class Disturbed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rounds = 0
         monkeypatch.setattr(slices, "probe", self.probe)
-        monkeypatch.setattr(measure, "probe", lambda: 100)
+        monkeypatch.setattr(rounds, "probe", lambda: 100)
 
     def probe(self) -> int:
         return 200 if self.rounds % 2 else 100

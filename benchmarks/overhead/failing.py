@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import anyio
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.slices import Measurable
 from benchmarks.overhead.subjects import ARGUMENTS, add, around, boom, by_hand, calls, flaky, named
 from middlewares import standard
 from pipeline import Call, Tool, ToolRegistry, is_failure
+from pipeline.testing.overhead.slices import Measurable
 
 # The call, and the kind of error that it ends in, or None.
 _CALLS: dict[str, tuple[Call, str | None]] = {

@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.slices import Measurable
+from pipeline.testing.overhead.slices import Measurable
 
 ROOT = Path(__file__).parent.parent.parent
 _HEAVY = (

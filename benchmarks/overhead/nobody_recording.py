@@ -9,7 +9,6 @@ from typing import Any
 from returns.result import Success
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.slices import Measurable
 from benchmarks.overhead.subjects import (
     ADD,
     ARGUMENTS,
@@ -24,6 +23,7 @@ from benchmarks.overhead.subjects import (
 )
 from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
 from pipeline import Call, Handler, Outcome, ValidCall
+from pipeline.testing.overhead.slices import Measurable
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
 _SAME = 4  # of another kind, for the same reason

@@ -18,10 +18,11 @@ import anyio
 import attrs
 
 from benchmarks.overhead.importing import ROOT
-from benchmarks.overhead.measure import TOLERANCE, Core, Effort, Value, measure
+from benchmarks.overhead.measure import Effort, Value, measure
 from benchmarks.overhead.results import Result
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.table import BY_NAME
+from pipeline.testing.overhead.undisturbed import TOLERANCE, Core
 
 
 def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], object]) -> list[Result]:

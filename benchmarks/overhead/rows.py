@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from benchmarks.overhead.slices import Measurable
+from pipeline.testing.overhead.slices import Measurable
 
 
 @attrs.frozen
