@@ -80,8 +80,8 @@ def bench(target: str, options: BenchOptions) -> int:
             )
         except SetupError as exc:
             raise CommandError(f"{target}: {fit_on_one_line(str(exc), _MAX_TEXT)}") from exc
-        except ModuleNotFoundError as exc:  # of an event loop
-            raise CommandError(f"--backend {options.backend}: {exc.name} is not installed") from None
+        except LookupError:  # of anyio
+            raise CommandError(f"--backend {options.backend} is not installed") from None
         except KeyboardInterrupt:
             return _INTERRUPTED
     if options.svg is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import attrs
 from returns.result import Failure
@@ -89,8 +90,9 @@ def _misfits(call: Call) -> Iterator[dict[str, object]]:
     """The arguments with another value of the first parameter."""
     if isinstance(call.arguments, dict):
         for first in itertools.islice(call.arguments, 1):
-            for value in ({"no": ["value"]}, [[]], "no value"):
-                yield {**call.arguments, first: value}
+            given = cast("dict[str, object]", call.arguments)
+            strange: tuple[object, ...] = ({"no": ["value"]}, [[]], "no value")
+            yield from ({**given, first: value} for value in strange)
 
 
 def _make_letters() -> Iterator[str]:

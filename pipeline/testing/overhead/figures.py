@@ -14,6 +14,7 @@ from .slices import Spent
 _NOTCH = (
     1.57  # of the IQR over √n: the notch of a box plot, McGill, Tukey and Larsen, The American Statistician 32 (1978)
 )
+_LAYOUT = 50.0  # ns; where objects lie in memory moves a figure by that much, however many rounds there are
 _LEAST_WAIT = 1_000  # ns; what is less is the price of looking at the clocks
 _FEW = 2  # of one figure there are no quartiles
 
@@ -53,7 +54,7 @@ class Figure:
     @property
     def within_noise(self) -> bool:
         """Whether it may as well be nothing: neither the CPU nor a wait stands out."""
-        return abs(self.ns) <= self.noise and not self.waited_ns
+        return abs(self.ns) <= max(self.noise, _LAYOUT) and not self.waited_ns
 
     def over(self, count: float) -> Figure:
         """Of one, where the figure is that of so many."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from itertools import cycle, islice
 from typing import Any, Literal, Self
 
@@ -186,13 +187,9 @@ class Measurement:
         with no_waiting() as clock:
             for failing in await find_failing_calls(lean, self.samples.calls[0], self.bodies):
                 self.bodies.reply = failing.reply
+                run = partial(make_batch, turn=cycle(failing.calls), at_once=self.bench.at_once, kind=failing.kind)
                 try:
-                    found[failing.kind] = await bench.difference(
-                        lambda each=failing: (
-                            make_batch(Pipeline(lean.entries), each.calls, self.bench.at_once, each.kind),
-                            _do_nothing,
-                        )
-                    )
+                    found[failing.kind] = await bench.difference(partial(_beside_nothing, run, lean))
                 except (UnlikeError, BaseExceptionGroup):
                     continue
                 finally:
@@ -208,7 +205,7 @@ class Measurement:
 
     def _batch(self, pipeline: Pipeline, at_once: int | None = None) -> Batch:
         """Calls through the same stages, compiled anew."""
-        return make_batch(Pipeline(pipeline.entries), self.samples.calls, at_once or self.options.concurrency)
+        return make_batch(Pipeline(pipeline.entries), cycle(self.samples.calls), at_once or self.options.concurrency)
 
     def _bare(self, at_once: int) -> Batch:
         """The tools alone."""
@@ -226,6 +223,10 @@ class Measurement:
                     await value
 
         return run
+
+
+def _beside_nothing(run: Callable[[Pipeline], Batch], pipeline: Pipeline) -> tuple[Batch, Batch]:
+    return run(Pipeline(pipeline.entries)), _do_nothing
 
 
 async def _do_nothing(times: int) -> None:

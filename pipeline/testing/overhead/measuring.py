@@ -98,12 +98,18 @@ def run_measurement(
     except UnlikeError as unlike:
         raise explain_unlike(unlike) from None
     except BaseExceptionGroup as group:  # of calls that ran at the same time
-        unlikes = group.subgroup(UnlikeError)
-        while isinstance(unlikes, BaseExceptionGroup):
-            unlikes = unlikes.exceptions[0]
-        if unlikes is None:
+        found = _find_unlike(group)
+        if found is None:
             raise
-        raise explain_unlike(unlikes) from None
+        raise explain_unlike(found) from None
+
+
+def _find_unlike(group: BaseExceptionGroup[BaseException]) -> UnlikeError | None:
+    for each in group.exceptions:
+        found = _find_unlike(each) if isinstance(each, BaseExceptionGroup) else each
+        if isinstance(found, UnlikeError):
+            return found
+    return None
 
 
 @contextmanager

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import cycle, islice
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
 from statistics import median
 from time import monotonic
 from typing import Any, TypeAlias
@@ -86,12 +86,11 @@ class Bench:
         return Spent(*(median(getattr(each, part) for each in rounds) for part in ("cpu", "waited", "elsewhere")))
 
 
-def make_batch(run: Run, calls: Sequence[Call], at_once: int, kind: str | None = None) -> Batch:
-    """Await the calls one after the other, again and again, in so many tasks.
+def make_batch(run: Run, turn: Iterator[Call], at_once: int, kind: str | None = None) -> Batch:
+    """Await the calls in turn, in so many tasks.
 
     Raises UnlikeError where an outcome is not of that kind of error; None: a success.
     """
-    turn = cycle(calls)
     success, failure = _OUTCOMES
     expected = success if kind is None else failure
 

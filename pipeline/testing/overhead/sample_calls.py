@@ -48,7 +48,7 @@ async def choose_call(pipeline: Pipeline) -> Call:
     with replace_bodies(list_tools(pipeline, ()), Bodies()):
         for tool in sorted(open_tools, key=lambda each: each.effect != "read"):
             tool.compile()
-            call = Call(tool.name, json.loads(tool.parameters.example or "{}"))
+            call = Call(tool.name, json.loads(tool.parameters.example() or "{}"))
             if not is_failure(await pipeline(call)):
                 return call
     raise SetupError("none of the tools of this pipeline has an example call that succeeds: give a call")

@@ -35,8 +35,10 @@ def format_overhead(overhead: Overhead) -> str:
 
 def format_changes(changes: Sequence[Change]) -> str:
     """A line for each figure of two runs."""
-    rows = [("", "before, µs", "now, µs", "", "", "")]
-    rows += [_row(each.what, _show(each.before), _show(each.now), verdict=each.verdict) for each in changes]
+    rows = [
+        ("", "before, µs", "now, µs", "", "", ""),
+        *(_row(each.what, _show(each.before), _show(each.now), verdict=each.verdict) for each in changes),
+    ]
     return "\n".join(_align(rows))
 
 
