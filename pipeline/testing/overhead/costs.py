@@ -116,5 +116,6 @@ class Overhead:
 
 
 def _json_of(figure: Figure | None) -> dict[str, Any]:
-    empty = dict.fromkeys(("ns", "quartiles", "noise_ns", "waited_ns", "elsewhere_ns"))
-    return empty if figure is None else figure.as_json()
+    if figure is not None:
+        return figure.as_json()
+    return {"ns": None, "quartiles": None, "noise_ns": None, "waited_ns": None, "elsewhere_ns": None}

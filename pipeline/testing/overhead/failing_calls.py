@@ -88,11 +88,12 @@ def _propose(call: Call) -> Iterator[FailingCalls]:
 
 def _misfits(call: Call) -> Iterator[dict[str, object]]:
     """The arguments with another value of the first parameter."""
-    if isinstance(call.arguments, dict):
-        for first in itertools.islice(call.arguments, 1):
-            given = cast("dict[str, object]", call.arguments)
-            strange: tuple[object, ...] = ({"no": ["value"]}, [[]], "no value")
-            yield from ({**given, first: value} for value in strange)
+    if not isinstance(call.arguments, dict):
+        return
+    given = cast("dict[str, object]", call.arguments)
+    strange: tuple[object, ...] = ({"no": ["value"]}, [[]], "no value")
+    for first in itertools.islice(given, 1):
+        yield from ({**given, first: value} for value in strange)
 
 
 def _make_letters() -> Iterator[str]:

@@ -34,6 +34,7 @@ _COSTLY = 2_000  # ns; a stage that costs more than the rest of a pipeline hides
 _LONG_WAIT = 20_000  # ns; as above
 _AT_ONCE = 8  # calls that show whether a wait holds up the others
 _PATIENCE = 1.0  # seconds that all figures together wait for an undisturbed core
+_MOST = 4  # times the builds, where there is much noise
 _FEW = 3  # builds of a figure that decides something, and is not told
 
 
@@ -84,7 +85,15 @@ class Measurement:
         if options.result is not ASKED:
             values = {tool.name: options.result for tool in tools}
         bodies = Bodies(values)
-        bench = Bench(Core(None, _PATIENCE), options.builds, options.seconds, _SLICE, options.concurrency, flush_queues)
+        bench = Bench(
+            core=Core(None, _PATIENCE),
+            builds=options.builds,
+            most=_MOST * options.builds,
+            seconds=options.seconds,
+            slice=_SLICE,
+            at_once=options.concurrency,
+            settle=flush_queues,
+        )
         with nullcontext() if options.run_tools else replace_bodies(tools, bodies):
             for call in calls:
                 await run_well(pipeline, call)
@@ -105,7 +114,7 @@ class Measurement:
 
     async def find_costly(self) -> None:
         """Find the stages that cost more than all else, each beside pass-throughs only."""
-        bench = attrs.evolve(self.bench, builds=_FEW)
+        bench = attrs.evolve(self.bench, builds=_FEW, most=_FEW)
         costly: list[str] = []
         for name in self.unwatched.stages[:-1]:
             others = [each for each in self.unwatched.stages if each != name]
@@ -130,7 +139,7 @@ class Measurement:
             figure = await self._compare(self.bench, pair)
             blocks = False
             if figure.waited_ns:
-                at_once = await self._compare(attrs.evolve(self.bench, builds=_FEW, at_once=_AT_ONCE), pair)
+                at_once = await self._compare(attrs.evolve(self.bench, builds=_FEW, most=_FEW, at_once=_AT_ONCE), pair)
                 blocks = at_once.waited_ns > figure.waited_ns * _AT_ONCE / 2
             sample = self.samples.calls[0]
             less = await count_allocations(pair.less, sample, self.bodies)
@@ -170,7 +179,7 @@ class Measurement:
 
     async def measure_throughput(self) -> float:
         """How many calls a second one event loop carries."""
-        bench = attrs.evolve(self.bench, builds=_FEW, at_once=_IN_FLIGHT)
+        bench = attrs.evolve(self.bench, builds=_FEW, most=_FEW, at_once=_IN_FLIGHT)
         figure = await bench.difference(lambda: (self._batch(self.pipeline, _IN_FLIGHT), _do_nothing))
         return 1e9 / (figure.ns + figure.waited_ns / _IN_FLIGHT)
 
@@ -182,7 +191,7 @@ class Measurement:
         if self.options.run_tools:
             return {}
         found: dict[str, Figure] = {}
-        bench = attrs.evolve(self.bench, builds=_FEW)
+        bench = attrs.evolve(self.bench, builds=_FEW, most=_FEW)
         lean = await make_lean(self.pipeline, self.costly, self.samples, self.bodies)
         with no_waiting() as clock:
             for failing in await find_failing_calls(lean, self.samples.calls[0], self.bodies):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from statistics import median
 from time import monotonic
@@ -23,6 +23,7 @@ Run: TypeAlias = Callable[[Call], Awaitable[object]]
 _OUTCOMES: Any = (Success, Failure)  # by this name a type checker does not narrow an outcome
 _ROUNDS = 6  # with the same objects
 _LEAST = 3  # builds, however long they take
+_FINE, _FINE_SHARE = 40.0, 0.04  # ns, and a share of the figure: noise that is small enough
 
 
 class UnlikeError(Exception):
@@ -39,7 +40,9 @@ class Bench:
 
     Args:
         core: Knows whether the core is disturbed.
-        builds: How often the things are made anew. Where objects lie in memory moves the cost of a call by 1 to 2 %.
+        builds: How often the things are made anew, at least. Where objects lie in memory moves the cost of a call by 1
+            to 2 %.
+        most: How often they are made anew while the noise of the figure is above 40 ns and 4 %.
         seconds: After that time no figure gets another build, once it has three.
         slice: Seconds of CPU in one slice.
         at_once: How many calls run at the same time.
@@ -48,6 +51,7 @@ class Bench:
 
     core: Core
     builds: int
+    most: int
     seconds: float
     slice: float
     at_once: int
@@ -63,7 +67,7 @@ class Bench:
         until = monotonic() + self.seconds
         found: list[Spent] = []
         times: tuple[int, int] | None = None  # in a slice; chosen once
-        while len(found) < self.builds and (len(found) < _LEAST or monotonic() < until):
+        while len(found) < _LEAST or (self._wants_more(found) and monotonic() < until):
             whole, less = (Scenario(each, self.settle, at_once or self.at_once) for each in make())
             if times is None:
                 for scenario in (less, whole):
@@ -72,6 +76,12 @@ class Bench:
             whole.times, less.times = times
             found.append(await self._compare(whole, less))
         return Figure.of(found)
+
+    def _wants_more(self, found: Sequence[Spent]) -> bool:
+        if len(found) < self.builds:
+            return True
+        figure = Figure.of(found)
+        return len(found) < self.most and figure.noise > max(_FINE, _FINE_SHARE * figure.ns)
 
     async def _compare(self, whole: Scenario, less: Scenario) -> Spent:
         for scenario in (less, whole):
