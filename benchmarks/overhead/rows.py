@@ -23,6 +23,7 @@ class Row:
         count: what the figure is divided by: the number of things that were added, or 1,000 to get milliseconds.
         must: the budget; None: the row has none.
         aim: what we would like to reach; None: no more than the budget.
+        guarded: whether ``--guard`` judges it; not if it depends on the machine, or on what else runs there.
     """
 
     what: str
@@ -33,6 +34,7 @@ class Row:
     count: float = attrs.field(default=1, kw_only=True)
     must: float | None = attrs.field(default=None, kw_only=True)
     aim: float | None = attrs.field(default=None, kw_only=True)
+    guarded: bool = attrs.field(default=True, kw_only=True)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import attrs
 from returns.result import Failure
@@ -88,10 +88,9 @@ def _propose(call: Call) -> Iterator[FailingCalls]:
 
 def _misfits(call: Call) -> Iterator[dict[str, object]]:
     """The arguments with another value of the first parameter."""
-    if not isinstance(call.arguments, dict):
-        return
-    given = cast("dict[str, object]", call.arguments)
-    strange: tuple[object, ...] = ({"no": ["value"]}, [[]], "no value")
+    arguments: Any = call.arguments
+    given = dict(cast("Mapping[str, object]", arguments)) if isinstance(arguments, Mapping) else {}
+    strange: tuple[object, ...] = ({"no": "value"}, [None], "no value")
     for first in itertools.islice(given, 1):
         yield from ({**given, first: value} for value in strange)
 
