@@ -17,7 +17,7 @@ from benchmarks.overhead import __main__ as overhead
 from benchmarks.overhead import measure
 from benchmarks.overhead.measure import Effort
 from benchmarks.overhead.processes import undisturbed
-from benchmarks.overhead.results import NOISE, Result
+from benchmarks.overhead.results import LANDED, NOISE, Result, read_landed
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
 from pipeline.testing.overhead import slices
@@ -231,9 +231,11 @@ def test_a_step_of_less_than_four_percent_is_none() -> None:
     assert Result(Row("it", "loops", "it"), [5.1]).compared(before) == "same"
 
 
-def check(monkeypatch: pytest.MonkeyPatch, figures: Iterable[float]) -> int:
-    """The exit code of ``--check``, where one row with a budget of 4 measures these figures one after the other."""
-    row = Row("it", "loops", "it", must=4)
+def check(
+    monkeypatch: pytest.MonkeyPatch, figures: Iterable[float], option: str = "--check", *, guarded: bool = True
+) -> int:
+    """The exit code of the option, where one row with a budget of 4 measures these figures one after the other."""
+    row = Row("it", "loops", "it", must=4, guarded=guarded)
     group = Group("it", "it", (row,), scenarios=lambda: pytest.fail("not asked for"))
     left = iter(figures)
 
@@ -242,7 +244,7 @@ def check(monkeypatch: pytest.MonkeyPatch, figures: Iterable[float]) -> int:
 
     monkeypatch.setattr(overhead, "GROUPS", (group,))
     monkeypatch.setattr(overhead, "run", measured)
-    return overhead.main(["--check"])
+    return overhead.main([option])
 
 
 def test_check_fails_if_each_of_three_measurements_is_over(
@@ -257,6 +259,32 @@ def test_check_fails_if_each_of_three_measurements_is_over(
 def test_check_passes_if_one_measurement_is_not_over(monkeypatch: pytest.MonkeyPatch, figures: list[float]) -> None:
     """One measurement within the limit is enough: a cost would be there each time."""
     assert check(monkeypatch, figures) == 0
+
+
+@pytest.mark.parametrize(("figures", "code"), [([5.1, 5.1, 5.1], 1), ([5.1, 5.1, 4.9], 0), ([4.9], 0)])
+def test_the_guard_fails_if_each_of_three_processes_is_over_by_a_quarter(
+    monkeypatch: pytest.MonkeyPatch, figures: list[float], code: int
+) -> None:
+    """``--guard`` allows a quarter more than the limit, and fails if each of three processes is over that."""
+    assert check(monkeypatch, figures, "--guard") == code
+
+
+def test_the_guard_leaves_out_what_depends_on_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is not guarded may be over in CI; ``--check`` still judges it."""
+    assert check(monkeypatch, [9], "--guard", guarded=False) == 0
+    assert check(monkeypatch, [9, 9, 9], guarded=False) == 1
+
+
+def test_the_guard_measures_single_processes() -> None:
+    """A process is one measurement, so that three of them have to agree."""
+    assert (overhead.GUARD.processes, overhead.GUARD.spare) == (1, 0)
+
+
+def test_each_landed_figure_is_that_of_a_row() -> None:
+    """The file of landed figures names rows that there are, and a run can be compared with it."""
+    assert set(read_landed()) <= {row.what for row in ROWS}
+    found = json.loads(LANDED.read_text(encoding="utf-8"))
+    assert {row["what"] for row in found["rows"] if "figures" in row} >= {row.what for row in ROWS}
 
 
 def test_only_takes_names_of_groups() -> None:

@@ -107,7 +107,7 @@ def _parts() -> Generator[Mapping[str, Measurable]]:
     yield {
         "loop": calls(by_hand),
         "seven": calls(seven),
-        **{f"no {name}": calls(seven.without(name)) for name in ("trace", "retry", "classify", "available")},
+        **{f"no {name}": calls(seven.without(name)) for name in ("trace", "retry", "available")},
         "nothing": plain(lambda: None),
         "coroutine": calls(nothing),
         "parse": plain(tool.parse, ARGUMENTS),
@@ -128,7 +128,7 @@ ABLATION = Group(
     (
         *(
             Row(f"{name}: seven stages less those without it", "loops", "seven", "loop", less=f"no {name}")
-            for name in ("trace", "retry", "classify", "available")
+            for name in ("trace", "retry", "available")
         ),
         _part("tool.parse", "parse"),
         _part("Call(name, arguments)", "call"),

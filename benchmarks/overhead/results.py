@@ -83,7 +83,7 @@ class Result:
             "figures": list(self.figures),
             "must": self.row.must,
             "aim": self.row.aim,
-            "landed": min(self.median, self.landed or self.median),
+            "landed": self.landed,
             "verdict": self.verdict,
         }
 
@@ -103,7 +103,7 @@ class Result:
 def read_landed() -> dict[str, float]:
     """The figure that each row was last accepted with, by the row's name."""
     rows: list[dict[str, Any]] = json.loads(LANDED.read_text(encoding="utf-8"))["rows"]
-    return {row["what"]: row["landed"] for row in rows}
+    return {row["what"]: row["landed"] for row in rows if row["landed"] is not None}
 
 
 def columns(what: str, median: str, unit: str, spread: str, must: str, aim: str, verdict: str) -> str:

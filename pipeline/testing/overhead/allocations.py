@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import tracemalloc
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from statistics import median
 from typing import Any
 
@@ -42,22 +44,23 @@ class Allocations:
         )
 
 
-async def count_allocations(pipeline: Pipeline, call: Call, bodies: Bodies) -> Allocations:
-    """Run the call some hundred times, and count."""
+async def count_allocations(pipeline: Pipeline, calls: Sequence[Call], bodies: Bodies) -> Allocations:
+    """Run the calls in turn, some hundred times, and count."""
+    turn = cycle(calls)
     held: list[int] = []
 
     def look() -> None:
         held.append(sys.getallocatedblocks())
 
     for _ in range(_TIMES):
-        await pipeline(call)
+        await pipeline(next(turn))
     blocks: list[int] = []
     bodies.reply = look
     gc.collect()
     try:
         for _ in range(_TIMES):
             before = sys.getallocatedblocks()
-            await pipeline(call)
+            await pipeline(next(turn))
             blocks += [each - before for each in held[-1:]]
             held.clear()
     finally:
@@ -65,13 +68,13 @@ async def count_allocations(pipeline: Pipeline, call: Call, bodies: Bodies) -> A
     gc.collect()
     before = sys.getallocatedblocks()
     for _ in range(_MANY):
-        await pipeline(call)
+        await pipeline(next(turn))
     gc.collect()
     left = (sys.getallocatedblocks() - before) / _MANY
-    return Allocations(await _find_peak(pipeline, call), median(blocks) if blocks else 0.0, max(left, 0.0))
+    return Allocations(await _find_peak(pipeline, turn), median(blocks) if blocks else 0.0, max(left, 0.0))
 
 
-async def _find_peak(pipeline: Pipeline, call: Call) -> float:
+async def _find_peak(pipeline: Pipeline, turn: Iterator[Call]) -> float:
     peaks: list[int] = []
     was_tracing = tracemalloc.is_tracing()
     if not was_tracing:
@@ -80,7 +83,7 @@ async def _find_peak(pipeline: Pipeline, call: Call) -> float:
         for _ in range(_TIMES):
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
-            await pipeline(call)
+            await pipeline(next(turn))
             peaks.append(tracemalloc.get_traced_memory()[1] - before)
     finally:
         if not was_tracing:

@@ -18,12 +18,15 @@ _BUILDS = 7
 
 
 @attrs.frozen
-class _Found:
+class Found:
+    """What one try found."""
+
     stage: Figure | None
     no_op: Figure
 
     @property
     def ratio(self) -> float:
+        """CPU and waits of the stage, in units."""
         assert self.stage is not None
         return (self.stage.ns + self.stage.waited_ns) / self.no_op.ns
 
@@ -59,10 +62,10 @@ def assert_overhead(
     check_count("assert_overhead", "tries", tries)
     options = Options(builds=_BUILDS, backend=backend, stages=frozenset((stage,)))
 
-    async def look(measurement: Measurement) -> _Found:
-        return _Found((await measurement.measure_stage(stage)).figure, await measurement.measure_no_op())
+    async def look(measurement: Measurement) -> Found:
+        return Found((await measurement.measure_stage(stage)).figure, await measurement.measure_no_op())
 
-    found: list[_Found] = []
+    found: list[Found] = []
     for _ in range(tries):
         found.append(run_measurement("assert_overhead", pipeline, call, options, look))
         if found[-1].stage is None:

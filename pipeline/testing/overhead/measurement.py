@@ -141,9 +141,8 @@ class Measurement:
             if figure.waited_ns:
                 at_once = await self._compare(attrs.evolve(self.bench, builds=_FEW, most=_FEW, at_once=_AT_ONCE), pair)
                 blocks = at_once.waited_ns > figure.waited_ns * _AT_ONCE / 2
-            sample = self.samples.calls[0]
-            less = await count_allocations(pair.less, sample, self.bodies)
-            allocations = await count_allocations(pair.whole, sample, self.bodies) - less
+            less = await count_allocations(pair.less, self.samples.calls, self.bodies)
+            allocations = await count_allocations(pair.whole, self.samples.calls, self.bodies) - less
         return StageCost(name, stage.role, figure, pair.how, allocations, blocks)
 
     async def measure_no_op(self) -> Figure:
@@ -162,7 +161,7 @@ class Measurement:
         stages = [await self.measure_stage(name) for name in names]
         whole = await self.bench.difference(lambda: (self._batch(self.pipeline), self._bare(self.options.concurrency)))
         no_op = await self.measure_no_op()
-        allocations = await count_allocations(self.pipeline, self.samples.calls[0], self.bodies)
+        allocations = await count_allocations(self.pipeline, self.samples.calls, self.bodies)
         return Overhead(
             stages=tuple(stages),
             whole=whole,
