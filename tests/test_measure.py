@@ -264,8 +264,8 @@ def test_a_stage_behind_a_cache_costs_nothing_as_it_does_not_run(world: World) -
         ({"call": Call("add", {})}, "the call of 'add' fails, validation"),
         ({"call": []}, "`call` must hold one call at least"),
         ({"stages": ["nope"]}, "there is no stage 'nope'; there are: trace, resolve"),
-        ({"concurrency": 0}, "`concurrency` must be ≥ 1, not 0"),
-        ({"builds": 2}, "`builds` must be ≥ 3, not 2"),
+        ({"concurrency": 0}, "`concurrency` must be an integer ≥ 1, not 0"),
+        ({"builds": 2}, "`builds` must be an integer ≥ 3, not 2"),
         ({"seconds": 0}, "`seconds` must be"),
     ],
 )

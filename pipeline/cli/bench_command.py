@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -64,6 +63,8 @@ def bench(target: str, options: BenchOptions) -> int:
         CommandError: Nothing was measured, or a file cannot be read or written.
     """
     earlier = None if options.compare is None else _read_run(options.compare)
+    if options.svg is not None:
+        _check_writable(options.svg)  # before all the work
     with redirect_to_stderr():
         pipeline = _load_pipeline(target)
         calls = _read_calls(options)
@@ -85,7 +86,7 @@ def bench(target: str, options: BenchOptions) -> int:
         except KeyboardInterrupt:
             return _INTERRUPTED
     if options.svg is not None:
-        _write(options.svg, draw_bars(found, target))
+        options.svg.write_text(draw_bars(found, target), encoding="utf-8")
     _print(found, earlier, options)
     sys.stdout.flush()
     exit_without_threads(0)
@@ -157,8 +158,8 @@ def _read_run(file: Path) -> dict[str, Any]:
     return earlier
 
 
-def _write(file: Path, text: str) -> None:
+def _check_writable(file: Path) -> None:
     try:
-        file.write_text(text, encoding="utf-8", newline=os.linesep)
+        file.open("a").close()
     except OSError as exc:
         raise CommandError(f"--svg {file}: {exc.strerror}") from None
