@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from cli_desk import Desk, open_desk
 from pipeline.cli import bench_command
 from pipeline.cli.commands import toolcall
+from pipeline.testing import measure
 
 STAGES = ["trace", "resolve", "available", "validate", "retry", "classify", "execute"]
 
@@ -27,7 +28,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds: what the figures are is for other tests."""
-    few: Any = partial(bench_command.measure, builds=3, seconds=0.5, failures=False)
+    few: Any = partial(measure, builds=3, seconds=0.5, failures=False)
     monkeypatch.setattr(bench_command, "measure", few)
 
 

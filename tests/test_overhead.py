@@ -160,19 +160,18 @@ class Disturbed:
     """A core that is disturbed in every other round, and a scenario that costs twice as much then."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.rounds = 0
+        self.probes = 0  # two in each round
         monkeypatch.setattr(slices, "probe", self.probe)
         monkeypatch.setattr(rounds, "probe", lambda: 100)
 
     def probe(self) -> int:
-        return 200 if self.rounds % 2 else 100
+        self.probes += 1
+        return 200 if (self.probes - 1) // 2 % 2 else 100
 
     async def prepare(self, seconds: float) -> None: ...
 
     async def slice(self) -> float:
-        cost = 2.0 if self.rounds % 2 else 1.0
-        self.rounds += 1
-        return cost
+        return 2.0 if self.probes // 2 % 2 else 1.0
 
 
 def test_rounds_on_a_disturbed_core_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:

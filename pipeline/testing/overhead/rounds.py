@@ -22,6 +22,7 @@ from .undisturbed import Core, take_rounds
 Run: TypeAlias = Callable[[Call], Awaitable[object]]
 _OUTCOMES: Any = (Success, Failure)  # by this name a type checker does not narrow an outcome
 _ROUNDS = 6  # with the same objects
+_CALLS = 4  # in a slice: the first one after a pause is dearer
 _LEAST = 3  # builds, however long they take
 _FINE, _FINE_SHARE = 40.0, 0.04  # ns, and a share of the figure: noise that is small enough
 
@@ -68,7 +69,7 @@ class Bench:
         found: list[Spent] = []
         times: tuple[int, int] | None = None  # in a slice; chosen once
         while len(found) < _LEAST or (self._wants_more(found) and monotonic() < until):
-            whole, less = (Scenario(each, self.settle, at_once or self.at_once) for each in make())
+            whole, less = (Scenario(each, self.settle, at_once or self.at_once, _CALLS) for each in make())
             if times is None:
                 for scenario in (less, whole):
                     await scenario.prepare(self.slice)

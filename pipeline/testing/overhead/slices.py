@@ -64,11 +64,13 @@ class Scenario:
         batch: Runs the measured thing so many times.
         settle: Runs after each slice, outside the measured time; it finishes what was left to other threads.
         at_once: How many run at the same time, so that a wait counts for each of them. Default 1.
+        least: How many a slice has at least, unless they wait for long. Default 1.
     """
 
     batch: Batch
     settle: Callable[[], object] | None = None
     at_once: int = 1
+    least: int = 1
     times: int = attrs.field(default=1, init=False)  # in one slice
     done: int = attrs.field(default=0, init=False)  # in all
 
@@ -84,7 +86,7 @@ class Scenario:
         for _ in range(3):
             spent = await self._timed(self.times)
             by_wait = longest * self.at_once / max(spent.waited, 1)
-            self.times = max(2 * self.at_once - 1, int(min(slice_ns / max(spent.cpu, 1), by_wait)))
+            self.times = max(2 * self.at_once - 1, int(min(max(slice_ns / max(spent.cpu, 1), self.least), by_wait)))
 
     async def slice(self) -> float:
         """Return microseconds of CPU for each time in one slice."""
@@ -92,16 +94,15 @@ class Scenario:
 
     async def spend(self) -> Spent:
         """Return what each time took in one slice."""
-        if self.times > 1:
-            warm_up = -(-self.times // _WARM_UP)
-            await self.batch(warm_up)
-            self.done += warm_up
-        return await self._timed(self.times)
+        return await self._timed(self.times, -(-self.times // _WARM_UP) if self.times > 1 else 0)
 
-    async def _timed(self, times: int) -> Spent:
+    async def _timed(self, times: int, warm_up: int = 0) -> Spent:
         # Every slice starts without garbage, and the collector stays on: a scenario pays for the garbage that it makes
         # itself, and for nobody else's.
         gc.collect()
+        if warm_up:  # after the collection, which empties the caches of the processor
+            await self.batch(warm_up)
+            self.done += warm_up
         whole_process, queued, began = process_time_ns(), read_queued(), perf_counter_ns()
         cpu = first = thread_time_ns()
         await self.batch(times)
