@@ -25,7 +25,9 @@ def list_commands() -> list[tuple[str, list[str]]]:
 
 def firsts(lines: list[str]) -> list[str]:
     """What each line says before its first figure or verdict; nobody knows those in advance."""
-    return [_FIGURE.split(line.strip(), maxsplit=1)[0].strip() for line in lines if line.strip() and line != "..."]
+    return [
+        " ".join(_FIGURE.split(line.strip(), maxsplit=1)[0].split()) for line in lines if line.strip() and line != "..."
+    ]
 
 
 def test_every_command_prints_its_lines(tmp_path: Path) -> None:
