@@ -106,7 +106,8 @@ def world() -> World:
 
 
 def quick(pipeline: Pipeline, call: Any = ADD, **options: Any) -> Overhead:
-    return measure(pipeline, call, **{"builds": 3, "seconds": 1.0, "failures": False, "stages": [], **options})
+    few: dict[str, Any] = {"builds": 3, "seconds": 1.0, "failures": False, "stages": [], **options}
+    return measure(pipeline, call, **few)
 
 
 @pytest.mark.parametrize("backend", BOTH)
