@@ -283,7 +283,7 @@ def test_each_landed_figure_is_that_of_a_row() -> None:
     """The file of landed figures names rows that there are, and a run can be compared with it."""
     assert set(read_landed()) <= {row.what for row in ROWS}
     found = json.loads(LANDED.read_text(encoding="utf-8"))
-    assert {row["what"] for row in found["rows"] if "figures" in row} >= {row.what for row in ROWS}
+    assert all(row["figures"] and row["median"] for row in found["rows"] if row["landed"])
 
 
 def test_only_takes_names_of_groups() -> None:

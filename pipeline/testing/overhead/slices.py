@@ -64,6 +64,7 @@ class Scenario:
         batch: Runs the measured thing so many times.
         settle: Runs after each slice, outside the measured time; it finishes what was left to other threads.
         at_once: How many run at the same time, so that a wait counts for each of them. Default 1.
+        whole: Count the CPU time of all threads as that of this one, and `settle` as well. Default False.
         least: How many a slice has at least, unless they wait for long. Default 1.
     """
 
@@ -71,6 +72,7 @@ class Scenario:
     settle: Callable[[], object] | None = None
     at_once: int = 1
     least: int = 1
+    whole: bool = False
     times: int = attrs.field(default=1, init=False)  # in one slice
     done: int = attrs.field(default=0, init=False)  # in all
 
@@ -83,10 +85,12 @@ class Scenario:
         while self.times * spent.cpu < slice_ns / 4 and 2 * self.times * spent.waited < longest * self.at_once:
             self.times *= 2
             spent = await self._timed(self.times)
-        for _ in range(3):
+        least = spent.cpu
+        for _ in range(3):  # the least: a busy moment must not leave a slice too short to be warm
             spent = await self._timed(self.times)
+            least = min(least, spent.cpu)
             by_wait = longest * self.at_once / max(spent.waited, 1)
-            self.times = max(2 * self.at_once - 1, int(min(max(slice_ns / max(spent.cpu, 1), self.least), by_wait)))
+            self.times = max(2 * self.at_once - 1, int(min(max(slice_ns / max(least, 1), self.least), by_wait)))
 
     async def slice(self) -> float:
         """Return microseconds of CPU for each time in one slice."""
@@ -111,7 +115,10 @@ class Scenario:
         self.done += times
         if self.settle is not None:
             self.settle()
-        elsewhere = process_time_ns() - whole_process - (thread_time_ns() - first)
+        all_threads = process_time_ns() - whole_process
+        if self.whole:
+            return Spent(all_threads).times(1 / times)
+        elsewhere = all_threads - (thread_time_ns() - first)
         # Little's law: of n that run at once, each waits n times as long as the thread waits for each of them.
         return Spent(cpu, max(waited, 0) * self.at_once, max(elsewhere, 0)).times(1 / times)
 
