@@ -9,7 +9,6 @@ from typing import Any
 from returns.result import Success
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.slices import Measurable
 from benchmarks.overhead.subjects import (
     ADD,
     ARGUMENTS,
@@ -24,6 +23,7 @@ from benchmarks.overhead.subjects import (
 )
 from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
 from pipeline import Call, Handler, Outcome, ValidCall
+from pipeline.testing.overhead.slices import Measurable
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
 _SAME = 4  # of another kind, for the same reason
@@ -67,8 +67,8 @@ SPINE = Group(
     "spine",
     "nobody records, in units of the hand-written loop",
     (
-        Row("seven stages", "loops", "seven", "loop", must=5, aim=4, landed=5.9),
-        Row("seven stages, pipeline.call(name, arguments)", "loops", "by name", "loop", must=5, aim=4, landed=6.3),
+        Row("seven stages", "loops", "seven", "loop", must=5, aim=4),
+        Row("seven stages, pipeline.call(name, arguments)", "loops", "by name", "loop", must=5, aim=4),
         Row("six stages, without trace", "loops", "untraced", "loop"),
         Row("one more middleware", "loops", "middlewares", "loop", less="seven", count=_MORE, must=0.25, aim=0.2),
         Row("one more check", "loops", "checks", "loop", less="seven", count=_MORE, must=0.12, aim=0.09),
@@ -107,7 +107,7 @@ def _parts() -> Generator[Mapping[str, Measurable]]:
     yield {
         "loop": calls(by_hand),
         "seven": calls(seven),
-        **{f"no {name}": calls(seven.without(name)) for name in ("trace", "retry", "classify", "available")},
+        **{f"no {name}": calls(seven.without(name)) for name in ("trace", "retry", "available")},
         "nothing": plain(lambda: None),
         "coroutine": calls(nothing),
         "parse": plain(tool.parse, ARGUMENTS),
@@ -128,7 +128,7 @@ ABLATION = Group(
     (
         *(
             Row(f"{name}: seven stages less those without it", "loops", "seven", "loop", less=f"no {name}")
-            for name in ("trace", "retry", "classify", "available")
+            for name in ("trace", "retry", "available")
         ),
         _part("tool.parse", "parse"),
         _part("Call(name, arguments)", "call"),

@@ -18,10 +18,11 @@ import anyio
 import attrs
 
 from benchmarks.overhead.importing import ROOT
-from benchmarks.overhead.measure import TOLERANCE, Core, Effort, Value, measure
-from benchmarks.overhead.results import Result
+from benchmarks.overhead.measure import Effort, Value, measure
+from benchmarks.overhead.results import Result, read_landed
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.table import BY_NAME
+from pipeline.testing.overhead.undisturbed import TOLERANCE, Core
 
 
 def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], object]) -> list[Result]:
@@ -51,8 +52,13 @@ def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], objec
             fast = min(found["fast"], fast or found["fast"])
             for what, value in found["values"].items():
                 values[what].append(Value(**value))
+    landed = read_landed()
     return [
-        Result(row, [value.figure for value in undisturbed(values[row.what], fast) or values[row.what]])
+        Result(
+            row,
+            [value.figure for value in undisturbed(values[row.what], fast) or values[row.what]],
+            landed.get(row.what),
+        )
         for group in groups
         for row in group.rows
     ]

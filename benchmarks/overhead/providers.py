@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 
-from benchmarks.overhead.slices import Scenario
 from benchmarks.overhead.subjects import ARGUMENTS, calls
 from middlewares import Trace
 from pipeline import Call, Pipeline
 from pipeline.telemetry import Stages
+from pipeline.testing.overhead.slices import Scenario
 
 _QUEUE = 1 << 17  # spans; the processor's other settings are its defaults
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from benchmarks.overhead.slices import Measurable
+from pipeline.testing.overhead.slices import Measurable
 
 
 @attrs.frozen
@@ -23,8 +23,7 @@ class Row:
         count: what the figure is divided by: the number of things that were added, or 1,000 to get milliseconds.
         must: the budget; None: the row has none.
         aim: what we would like to reach; None: no more than the budget.
-        landed: the figure of a row that is over its budget today, so that ``--check`` fails only if it gets worse;
-            None: ``--check`` goes by the budget.
+        guarded: whether ``--guard`` judges it; not if it depends on the machine, or on what else runs there.
     """
 
     what: str
@@ -35,17 +34,12 @@ class Row:
     count: float = attrs.field(default=1, kw_only=True)
     must: float | None = attrs.field(default=None, kw_only=True)
     aim: float | None = attrs.field(default=None, kw_only=True)
-    landed: float | None = attrs.field(default=None, kw_only=True)
+    guarded: bool = attrs.field(default=True, kw_only=True)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The scenarios of one round, from the outside to its middle."""
         return tuple(name for name in (self.over, self.less, self.subject) if name is not None)
-
-    @property
-    def limit(self) -> float | None:
-        """What ``--check`` judges by; None: nothing."""
-        return None if self.must is None else max(self.must, self.landed or 0)
 
     def figure(self, costs: Mapping[str, float]) -> float:
         """The figure of one round, from the cost of each scenario."""

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -200,6 +201,70 @@ def call(
 
     with _print_command_errors():
         code = call(target, name, arguments, as_json=as_json, trace=trace, timeout=timeout)
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option("--call", nargs=2, metavar="NAME JSON", help="The call to measure.  [default: an example for a tool]")
+@click.option(
+    "--calls",
+    metavar="CALLS.jsonl",
+    type=click.Path(path_type=Path),
+    help="Calls that take turns, one JSON object per line, as for `toolcall run`.",
+)
+@click.option(
+    "--result", metavar="JSON", help="What the tools return meanwhile.  [default: what a tool that reads says]"
+)
+@click.option("--run-tools", is_flag=True, help="Run the tools, thousands of times and with all their effects.")
+@click.option("--stage", "stages", metavar="NAME", multiple=True, help="Measure this stage only; may be repeated.")
+@click.option("--concurrency", metavar="N", type=click.IntRange(1), default=1, help="Calls at a time.  [default: 1]")
+@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="[default: asyncio]")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a chart with a bar for each stage.",
+)
+@click.option(
+    "--compare",
+    metavar="OLD.json",
+    type=click.Path(path_type=Path),
+    help="Say what got better or worse since an earlier run with --json.",
+)
+def bench(
+    target: str,
+    call: tuple[str, str] | None,
+    calls: Path | None,
+    result: str | None,
+    run_tools: bool,  # noqa: FBT001  # click passes it by name
+    stages: tuple[str, ...],
+    concurrency: int,
+    backend: Literal["asyncio", "trio"],
+    as_json: bool,  # noqa: FBT001  # as above
+    svg: Path | None,
+    compare: Path | None,
+) -> None:
+    """Say what a pipeline and each of its stages cost.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first.
+
+    Calls are made many thousand times, with and without each stage, and no tool runs meanwhile, whatever its effect:
+    a stand-in returns in its place. Only a tool that reads runs once for each --call, to learn what it returns. Your
+    middlewares run: what they write or send, they write or send each time.
+
+    \b
+    Exit code: 0    it was measured
+               2    it was not: stderr says why
+               130  interrupted by Ctrl-C
+    """  # noqa: D301  # as above
+    from .bench_command import BenchOptions, bench
+
+    options = BenchOptions(call, calls, result, run_tools, stages, concurrency, backend, as_json, svg, compare)
+    with _print_command_errors():
+        code = bench(target, options)
     sys.exit(code)
 
 

@@ -1,0 +1,164 @@
+"""Ablation: the same pipeline without one of its stages or, where it needs one there, with a pass-through."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, TypeAlias, cast
+
+import attrs
+from returns.result import Success
+
+from ...call import Call, Outcome, ResolvedCall, ValidCall
+from ...compose.pipeline import Pipeline
+from ...compose.placement import Placement
+from ...compose.stage import Handler, Stage
+from ...errors import SetupError
+from ...report import kind_of
+from .stand_ins import Bodies
+
+How: TypeAlias = Literal["left out", "pass-through"]
+
+
+@attrs.frozen
+class Pair:
+    """Two pipelines that differ in one stage.
+
+    Args:
+        whole: With the stage.
+        less: Without it.
+        how: What stands in its place.
+    """
+
+    whole: Pipeline
+    less: Pipeline
+    how: How
+
+
+@attrs.frozen
+class Samples:
+    """The calls that are measured, and what the checks of the pipeline make of them."""
+
+    calls: Sequence[Call]
+    tools: dict[str, Any]  # by the name in the call
+    params: dict[int, dict[str, Any]]  # by the id of the call's arguments
+
+    @classmethod
+    def of(cls, pipeline: Pipeline, calls: Sequence[Call]) -> Samples:
+        """Ask the checks of the pipeline, without running a tool."""
+        tools: dict[str, Any] = {}
+        params: dict[int, dict[str, Any]] = {}
+        checks = [stage for stage in pipeline.entries if stage.role == "check" and stage.phases()[1] is ValidCall]
+        for call in calls:
+            resolved = pipeline.resolve(call)
+            if isinstance(resolved, ResolvedCall):
+                tools[call.name] = resolved.tool
+                valid: Any = checks[0].run(resolved) if checks else None
+                if isinstance(valid, ValidCall):
+                    params[id(call.arguments)] = valid.params
+        return cls(calls, tools, params)
+
+
+async def run_once(pipeline: Pipeline, calls: Iterable[Call], bodies: Bodies) -> list[tuple[str | None, int]]:
+    """Run each call; return the kind of each error, or None, and how many bodies the call began."""
+    ends: list[tuple[str | None, int]] = []
+    for call in calls:
+        begun = bodies.begun
+        outcome = await pipeline(call)
+        ends.append((kind_of(outcome), bodies.begun - begun))
+    return ends
+
+
+async def leave_out(pipeline: Pipeline, name: str, samples: Samples, bodies: Bodies) -> Pair | None:
+    """The pipeline with and without that stage; None if its calls end otherwise without it, in every way.
+
+    They may reach the tool more often without it: to spare that is what a cache is for.
+    """
+    wanted = [kind for kind, _ in await run_once(pipeline, samples.calls, bodies)]
+    ways: tuple[How, ...] = ("left out", "pass-through")
+    for how in ways:
+        try:
+            less = pipeline.without(name) if how == "left out" else pass_through(pipeline, [name], samples)
+        except SetupError:
+            continue
+        if [kind for kind, _ in await run_once(less, samples.calls, bodies)] == wanted:
+            return Pair(pipeline, less, how)
+    return None
+
+
+async def make_lean(pipeline: Pipeline, names: Collection[str], samples: Samples, bodies: Bodies) -> Pipeline:
+    """The pipeline with pass-throughs in the place of those stages, as far as its calls end as before."""
+    wanted = await run_once(pipeline, samples.calls, bodies)
+    for name in names:
+        try:
+            leaner = pass_through(pipeline, [name], samples)
+        except SetupError:
+            continue
+        if await run_once(leaner, samples.calls, bodies) == wanted:
+            pipeline = leaner
+    return pipeline
+
+
+def pass_through(pipeline: Pipeline, names: Collection[str], samples: Samples) -> Pipeline:
+    """The pipeline with stages that do the least that their place demands, in the place of those.
+
+    Raises:
+        SetupError: They do not fit there.
+    """
+    return Pipeline(
+        tuple(_make_pass_through(stage, samples) if stage.name in names else stage for stage in pipeline.entries)
+    )
+
+
+async def pass_on(call: Call, call_next: Handler[Call]) -> Outcome:
+    """Do nothing, as a middleware: the unit of `assert_overhead`."""
+    return await call_next(call)
+
+
+@attrs.frozen
+class _PassOn:
+    """A middleware that does nothing, with the placement of another one."""
+
+    placement: Placement
+
+    async def __call__(self, call: Call, call_next: Handler[Call]) -> Outcome:
+        return await call_next(call)
+
+
+@attrs.frozen
+class _RunBody:
+    """An end that runs the body in the event loop, and nothing else."""
+
+    placement: Placement
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        value: Any = call.tool.fn(**call.params)
+        return Success(cast("object", await value if hasattr(value, "__await__") else value))
+
+
+def _make_pass_through(stage: Stage, samples: Samples) -> Stage:
+    tools, params = samples.tools, samples.params
+
+    def resolve(call: Call) -> ResolvedCall:
+        return call.resolved(tools[call.name])
+
+    def validate(call: ResolvedCall) -> ValidCall:
+        return call.validated(params[id(call.arguments)])
+
+    def resolve_and_validate(call: Call) -> ValidCall:
+        return call.resolved(tools[call.name]).validated(params[id(call.arguments)])
+
+    def let_pass(call: Call) -> Call:
+        return call
+
+    check: Any = let_pass
+    if stage.role == "check":
+        takes, gives = stage.phases()
+        if gives is not takes:
+            check = resolve if gives is ResolvedCall else resolve_and_validate if stage.finds else validate
+        check.placement, check.registry = stage.placement, getattr(stage.obj, "registry", None)
+        return Stage.of(check, "check", stage.name)
+    if stage.role == "wrap":
+        return Stage.of(_PassOn(stage.placement), "wrap", stage.name)
+    if stage.role == "end":
+        return Stage.of(_RunBody(stage.placement), "end", stage.name)
+    raise SetupError(f"{stage.name} is an observer, and can be left out")

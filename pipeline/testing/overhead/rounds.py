@@ -1,0 +1,131 @@
+"""Bench: measures by how much one thing costs more than another, again and again, each time with new objects."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
+from statistics import median
+from time import monotonic
+from typing import Any, TypeAlias
+
+import anyio
+import attrs
+from returns.result import Failure, Success
+
+from ...call import Call
+from ...errors import SetupError
+from ...report import kind_of
+from .figures import Figure
+from .slices import Batch, Scenario, Spent, run_there_and_back
+from .undisturbed import Core, take_rounds
+
+Run: TypeAlias = Callable[[Call], Awaitable[object]]
+_OUTCOMES: Any = (Success, Failure)  # by this name a type checker does not narrow an outcome
+_ROUNDS = 6  # with the same objects
+_CALLS = 4  # in a slice: the first one after a pause is dearer
+_LEAST = 3  # builds, however long they take
+_FINE, _FINE_SHARE = 40.0, 0.04  # ns, and a share of the figure: noise that is small enough
+
+
+class UnlikeError(Exception):
+    """A call ended otherwise than it should: what is measured is something else."""
+
+    def __init__(self, call: Call, outcome: object) -> None:
+        super().__init__(call, outcome)
+        self.call, self.outcome = call, outcome
+
+
+@attrs.define
+class Bench:
+    """How things are measured.
+
+    Args:
+        core: Knows whether the core is disturbed.
+        builds: How often the things are made anew, at least. Where objects lie in memory moves the cost of a call by 1
+            to 2 %.
+        most: How often they are made anew while the noise of the figure is above 40 ns and 4 %.
+        seconds: After that time no figure gets another build, once it has three.
+        slice: Seconds of CPU in one slice.
+        at_once: How many calls run at the same time.
+        settle: Runs after each slice, see `Scenario`.
+    """
+
+    core: Core
+    builds: int
+    most: int
+    seconds: float
+    slice: float
+    at_once: int
+    settle: Callable[[], object] | None = None
+
+    async def difference(self, make: Callable[[], tuple[Batch, Batch]], *, at_once: int | None = None) -> Figure:
+        """By how much one batch costs more than another.
+
+        Args:
+            make: Builds the two anew: the one, and what is to be subtracted.
+            at_once: Calls at the same time; default None: those of the bench.
+        """
+        until = monotonic() + self.seconds
+        found: list[Spent] = []
+        times: tuple[int, int] | None = None  # in a slice; chosen once
+        while len(found) < _LEAST or (self._wants_more(found) and monotonic() < until):
+            whole, less = (Scenario(each, self.settle, at_once or self.at_once, _CALLS) for each in make())
+            if times is None:
+                for scenario in (less, whole):
+                    await scenario.prepare(self.slice)
+                times = whole.times, less.times
+            whole.times, less.times = times
+            found.append(await self._compare(whole, less))
+        return Figure.of(found)
+
+    def _wants_more(self, found: Sequence[Spent]) -> bool:
+        if len(found) < self.builds:
+            return True
+        figure = Figure.of(found)
+        return len(found) < self.most and figure.noise > max(_FINE, _FINE_SHARE * figure.ns)
+
+    async def _compare(self, whole: Scenario, less: Scenario) -> Spent:
+        for scenario in (less, whole):
+            await scenario.spend()  # what is built at first use is not part of a call's cost
+
+        async def run() -> tuple[Spent, float]:
+            costs, probed = await run_there_and_back({"less": less.spend, "whole": whole.spend})
+            there, back = costs["less"]
+            return costs["whole"][0] - (there + back).times(0.5), probed
+
+        rounds = [each.costs for each in await take_rounds(run, _ROUNDS, self.core)]
+        return Spent(*(median(getattr(each, part) for each in rounds) for part in ("cpu", "waited", "elsewhere")))
+
+
+def make_batch(run: Run, turn: Iterator[Call], at_once: int, kind: str | None = None) -> Batch:
+    """Await the calls in turn, in so many tasks.
+
+    Raises UnlikeError where an outcome is not of that kind of error; None: a success.
+    """
+    success, failure = _OUTCOMES
+    expected = success if kind is None else failure
+
+    async def work(times: int) -> None:
+        for call in islice(turn, times):
+            outcome: Any = await run(call)
+            if type(outcome) is not expected or (kind is not None and outcome.failure().kind != kind):
+                raise UnlikeError(call, outcome)
+
+    if at_once == 1:
+        return work
+
+    async def work_at_once(times: int) -> None:
+        async with anyio.create_task_group() as tasks:
+            for number in range(at_once):
+                tasks.start_soon(work, times // at_once + (number < times % at_once))
+
+    return work_at_once
+
+
+def explain_unlike(unlike: UnlikeError) -> SetupError:
+    """The set-up error of a call that did not end as it did at first."""
+    kind = kind_of(unlike.outcome) or "success"
+    return SetupError(
+        f"the call of {str(unlike.call.name)!r} ends in {kind!r} when it is repeated: a stage limits or counts calls. "
+        "Give several different calls, or a pipeline in which that stage has no limit"
+    )

@@ -1,0 +1,397 @@
+"""pipeline.testing.measure: what stages cost is told apart from noise, no tool runs, and nothing stays changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import anyio
+import attrs
+import pytest
+
+from middlewares import Cache, LoopGuard, standard
+from pipeline import Call, Handler, Outcome, Pipeline, SetupError, StateKey, ToolRegistry, ValidCall
+from pipeline.testing import Overhead, assert_overhead, measure
+from pipeline.testing.overhead import (
+    Figure,
+    StageCost,
+    compare_runs,
+    draw_bars,
+    explain_speed,
+    format_changes,
+    format_overhead,
+    gate,
+)
+from pipeline.testing.overhead.allocations import Allocations
+from pipeline.testing.overhead.measuring import Backend
+from pipeline.testing.overhead.slices import Spent
+
+ADD = Call("add", {"a": 1, "b": 2})
+BOTH: list[Backend] = ["asyncio", "trio"]
+
+
+def spin(microseconds: int) -> None:
+    end = time.thread_time_ns() + 1000 * microseconds
+    while time.thread_time_ns() < end:
+        pass
+
+
+async def nothing(call: Call, call_next: Handler[Call]) -> Outcome:
+    return await call_next(call)
+
+
+async def before_30(call: Call, call_next: Handler[Call]) -> Outcome:
+    spin(30)
+    return await call_next(call)
+
+
+async def both_300(call: Call, call_next: Handler[Call]) -> Outcome:
+    spin(150)
+    outcome = await call_next(call)
+    spin(150)
+    return outcome
+
+
+async def sleeps(call: Call, call_next: Handler[Call]) -> Outcome:
+    await anyio.sleep(0.002)
+    return await call_next(call)
+
+
+async def blocks(call: Call, call_next: Handler[Call]) -> Outcome:
+    time.sleep(0.002)  # noqa: ASYNC251  # which is what is to be found
+    return await call_next(call)
+
+
+def check_30(call: ValidCall) -> ValidCall:
+    spin(30)
+    return call
+
+
+class Watch:
+    def begin(self, tool: object, started: int) -> None:
+        spin(30)
+
+
+@attrs.define
+class World:
+    """Tools that count how often they run."""
+
+    tools: ToolRegistry
+    runs: dict[str, int]
+
+
+@pytest.fixture
+def world() -> World:
+    tools, runs = ToolRegistry(), {"add": 0, "order": 0, "sync": 0}
+
+    @tools.tool(effect="read")
+    async def add(a: int, b: int) -> int:
+        runs["add"] += 1
+        return a + b
+
+    @tools.tool
+    async def order(article: str) -> str:
+        runs["order"] += 1
+        return article
+
+    @tools.tool(effect="idempotent")
+    def sync(n: int) -> int:
+        runs["sync"] += 1
+        return n
+
+    return World(tools, runs)
+
+
+def quick(pipeline: Pipeline, call: Any = ADD, **options: Any) -> Overhead:
+    few: dict[str, Any] = {"builds": 3, "seconds": 1.0, "failures": False, "stages": [], **options}
+    return measure(pipeline, call, **few)
+
+
+@pytest.mark.parametrize("backend", BOTH)
+def test_known_costs_are_told(world: World, backend: Backend) -> None:
+    """CPU before, after and in a check is told, beside stages that cost far more; so is that of an observer."""
+    pipeline = standard(world.tools).replace("trace", Watch())
+    for stage in (nothing, before_30, both_300, check_30):
+        pipeline = pipeline.after("validate", stage)
+    told = quick(pipeline, stages=["trace", "check_30", "before_30", "both_300", "nothing"], backend=backend)
+    costs = {each.name: each.figure.ns / 1000 for each in told.stages if each.figure is not None}
+    assert all(20 < costs[name] < 60 for name in ("trace", "check_30", "before_30")), costs
+    assert 200 < costs["both_300"] < 600
+    assert abs(costs["nothing"]) < 10
+    assert 300 < told.whole.ns / 1000 < 1200
+
+
+@pytest.mark.parametrize(("stage", "blocking"), [(sleeps, False), (blocks, True)])
+@pytest.mark.parametrize("backend", BOTH)
+def test_waits_are_told_apart_from_cpu(
+    world: World, stage: Callable[..., Any], *, blocking: bool, backend: Backend
+) -> None:
+    """A wait is no CPU, and one that holds up the event loop is called so."""
+    told = quick(standard(world.tools).after("validate", stage), stages=[stage.__name__], backend=backend)
+    (cost,) = told.stages
+    assert cost.figure is not None
+    assert 1_500_000 < cost.figure.waited_ns < 20_000_000
+    assert cost.figure.ns < cost.figure.waited_ns / 2
+    assert cost.blocks_loop == blocking
+    assert (told.calls_per_second < 500) == blocking
+
+
+def test_a_stage_that_is_needed_is_replaced_by_a_pass_through(world: World) -> None:
+    """What the pipeline can do without is left out, and the rest has a pass-through in its place."""
+    told = quick(standard(world.tools), stages=None)
+    assert [each.name for each in told.stages] == list(standard(world.tools).stages)
+    assert {each.name: each.how for each in told.stages} == {
+        "trace": "left out",
+        "resolve": "pass-through",
+        "available": "left out",
+        "validate": "pass-through",
+        "retry": "left out",
+        "classify": "pass-through",
+        "execute": "pass-through",
+    }
+    assert told["retry"].allocations is not None
+    assert told["retry"].allocations.peak_bytes > 0
+
+
+def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World) -> None:
+    """No figure rather than that of another pipeline."""
+    key = StateKey[str]("who")
+
+    async def sign(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        return await call_next(call.with_state(key, "me"))
+
+    async def ask(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        call.get_state(key)
+        return await call_next(call)
+
+    pipeline = standard(world.tools).after("validate", ask).after("validate", sign)
+    told = quick(pipeline, stages=["sign", "ask"])
+    assert told["sign"].figure is None
+    assert told["ask"].figure is not None
+    assert "cannot be told" in format_overhead(told)
+    with pytest.raises(SetupError, match="what 'sign' costs cannot be told"):
+        assert_overhead(pipeline, ADD, stage="sign", below=10)
+
+
+@pytest.mark.parametrize(
+    ("call", "runs"),
+    [(ADD, 1), (Call("order", {"article": "a"}), 0), (Call("sync", {"n": 1}), 0)],
+    ids=["read", "mutating", "idempotent"],
+)
+def test_no_tool_runs_but_one_that_reads_once(world: World, call: Call, runs: int) -> None:
+    """A stand-in answers in place of each body; afterwards the tools are as they were."""
+    before = {tool.name: (tool.fn, tool.run_in, tool.anywhere) for tool in world.tools}
+    quick(standard(world.tools), call, failures=call is ADD)
+    assert sum(world.runs.values()) == runs
+    assert {tool.name: (tool.fn, tool.run_in, tool.anywhere) for tool in world.tools} == before
+
+
+def test_no_tool_runs_for_an_example_or_a_given_result(world: World) -> None:
+    """Without a call an example is measured, and nothing has to be learnt."""
+    assert quick(standard(world.tools), None).calls == ("add",)
+    quick(standard(world.tools), result=3)
+    assert sum(world.runs.values()) == 0
+
+
+def test_tools_run_if_they_are_asked_to(world: World) -> None:
+    """``run_tools`` says that all effects are wanted."""
+    quick(standard(world.tools), Call("order", {"article": "a"}), run_tools=True)
+    assert world.runs["order"] > 100
+
+
+def test_tools_are_put_back_when_a_stage_fails(world: World) -> None:
+    """The real bodies are back also if a call fails later on."""
+    before = [tool.fn for tool in world.tools]
+    with pytest.raises(SetupError, match="ends in 'permission' when it is repeated"):
+        quick(standard(world.tools).before("retry", LoopGuard()))
+    assert [tool.fn for tool in world.tools] == before
+
+
+def test_calls_take_turns(world: World) -> None:
+    """With several calls a stage that counts equal ones lets them pass."""
+    calls = [ADD, Call("add", {"a": 2, "b": 2})]
+    assert quick(standard(world.tools).before("retry", LoopGuard()), calls).calls == ("add", "add")
+
+
+def test_several_calls_at_a_time(world: World) -> None:
+    """With ``concurrency`` a wait is still that of one call."""
+    told = quick(standard(world.tools).after("validate", sleeps), stages=["sleeps"], concurrency=4)
+    assert told.concurrency == 4
+    assert told["sleeps"].figure is not None
+    assert 1_500_000 < told["sleeps"].figure.waited_ns < 40_000_000
+
+
+def test_the_failures_of_all_kinds_are_told(world: World) -> None:
+    """Each kind has a figure, and no body runs for it."""
+    told = quick(standard(world.tools), result=3, failures=True)
+    assert set(told.failures) >= {"unknown_tool", "malformed_call", "validation", "transient", "timeout", "internal"}
+    assert len(told.failures) == 14
+    assert sum(world.runs.values()) == 0
+
+
+def test_a_pipeline_is_opened_and_closed(world: World) -> None:
+    """A stage that is a context manager is open while it is measured."""
+    states: list[str] = []
+
+    class Held:
+        async def __aenter__(self) -> None:
+            states.append("open")
+
+        async def __aexit__(self, *_: object) -> None:
+            states.append("closed")
+
+        async def __call__(self, call: Call, call_next: Handler[Call]) -> Outcome:
+            return await call_next(call)
+
+    quick(standard(world.tools).after("validate", Held()), stages=["held"])
+    assert states == ["open", "closed"]
+
+
+def test_a_stage_behind_a_cache_costs_nothing_as_it_does_not_run(world: World) -> None:
+    """Stages are measured as they are reached in this pipeline, so what a cache answers for is free."""
+    pipeline = standard(world.tools).after("validate", before_30).after("validate", Cache(60))
+    told = quick(pipeline, stages=["cache", "before_30"])
+    assert told["cache"].figure is not None
+    assert told["cache"].figure.ns < -15_000  # what it spares
+    assert told["before_30"].figure is not None
+    assert told["before_30"].figure.ns < 10_000
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"call": Call("ad", {})}, "the call of 'ad' names no tool: .* Did you mean: add"),
+        ({"call": Call("add", {})}, "the call of 'add' fails, validation"),
+        ({"call": []}, "`call` must hold one call at least"),
+        ({"stages": ["nope"]}, "there is no stage 'nope'; there are: trace, resolve"),
+        ({"concurrency": 0}, "`concurrency` must be an integer ≥ 1, not 0"),
+        ({"builds": 2}, "`builds` must be an integer ≥ 3, not 2"),
+        ({"seconds": 0}, "`seconds` must be"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(world: World, options: dict[str, Any], text: str) -> None:
+    """The text names what was given and what is allowed."""
+    with pytest.raises(SetupError, match=text):
+        quick(standard(world.tools), **options)
+
+
+def test_a_pipeline_without_an_example_wants_a_call() -> None:
+    """There is no call to make up for a pipeline without tools."""
+    with pytest.raises(SetupError, match="give a call"):
+        quick(standard(ToolRegistry()), None)
+
+
+@pytest.mark.parametrize(
+    ("spent", "ns", "noisy"),
+    [
+        ([Spent(100.0)] * 9, 100, False),
+        ([Spent(40.0)] * 9, 40, True),
+        ([Spent(each) for each in (-900.0, -500.0, -100.0, 60.0, 80.0, 500.0, 900.0)], 60, True),
+        ([Spent(10.0, 5000.0)] * 9, 10, False),
+    ],
+)
+def test_a_figure_knows_whether_it_is_noise(spent: list[Spent], ns: float, *, noisy: bool) -> None:
+    """Below the notch of the box plot, or below what the layout of memory moves, a figure may as well be nothing."""
+    figure = Figure.of(spent)
+    assert (figure.ns, figure.within_noise) == (ns, noisy)
+
+
+def make_run(**costs: tuple[float, float]) -> dict[str, Any]:
+    """A run with stages of that CPU and wait, in ns."""
+    stages = tuple(
+        StageCost(name, "wrap", Figure(cpu, (cpu * 0.98, cpu * 1.02), 1, waits)) for name, (cpu, waits) in costs.items()
+    )
+    return make_overhead(*stages).as_json()
+
+
+def make_overhead(*stages: StageCost) -> Overhead:
+    whole = Figure(5000, (4900, 5100), 20)
+    return Overhead(
+        stages, whole, Figure(200, (190, 210), 5), {}, Allocations(1800, 9, 0), 1e5, 100, "asyncio", 1, (), 3e5
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "verdict"),
+    [
+        ((1000, 0), (1030, 0), "same"),
+        ((1000, 0), (1200, 0), "worse"),
+        ((1000, 0), (800, 0), "better"),
+        ((100, 0), (140, 0), "same"),
+        ((1000, 0), (1000, 1e6), "worse"),
+        ((1000, 1e6), (1000, 2e4), "better"),
+    ],
+)
+def test_two_runs_are_compared(before: tuple[float, float], now: tuple[float, float], verdict: str) -> None:
+    """A figure moved if the quartiles do not touch, and by more than 4 % and 50 ns; waits count."""
+    (change, *_) = compare_runs(make_run(audit=before), make_run(audit=now))
+    assert (change.what, change.verdict) == ("audit", verdict)
+
+
+def test_stages_that_came_and_went_are_listed() -> None:
+    """A stage that only one of the runs has is new or gone."""
+    found = {each.what: each.verdict for each in compare_runs(make_run(old=(9, 0)), make_run(new=(9, 0)))}
+    assert found == {"new": "new", "(whole)": "same", "old": "gone"}
+    assert "gone" in format_changes(compare_runs(make_run(old=(9, 0)), make_run()))
+
+
+def test_another_speed_of_the_machine_is_told() -> None:
+    """Two runs of one machine say nothing; a probe that took a third longer does."""
+    assert explain_speed({"probe_ns": 300}, {"probe_ns": 310}) == ""
+    assert "1.33 times as long" in explain_speed({"probe_ns": 300}, {"probe_ns": 400})
+
+
+def test_the_json_has_what_was_measured_and_not_where() -> None:
+    """Each stage has its name, its ns and its quartiles; nothing identifies the machine."""
+    found = make_run(audit=(1000, 0))
+    assert {"name": "audit", "ns": 1000, "quartiles": [980, 1020]}.items() <= found["stages"][0].items()
+    assert json.loads(json.dumps(found)) == found
+    assert "/" not in json.dumps([found["python"], found["platform"]])
+
+
+def test_the_table_and_the_chart_show_every_stage() -> None:
+    """A line and a bar for each stage; noise and blocking are named."""
+    noise = StageCost("quiet", "check", Figure(3, (-20, 30), 10))
+    told = make_overhead(StageCost("a<b", "wrap", Figure(900, (880, 950), 9, 2e6), blocks_loop=True), noise)
+    text = format_overhead(told)
+    assert next(line for line in text.splitlines() if line.startswith("quiet")).endswith("within noise")
+    assert next(line for line in text.splitlines() if line.startswith("a<b")).endswith("blocks the loop")
+    chart = ET.fromstring(draw_bars(told, "mod:pipeline"))
+    texts = ["".join(each.itertext()) for each in chart]
+    assert {"a<b", "quiet", "within noise", "CPU", "waiting", "What each stage of mod:pipeline costs"} <= set(texts)
+
+
+def test_a_chart_of_nothing_is_a_chart() -> None:
+    """A pipeline whose stages could not be told has an empty chart."""
+    ET.fromstring(draw_bars(make_overhead(), "x"))
+
+
+def test_the_gate_holds_a_stage_to_a_ratio(world: World) -> None:
+    """A middleware of nothing is below ten of its kind; one that spins is not, and the text has the figures."""
+    pipeline = standard(world.tools).after("validate", both_300).after("validate", nothing)
+    assert_overhead(pipeline, ADD, stage="nothing", below=20)
+    with pytest.raises(AssertionError, match=r"both_300 costs .* times a middleware that does nothing, in 1 tries"):
+        assert_overhead(pipeline, stage="both_300", below=20, tries=1)
+
+
+@pytest.mark.parametrize(("ratios", "passes"), [([9.0], True), ([11.0, 9.0], True), ([11.0, 12.0, 13.0], False)])
+def test_the_gate_tries_again(
+    world: World, monkeypatch: pytest.MonkeyPatch, ratios: list[float], *, passes: bool
+) -> None:
+    """One try below the limit is enough: a cost would be there each time."""
+    left = iter(ratios)
+
+    def found(*_: object) -> object:
+        return gate.Found(Figure(next(left) * 200, (0, 0), 0), Figure(200, (0, 0), 0))
+
+    monkeypatch.setattr(gate, "run_measurement", found)
+    pipeline = standard(world.tools)
+    if passes:
+        assert_overhead(pipeline, stage="retry", below=10)
+    else:
+        with pytest.raises(AssertionError, match=r"retry costs 11\.0, 12\.0, 13\.0 times"):
+            assert_overhead(pipeline, stage="retry", below=10)
+    assert not list(left)
