@@ -116,7 +116,8 @@ async def busy(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         await occupied.wait()
         outcome = await full(call, call_next)
         group.cancel_scope.cancel()
-    return outcome
+        return outcome
+    raise AssertionError
 
 
 def before_retry(make: Callable[[], Any]) -> Callable[[Pipeline], Pipeline]:
