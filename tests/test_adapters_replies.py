@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -120,6 +120,58 @@ def test_a_reply_without_an_error(reply: Any) -> None:
     """A reply whose error is null has none."""
     found = openai.calls(reply)
     assert (len(found), found.error) == (1, None)
+
+
+class Response:
+    """Of an HTTP client, as httpx and requests have it: its body is not parsed yet."""
+
+    status_code = 200
+    content = b"{}"
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter([self.content])
+
+
+NO_REPLY: list[Any] = [
+    (None, "None"),
+    (5, "a int"),
+    (True, "a bool"),
+    (0.5, "a float"),
+    (object(), "a object"),
+    (print, "a builtin_function_or_method"),
+    (SimpleNamespace(), "a SimpleNamespace"),
+    (b"{}", "a bytes: parse it first, calls(json.loads(body))"),
+    (bytearray(b"{}"), "a bytearray: parse it first, calls(json.loads(body))"),
+    (Response(), "a Response: parse it first, calls(response.json())"),
+]
+
+
+@pytest.mark.parametrize(("read", "ours"), [(openai.calls, "OpenAI"), (anthropic.calls, "Anthropic")])
+@pytest.mark.parametrize(("reply", "what"), NO_REPLY, ids=[what for _, what in NO_REPLY])
+def test_what_no_client_returns_is_refused(read: Read, ours: str, reply: Any, what: str) -> None:
+    """It would have no calls, and the agent would end in silence: the mistake of a caller says itself."""
+    with pytest.raises(SetupError) as caught:
+        read(reply)
+    expected = f"calls() reads what the client of {ours} returns, such as a message or a stream, not {what}"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("read", [openai.calls, anthropic.calls], ids=["openai", "anthropic"])
+@pytest.mark.parametrize("reply", [{}, {"detail": "not found"}, [{}], [None], ["data: {}"], [b"data"]], ids=repr)
+def test_an_answer_without_a_reply_in_it(read: Read, reply: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """A backend that answers with something else is no exception of ours: the calls have an error, and it is logged."""
+    found = read(reply)
+    assert found == []
+    assert found.error is not None
+    assert found.error.type == "unreadable"
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("read", [openai.calls, anthropic.calls], ids=["openai", "anthropic"])
+@pytest.mark.parametrize("reply", [[], iter(())], ids=["list", "stream"])
+def test_nothing_at_all_has_no_calls(read: Read, reply: Any) -> None:
+    """The list of the calls of a message may be empty."""
+    assert (read(reply), read(reply).error) == ([], None)
 
 
 TEXT: list[Any] = [

@@ -142,9 +142,20 @@ DECLARED: list[tuple[ToolFailed, ToolError]] = [
 
 
 @pytest.mark.parametrize(("failed", "expected"), DECLARED, ids=[row[1].kind + str(n) for n, row in enumerate(DECLARED)])
-def test_a_tool_failed_has_the_kind_that_it_names(failed: ToolFailed, expected: ToolError) -> None:
-    """A ToolFailed becomes the error of its kind, with its text."""
+def test_a_tool_failed_has_the_kind_that_it_names(failed: ToolFailed, expected: ToolError, caplog: Any) -> None:
+    """A ToolFailed becomes the error of its kind, with its text. Nothing is logged about a kind that there is."""
     assert classify_raised(failed) == expected
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("kind", ["bad", "", "Timeout", "unknown_tool", 7, None, [], float("nan")], ids=repr)
+def test_a_kind_that_there_is_not_is_told_in_the_log(kind: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """It is a mistake in the tool, which must not harm the caller: the error is an execution error."""
+    assert classify_raised(ToolFailed("no", kind=kind)) == ExecutionFailed("no")
+    (record,) = caplog.records
+    shown = kind if isinstance(kind, str) else type(kind)
+    assert record.getMessage().startswith(f"Tool 'probe': ToolFailed has no kind {shown!r}; it has: execution, not_")
+    assert record.levelname == "ERROR"
 
 
 REVEALED: list[tuple[Exception, ToolError]] = [

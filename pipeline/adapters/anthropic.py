@@ -32,7 +32,7 @@ from .common import (
     to_parts,
     with_sent_names,
 )
-from .replies import Calls, Reading, read_error, refuse_other_providers
+from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
 from .sending_back import fit_arguments, fit_calls, new_id
 
 Definition: TypeAlias = Any  # a dict, described at `tools`
@@ -84,8 +84,8 @@ def calls(
         ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
-            passes.
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
+            response of an HTTP client. An exception of the stream itself passes.
     """
     return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps)
 
@@ -179,10 +179,13 @@ def _read(reply: object) -> Reading:
         return Reading([], reply)
     events = list(read_events(reply)) if get_field(reply, "content") is None else []
     refuse_other_providers(reply, events, "Anthropic")
+    refuse_no_reply(reply, "Anthropic")
     if (error := read_error(reply)) is not None:
         return Reading([], error=error)
     if (content := get_field(reply, "content")) is not None:
         return _read_content(content, _finish_reason(reply))
+    if (nothing := find_nothing(reply, events, "Anthropic")) is not None:
+        return Reading([], error=nothing)
     if any(get_field(event, "type") == "tool_use" for event in events):  # the content of a message
         return _read_content(events, None)
     return _read_stream(events)

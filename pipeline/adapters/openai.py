@@ -27,7 +27,7 @@ from .common import (
     with_sent_names,
 )
 from .openai_streams import read_chat_chunks, read_response_events
-from .replies import Calls, Reading, read_error, refuse_other_providers
+from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
 from .sending_back import fit_arguments_text, fit_calls, new_id
 
 Api: TypeAlias = Literal["chat", "responses"]
@@ -84,8 +84,8 @@ def calls(
         answered in place of a reply, such as ``{"error": …}``, and ``text`` what the model said beside its calls.
 
     Raises:
-        SetupError: ``reply`` has to be awaited first, or is one of another provider. An exception of the stream itself
-            passes.
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
+            response of an HTTP client. An exception of the stream itself passes.
     """
     return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
 
@@ -163,12 +163,15 @@ def _read(reply: object) -> Reading:
         return _read_message(reply, None)
     events = list(read_events(reply))
     refuse_other_providers(reply, events, "OpenAI")
+    refuse_no_reply(reply, "OpenAI")
     if get_field(reply, "output") is not None:
         return _read_response(reply)
     if (found := read_error(reply)) is not None:
         return Reading([], error=found)
-    if isinstance(reply, (str, bytes)):
-        return Reading([], reply if isinstance(reply, str) else "")
+    if isinstance(reply, str):
+        return Reading([], reply)
+    if (nothing := find_nothing(reply, events, "OpenAI")) is not None:
+        return Reading([], error=nothing)
     if get_field(reply, "finish_reason") is not None and get_field(reply, "message") is not None:
         return _read_choice(reply, None)
     if get_field(reply, "role") == "assistant":

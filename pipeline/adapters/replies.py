@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -85,6 +85,48 @@ def read_error(reply: object) -> ReplyError | None:
     message = text_or_empty(get_field(found, "message")) or text_or_empty(get_field(found, "detail"))
     code = str(code) if type(code) in (int, str) else ""
     return ReplyError(message, text_or_empty(get_field(found, "type")), code)
+
+
+def refuse_no_reply(reply: object, ours: str) -> None:
+    """Raise SetupError for what no client of a provider returns: it would have no calls, and the agent would just end.
+
+    Args:
+        reply: The reply.
+        ours: The provider that is read here: ``OpenAI`` or ``Anthropic``.
+    """
+    is_bytes = isinstance(reply, (bytes, bytearray))
+    is_response = is_bytes or get_field(reply, "status_code") is not None  # of an HTTP client
+    if not is_response and (isinstance(reply, Iterable) or _has_field(reply, ours)):
+        return
+    what = "None" if reply is None else f"a {type(reply).__name__}"
+    hint = f": parse it first, calls({'json.loads(body)' if is_bytes else 'response.json()'})" if is_response else ""
+    raise SetupError(
+        f"calls() reads what the client of {ours} returns, such as a message or a stream, not {what}{hint}"
+    )
+
+
+def find_nothing(reply: object, events: Iterable[object], ours: str) -> ReplyError | None:
+    """An error for an answer that has nothing of a reply in it, such as ``{}``; None: it has, or it is an empty list.
+
+    Args:
+        reply: The reply.
+        events: The events of a stream, or the items of a list.
+        ours: As with `refuse_no_reply`.
+    """
+    each = [reply] if isinstance(reply, Mapping) else list(events)
+    if not each or any(_has_field(one, ours) for one in each):
+        return None
+    return ReplyError(f"The answer has nothing that a reply of {ours} has", "unreadable")
+
+
+def _has_field(thing: object, ours: str) -> bool:
+    return any(get_field(thing, name) is not None for name in _FIELDS[ours])
+
+
+_FIELDS = {  # one of these is in each reply, and in each event of a stream and item of a list
+    "OpenAI": ("choices", "output", "message", "role", "type", "object", "error", "function", "custom", "delta"),
+    "Anthropic": ("content", "type", "role", "error", "delta"),
+}
 
 
 def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -> None:

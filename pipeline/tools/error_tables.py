@@ -10,6 +10,7 @@ import attrs
 
 from ..errors import ERROR_TYPES, Crashed, FailureDetails, Landed, SetupError, ToolError, Transient
 from ..introspection import is_async
+from ..outside_text import get_logger
 from ..privacy import PublicText
 from ..timing import wall_time
 from .client_rules import Kind
@@ -23,6 +24,7 @@ ErrorEntry: TypeAlias = Kind | Callable[[Any], "Kind | ToolError | None"]
 Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
 _KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
+_logger = get_logger()
 
 
 def not_begun(exc: BaseException) -> Transient:
@@ -115,10 +117,14 @@ class ErrorTable:
 
 
 def declared(failed: ToolFailed, tool: str) -> ToolError:
-    """The error that a ToolFailed is."""
+    """The error that a ToolFailed is. One of a kind that there is not counts as ``execution``, and the log says so."""
     said: Any = failed  # a subclass may have skipped our __init__
-    known: Any = getattr(said, "kind", None)
-    kind: Kind = cast("Kind", known) if isinstance(known, str) and known in _KINDS else "execution"
+    known: Any = getattr(said, "kind", "execution")
+    is_known = isinstance(known, str) and known in _KINDS
+    kind: Kind = cast("Kind", known) if is_known else "execution"
+    if not is_known and _logger.hasHandlers():
+        shown = known if isinstance(known, str) else type(known)
+        _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(_KINDS))
     landed: Any = getattr(said, "landed", None)
     details = getattr(said, "details", None)
     return build_error(

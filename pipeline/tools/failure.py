@@ -31,7 +31,8 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
 
     Args:
         message: The text for the model.
-        kind: What kind of error it is; the guide of ``pipeline/tools`` has an example of each. Default ``execution``.
+        kind: What kind of error it is; the guide of ``pipeline/tools`` has an example of each. Another one
+            counts as ``execution``, which the log says. Default ``execution``.
         parameter: The argument that caused the failure. Default None: no single one.
         constraint: What that argument must be, such as "at most 100". Default None: not said.
         value: What that argument was. Default None: not said.
