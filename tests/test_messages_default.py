@@ -123,11 +123,15 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "missing parameter": (
         InvalidParams((Problem("path", "required", "a string (Where it is)"),)),
-        "Error: Missing required parameter: path\nPlease send path: a string (Where it is).",
+        (
+            "Error: Missing required parameter: path\n"
+            "Please send path: a string (Where it is).\n"
+            "Fix the errors and try again."
+        ),
     ),
     "missing parameter, nothing known": (
         InvalidParams((Problem("path", "required", ""),)),
-        "Error: Missing required parameter: path\nPlease send path: a value.",
+        "Error: Missing required parameter: path\nPlease send path: a value.\nFix the errors and try again.",
     ),
     "unknown parameter": (
         InvalidParams((Problem("pth", "additionalProperties", "path, limit", "1"),)),
@@ -174,8 +178,30 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         (
             "Error: Missing required parameter: a\n"
             "Please send a: a string.\n"
-            "Error: Invalid parameter value for b: must be a number, not true"
+            "Error: Invalid parameter value for b: must be a number, not true\n"
+            "Fix the errors and try again."
         ),
+    ),
+    "several missing parameters": (
+        InvalidParams(
+            (
+                Problem("a", "required", "a string"),
+                Problem("b", "type", "a number", "true"),
+                Problem("c.d", "required", ""),
+                Problem("a", "required", "a string"),
+            )
+        ),
+        (
+            "Error: Missing required parameters: a, c.d\n"
+            "- a: a string.\n"
+            "- c.d: a value.\n"
+            "Error: Invalid parameter value for b: must be a number, not true\n"
+            "Fix the errors and try again."
+        ),
+    ),
+    "a missing parameter, and what the author advises": (
+        InvalidParams((Problem("a", "required", "a string"),), details=FailureDetails(suggestion=approved("Use b."))),
+        "Error: Missing required parameter: a\nPlease send a: a string. Use b.",
     ),
     "more problems than one reads": (
         InvalidParams(tuple(Problem(f"a[{place}]", "type", "a number", "null") for place in range(1_000))),
@@ -201,11 +227,15 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "a description of several lines": (
         InvalidParams((Problem("path", "required", approved("a string (Where\n  it is)")),)),
-        "Error: Missing required parameter: path\nPlease send path: a string (Where it is).",
+        (
+            "Error: Missing required parameter: path\n"
+            "Please send path: a string (Where it is).\n"
+            "Fix the errors and try again."
+        ),
     ),
     "a description without end": (
         InvalidParams((Problem("path", "required", approved("x" * 3_000)),)),
-        f"Error: Missing required parameter: path\nPlease send path: {'x' * 999}….",
+        f"Error: Missing required parameter: path\nPlease send path: {'x' * 999}….\nFix the errors and try again.",
     ),
     "question": (NeedsUserInput("To whom should I send it?", "to"), "Question: To whom should I send it?"),
     "question, marked": (NeedsUserInput("Question: To whom?"), "Question: To whom?"),

@@ -54,7 +54,9 @@ def reader() -> Pipeline:
 
 
 MISSING = (
-    "Error: Missing required parameter: path\nPlease send path: a string (File path, relative to the project root)."
+    "Error: Missing required parameter: path\n"
+    "Please send path: a string (File path, relative to the project root).\n"
+    "Fix the errors and try again."
 )
 READS: dict[str, tuple[Any, str]] = {
     "no parameter": ({}, MISSING),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +68,8 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
             "Please send count: an integer (How many).\n"
             "Error: Invalid parameter value for mode: must be 'read' or 'write'\n"
             "Did you mean: read?\n"
-            'Example of the form: {"path": <string>, "mode": <string>}'
+            'Example of the form: {"path": <string>, "mode": <string>}\n'
+            "Fix the errors and try again."
         ),
     ),
     "unknown tool": (
@@ -202,10 +204,26 @@ def test_problems_that_do_not_fit_are_counted(verbosity: str, told: int) -> None
 def test_a_few_long_problems_are_cut_at_a_line() -> None:
     """The budget counts characters, not only problems, and cuts at the end of a line."""
     problems = tuple(Problem(f"p{place}", "required", approved("word " * 150)) for place in range(20))
-    lines = render(InvalidParams(problems)).splitlines()
-    assert lines[-1] == "Error: And 11 more of these."
-    assert all(line.startswith(("Error: Missing required", "Please send")) for line in lines[:-1])
-    assert lines[-2].endswith(" word.")
+    head, *lines, last = render(InvalidParams(problems)).splitlines()
+    assert head == f"Error: Missing required parameters: {', '.join(f'p{place}' for place in range(20))}"
+    assert [line.partition(":")[0] for line in lines] == [f"- p{place}" for place in range(5)]
+    assert all(line.endswith(" word.") for line in lines)
+    assert last == "Fix the errors and try again."
+    wrong = tuple(attrs.evolve(each, rule="type") for each in problems)
+    *lines, last = render(InvalidParams(wrong)).splitlines()
+    assert last == "Error: And 9 more of these."
+    assert all(line.startswith("Error: Invalid parameter value") and line.endswith(" word") for line in lines)
+
+
+@pytest.mark.parametrize("verbosity", VERBOSITIES)
+def test_names_that_do_not_fit_are_counted(verbosity: str) -> None:
+    """Of many missing parameters with long names some are named and the others are counted."""
+    problems = tuple(Problem(f"{place:03}" * 30, "required", approved("a string")) for place in range(20))
+    text = render(InvalidParams(problems), verbosity=verbosity)
+    head = text.splitlines()[0]
+    named = head.count(", ") + 1
+    assert len(text) <= VERBOSITIES[verbosity]
+    assert head.endswith(f" and {20 - named} more") == (named < 20)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -13,7 +13,16 @@ from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .author_words import add_author_words
 from .changes import describe_change
-from .default import MORE, default_text, describe_problem
+from .default import (
+    FIX,
+    INVALID,
+    MORE,
+    asks_for_fix,
+    default_text,
+    describe_missing,
+    describe_problem,
+    split_missing,
+)
 from .fields import fields_of, question_in, template_key
 from .holes import punch_holes
 from .profile import Profile, get_profile
@@ -52,12 +61,13 @@ def build_text(
         form = punch_holes(make_example(error.schema))
     if len(form) > budget // 2:
         form = ""
+    lines, are_ours = _build_lines(error, style)
     if style.profile.json:
-        text = build_error_json(error, _build_lines(error, style), style.verbosity, change, form)
-        return PublicText(replace_surrogates(text))
-    end = "\n".join(filter(None, (change, form and f"Example of the form: {form}")))
+        return PublicText(replace_surrogates(build_error_json(error, lines, style.verbosity, change, form)))
+    fix = FIX if are_ours and asks_for_fix(error, style.verbosity) else ""
+    end = "\n".join(filter(None, (change, form and f"Example of the form: {form}", fix)))
     room = budget - (len(end) + 1 if end else 0)
-    text = _join_lines(error, style, room)
+    text = _join_lines(error, lines, style, room)
     if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
     if style.templates is None:  # whoever gives templates of their own decides what they say
@@ -96,8 +106,7 @@ def append_note(text: PublicText, repairs: Sequence[Repair], profile: str | Prof
     return PublicText(add_note(text, note) if get_profile(profile).json else f"{text}\n{note}")
 
 
-def _join_lines(error: ToolError, style: _Style, room: int) -> str:
-    lines = _build_lines(error, style)
+def _join_lines(error: ToolError, lines: Sequence[str], style: _Style, room: int) -> str:
     if isinstance(error, InvalidParams) and error.problems:
         blocks = list(dict.fromkeys(lines))
         more = MORE if blocks[0].startswith("Error: ") else strip_prefix(MORE)
@@ -106,33 +115,57 @@ def _join_lines(error: ToolError, style: _Style, room: int) -> str:
     return text if style.verbosity.hints else to_one_line(text, room)
 
 
-def _build_lines(error: ToolError, style: _Style) -> list[str]:
-    """A text for each problem, or the only text."""
+def _build_lines(error: ToolError, style: _Style) -> tuple[list[str], bool]:
+    """A text for each problem, or the only text; and whether any of them is the default text."""
     if isinstance(error, InvalidParams):
-        shown = error.problems[: style.verbosity.max_problems]
-        return [_build_problem(error, problem, style) for problem in shown] or [default_text(error, style.verbosity)]
+        return _build_problems(error, style)
     key, fields = template_key(error, None, style.tool), fields_of(error, None, style.verbosity, style.tool)
     if style.templates is not None and (text := style.templates.build_text(key, fields)) is not None:
-        return [text]
+        return [text], False
     if style.profile.questions and (question := question_in(error)):
-        return [question]
-    return [style.profile.compiled.build_text(key, fields) or default_text(error, style.verbosity)]
+        return [question], False
+    text = style.profile.compiled.build_text(key, fields)
+    return ([text], False) if text else ([default_text(error, style.verbosity)], True)
 
 
-def _build_problem(error: InvalidParams, problem: Problem, style: _Style) -> str:
+def _build_problems(error: InvalidParams, style: _Style) -> tuple[list[str], bool]:
+    shown = error.problems[: style.verbosity.max_problems]
+    if style.profile.json:
+        texts = [_fill_in(error, problem, style) or _describe(error, problem, style) for problem in shown]
+        return texts or [INVALID], False
+    lines: list[str] = []
+    ours: list[Problem] = []
+    for problem in shown:
+        if text := _fill_in(error, problem, style):
+            lines.append(text)
+        else:
+            ours.append(problem)
+    missing, others = split_missing(ours)
+    described = [describe_missing(missing, style.verbosity)] if missing else []
+    described += [_describe(error, problem, style) for problem in others]
+    return [*described, *lines] or [INVALID], bool(described)
+
+
+def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
+    """The text of the first template that fits; "" if none does."""
     verbosity, profile = style.verbosity, style.profile
     key, fields = template_key(error, problem, style.tool), fields_of(error, problem, verbosity, style.tool)
     text = None if style.templates is None else style.templates.build_text(key, fields)
     text = text or profile.compiled.build_text(key, fields)
-    if text is None:
-        if profile.json:
-            return fields["text"]
-        description = _describe_parameter(error, problem) if verbosity.details else ""
-        return "\n".join(filter(None, (describe_problem(problem, verbosity), description)))
+    if not text:
+        return ""
     if not verbosity.hints:
         return to_one_line(text, verbosity.max_expected)
     text = truncate(text, verbosity.max_expected * 2)
     return f"{text}\n{fields['hint']}" if profile.hints and not profile.json and fields["hint"] else text
+
+
+def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
+    """The default text of a problem."""
+    if style.profile.json:
+        return fields_of(error, problem, style.verbosity, style.tool)["text"]
+    description = _describe_parameter(error, problem) if style.verbosity.details else ""
+    return "\n".join(filter(None, (describe_problem(problem, style.verbosity), description)))
 
 
 def _describe_parameter(error: InvalidParams, problem: Problem) -> str:

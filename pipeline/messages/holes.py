@@ -15,14 +15,20 @@ def punch_holes(example: str) -> str:
 
     Args:
         example: Arguments as JSON; "" for none.
+
+    Returns:
+        "" if there is no hole in it, as in ``{}``: it would be valid, and a copy of it would run.
     """
-    return _write(json.loads(example)) if example else ""
+    form = _write(json.loads(example)) if example else ""
+    return form if "<" in form else ""
 
 
 def _write(value: object) -> str:
+    if value in ({}, [], None):
+        return "<object>" if value == {} else "<array>" if value == [] else "<null>"
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {_write(each)}" for key, each in items) + "}"
     if isinstance(value, list):
         return f"[{', '.join(map(_write, cast('list[Any]', value)))}]"
-    return _HOLES.get(type(value), "null")
+    return _HOLES[type(value)]

@@ -90,6 +90,21 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def count_fitting(texts: Sequence[str], room: int, between: int) -> int:
+    """How many of the first texts fit, at least one if there is any.
+
+    Args:
+        texts: The texts, the most important first.
+        room: How many characters there is room for.
+        between: Characters between two texts.
+    """
+    for number, text in enumerate(texts):
+        room -= len(text) + between
+        if room < 0:
+            return max(1, number)
+    return len(texts)
+
+
 def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int) -> str:
     """As many blocks of lines as fit, then ``more`` with the number of those left out.
 
