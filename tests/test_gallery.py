@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from middlewares import LoopGuard, standard
+from middlewares import LoopGuard, Timeout, standard
 from pipeline import Call, Pipeline, SetupError, ToolRegistry, ValidCall
 from pipeline.testing import check_stage
 from snippets import snippets
@@ -86,6 +87,36 @@ def test_a_stage_too_far_inside(name: str) -> None:
     with pytest.raises(SetupError) as caught:
         pipeline().after("classify", stage)
     assert f"`{caught.value}`" in TABLE
+
+
+def test_only_stands_where_the_stage_in_it_stands() -> None:
+    """In a wrong place it is refused for the reason of that stage, under the name that it was given."""
+    only = load("Only")["Only"](frozenset({"probe"}), LoopGuard())
+    said: list[str] = []
+    for stage in (LoopGuard(), only):
+        with pytest.raises(SetupError) as caught:
+            pipeline().after("retry", stage, name="guard")
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert (
+        said[0]
+        == "retry must stand inside of guard: LoopGuard counts what the model repeats, not what the runtime does"
+    )
+
+
+async def test_an_inner_stack_for_some_tools() -> None:
+    """Two of them, one for each group of tools, make two inner stacks."""
+    only, tools = load("Only")["Only"], ToolRegistry()
+
+    async def wait() -> None:
+        await anyio.sleep_forever()
+
+    tools.tool(wait, name="slow", effect="read")
+    tools.tool(wait, name="quick", effect="read")
+    slow, quick = only(frozenset({"slow"}), Timeout(0.2)), only(frozenset({"quick"}), Timeout(0.01))
+    run = standard(tools, attempts=1).after("retry", slow, name="slow").after("slow", quick, name="quick")
+    limits = [(await run.call(name)).failure().after for name in ("slow", "quick")]
+    assert limits == [0.2, 0.01]
 
 
 async def test_what_only_a_call_shows(caplog: pytest.LogCaptureFixture) -> None:

@@ -43,6 +43,7 @@ _OPTION = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _PROBLEM = re.compile(
     r"Error: (?:Missing required parameter: (?P<missing>.+)|Unknown parameter: (?P<unknown>.+)"
     r"|Invalid parameter value for (?P<wrong>.+?): (?:must be )?(?P<wanted>.+))$"
+    r"|- (?P<listed>.+?): (?P<needed>.+)$"  # one of several that are missing
 )
 _SUGGESTION = re.compile(r"Did you mean: (?P<names>.+)\?$", re.MULTILINE)
 
@@ -122,21 +123,23 @@ class TextOnlyModel:
 
     def _change(self, arguments: dict[str, Any], found: re.Match[str], hint: str) -> bool:
         """Change what one problem names; False if no value can be made for it."""
-        path = found["missing"] or found["unknown"] or found["wrong"]
+        path = found["missing"] or found["listed"] or found["unknown"] or found["wrong"]
         parts, rest = locate(arguments, path)
         name: Any = rest or parts.pop()
         holder: Any = arguments
         for part in parts:
             holder = holder[part]
-        suggestion = _SUGGESTION.search(hint)
+        suggestion = None if found["listed"] else _SUGGESTION.search(hint)
         if found["unknown"]:
             value = holder.pop(name, None)
             if suggestion is not None:
                 holder.setdefault(suggestion["names"], value)
             return True
-        if found["missing"] and holder.get(name) is not None:  # it got its new name before; null counts as absent
+        if (found["missing"] or found["listed"]) and holder.get(
+            name
+        ) is not None:  # it got its new name before; null counts as absent
             return True
-        words = hint.removeprefix(f"Please send {path}: ") if found["missing"] else found["wanted"]
+        words = hint.removeprefix(f"Please send {path}: ") if found["missing"] else found["needed"] or found["wanted"]
         value = suggestion["names"] if suggestion is not None else make_value(words)
         if value is not _NO_VALUE:
             holder[name] = value

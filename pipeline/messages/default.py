@@ -226,10 +226,10 @@ def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
     elif error.count:
         number = f"There {'is' if error.count == 1 else 'are'} {format_count(error.count, 'tool')}"
         lines.append(f"{number} in all." if error.suggestions else f"{number}, and none has a similar name.")
-    if error.count != 0:
+    if error.suggestions:
         lines.append("Please try again with one of the available tools.")
-        if not error.suggestions:  # in 7 of 17 such cases a small model called a tool that does not fit
-            lines.append("If none of them does what you need, do not call a tool: say so.")
+    elif error.count != 0:  # asked to try again here, a small model called any tool, or made another one up
+        lines.append("If none of them does what you need, do not call a tool: say so.")
     return "\n".join(lines)
 
 
