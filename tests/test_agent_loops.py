@@ -57,7 +57,10 @@ class LlamaCpp(FakeProvider):
             return self._refuse(400, why)
         self.turn = next(self.turns, self.turn)
         message = {"role": "assistant", "content": None, **self.turn}
-        reply = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "object": "chat.completion"}
+        reply: dict[str, Any] = {
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "object": "chat.completion",
+        }
         reply |= {"id": "1", "created": 1, "model": "m"}
         return 200, "application/json", json.dumps(reply).encode()
 

@@ -33,11 +33,11 @@ from pipeline import (
 from pipeline.errors import ERROR_TYPES
 from pipeline.privacy import approved
 
-NONE = "If none of them does what you need, do not call a tool: say so."
+NONE = "If none of them does what you need, do not call a tool: say so.\nThen write a plain answer, without a call."
 TEXTS: dict[str, tuple[ToolError, str]] = {
     "unknown tool": (
         UnknownTool("raed"),
-        f"Error: Tool 'raed' not found.\nPlease try again with one of the available tools.\n{NONE}",
+        f"Error: Tool 'raed' not found.\n{NONE}",
     ),
     "unknown tool, suggestions": (
         UnknownTool("raed", ("read", "read_all")),
@@ -49,11 +49,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, list": (
         UnknownTool("raed", (), ("read", "write")),
-        (
-            "Error: Tool 'raed' not found.\n"
-            "Available tools: read, write\n"
-            f"Please try again with one of the available tools.\n{NONE}"
-        ),
+        (f"Error: Tool 'raed' not found.\nAvailable tools: read, write\n{NONE}"),
     ),
     "unknown tool, both": (
         UnknownTool("raed", ("read",), ("read", "write")),
@@ -66,11 +62,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, no name": (
         UnknownTool(""),
-        f"Error: Tool '' not found.\nPlease try again with one of the available tools.\n{NONE}",
+        f"Error: Tool '' not found.\n{NONE}",
     ),
     "unknown tool, long name": (
         UnknownTool("x" * 101),
-        f"Error: Tool '{'x' * 100}…' not found.\nPlease try again with one of the available tools.\n{NONE}",
+        f"Error: Tool '{'x' * 100}…' not found.\n{NONE}",
     ),
     "unknown tool, more than are listed": (
         UnknownTool("raed", ("read",), count=1_200),
@@ -83,11 +79,7 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
     ),
     "unknown tool, more than are listed, and none is near": (
         UnknownTool("raed", count=21),
-        (
-            "Error: Tool 'raed' not found.\n"
-            "There are 21 tools, and none has a similar name.\n"
-            f"Please try again with one of the available tools.\n{NONE}"
-        ),
+        (f"Error: Tool 'raed' not found.\nThere are 21 tools, and none has a similar name.\n{NONE}"),
     ),
     "unknown tool, no tools": (UnknownTool("raed", count=0), "Error: Tool 'raed' not found.\nNo tools are available."),
     "unavailable": (Unavailable("read", "disabled"), "This tool is not available"),

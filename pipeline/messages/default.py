@@ -47,6 +47,7 @@ INVALID = "Error: Invalid parameters."  # of an error without a problem
 MORE = "Error: And {} more of these."
 # The last line of Pydantic AI. A small model sent its call again unchanged without it, see benchmarks/texts.
 FIX = "Fix the errors and try again."
+_PLAIN_ANSWER = "Then write a plain answer, without a call."
 _MAX_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
 MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 unless it is told otherwise
 # Why a tool that exists may not be called now, for the reasons that a model can do something about: wait, or go on
@@ -228,8 +229,8 @@ def _describe_unknown_tool(error: UnknownTool, verbosity: Verbosity) -> str:
         lines.append(f"{number} in all." if error.suggestions else f"{number}, and none has a similar name.")
     if error.suggestions:
         lines.append("Please try again with one of the available tools.")
-    elif error.count != 0:  # asked to try again here, a small model called any tool, or made another one up
-        lines.append("If none of them does what you need, do not call a tool: say so.")
+    elif error.count != 0:  # asked to try again here, a small model called any tool; "say so" alone made it call "say"
+        lines += ("If none of them does what you need, do not call a tool: say so.", _PLAIN_ANSWER)
     return "\n".join(lines)
 
 
