@@ -65,7 +65,7 @@ def build_text(
     if style.profile.json:
         return PublicText(replace_surrogates(build_error_json(error, lines, style.verbosity, change, form)))
     fix = FIX if are_ours and asks_for_fix(error, style.verbosity) else ""
-    end = "\n".join(filter(None, (change, form and f"Example of the form: {form}", fix)))
+    end = "\n".join(filter(None, (form and f"Example of the form: {form}", fix, change)))
     room = budget - (len(end) + 1 if end else 0)
     text = _join_lines(error, lines, style, room)
     if not text.strip():  # a template whose fields are all blank
