@@ -122,7 +122,7 @@ def test_a_reply_without_an_error(reply: Any) -> None:
     assert (len(found), found.error) == (1, None)
 
 
-class Response:
+class HttpResponse:
     """Of an HTTP client, as httpx and requests have it: its body is not parsed yet."""
 
     status_code = 200
@@ -142,7 +142,7 @@ NO_REPLY: list[Any] = [
     (SimpleNamespace(), "a SimpleNamespace"),
     (b"{}", "a bytes: parse it first, calls(json.loads(body))"),
     (bytearray(b"{}"), "a bytearray: parse it first, calls(json.loads(body))"),
-    (Response(), "a Response: parse it first, calls(response.json())"),
+    (HttpResponse(), "a HttpResponse: parse it first, calls(response.json())"),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel, ValidationError
@@ -153,7 +153,7 @@ def test_a_kind_that_there_is_not_is_told_in_the_log(kind: Any, caplog: pytest.L
     """It is a mistake in the tool, which must not harm the caller: the error is an execution error."""
     assert classify_raised(ToolFailed("no", kind=kind)) == ExecutionFailed("no")
     (record,) = caplog.records
-    shown = kind if isinstance(kind, str) else type(kind)
+    shown: object = kind if isinstance(kind, str) else type(cast("object", kind))
     assert record.getMessage().startswith(f"Tool 'probe': ToolFailed has no kind {shown!r}; it has: execution, not_")
     assert record.levelname == "ERROR"
 

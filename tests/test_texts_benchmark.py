@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -27,7 +27,7 @@ Respond = Callable[[dict[str, Any]], Any]
 
 
 @contextmanager
-def serve(respond: Respond) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def serve(respond: Respond) -> Generator[tuple[str, list[dict[str, Any]]]]:
     """An endpoint on this machine: its URL, and the bodies that it was sent."""
     asked: list[dict[str, Any]] = []
 
@@ -39,8 +39,8 @@ def serve(respond: Respond) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
 
-        def log_message(self, *args: object) -> None:
-            pass
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its own name
+            """Keep the output of tests clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever)
@@ -102,14 +102,15 @@ def test_a_right_answer() -> None:
     )
     for arguments in ({"a": "new-york"}, {"a": 5.0}, {"a": 5, "b": [1, 2]}, {"a": 5, "c": {"d": 1}}):
         assert judge(case, Reply(Call("f", json.dumps(arguments)), "", begun=True))["right"], arguments
-    for wrong in (
+    wrongs: list[dict[str, Any]] = [
         {"a": "York"},
         {"a": True},
         {"b": [1, 2]},
         {"a": 5, "b": [2, 1]},
         {"a": 5, "x": 1},
         {"a": 5, "c": {}},
-    ):
+    ]
+    for wrong in wrongs:
         assert not judge(case, Reply(Call("f", json.dumps(wrong)), "", begun=True))["right"], wrong
     assert not judge(case, Reply(Call("f", "{"), "", begun=True))["valid"]
     assert not judge(case, Reply(Call("g", {"a": 5}), "", begun=True))["right"]

@@ -54,14 +54,16 @@ def _make_parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     cases = _choose(options)
-    own = {} if options.texts is None else json.loads(options.texts.read_text(encoding="utf-8"))
+    own: dict[str, dict[str, str]] = {}
+    if options.texts is not None:
+        own = json.loads(options.texts.read_text(encoding="utf-8"))
     texts = {case.id: texts_of(case, own) for case in cases}
-    known = [*PROFILES_AND_VERBOSITIES, *dict.fromkeys(name for case in cases for name in case.peers), *own]
+    known: list[str] = [*PROFILES_AND_VERBOSITIES, *dict.fromkeys(name for case in cases for name in case.peers), *own]
     if options.write_texts is not None:
         by_variant = {name: {case.id: texts[case.id][name] for case in cases if texts[case.id]} for name in known}
         options.write_texts.write_text(json.dumps(by_variant, indent=1) + "\n", encoding="utf-8")
         return 0
-    variants = options.variants.split(",") if options.variants else known
+    variants: list[str] = options.variants.split(",") if options.variants else known
     check_names([*variants, options.against], known)
     if options.against not in variants:
         variants = [options.against, *variants]

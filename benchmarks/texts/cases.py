@@ -117,7 +117,8 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, str) and isinstance(other, str):
         return _IGNORED.sub("", one).lower() == _IGNORED.sub("", other).lower()
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_same, one, other))
+        items, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(items) == len(others) and all(map(_is_same, items, others))
     if isinstance(one, dict) and isinstance(other, dict):
-        return _fits(one, other)
+        return _fits(cast("dict[str, Any]", one), cast("dict[str, Any]", other))
     return bool(one == other)

@@ -113,7 +113,7 @@ def find_nothing(reply: object, events: Iterable[object], ours: str) -> ReplyErr
         events: The events of a stream, or the items of a list.
         ours: As with `refuse_no_reply`.
     """
-    each = [reply] if isinstance(reply, Mapping) else list(events)
+    each: list[Any] = [reply] if isinstance(reply, Mapping) else list(events)
     if not each or any(_has_field(one, ours) for one in each):
         return None
     return ReplyError(f"The answer has nothing that a reply of {ours} has", "unreadable")

@@ -123,7 +123,7 @@ def declared(failed: ToolFailed, tool: str) -> ToolError:
     is_known = isinstance(known, str) and known in _KINDS
     kind: Kind = cast("Kind", known) if is_known else "execution"
     if not is_known and _logger.hasHandlers():
-        shown = known if isinstance(known, str) else type(known)
+        shown: object = known if isinstance(known, str) else type(cast("object", known))
         _logger.error("Tool %.200r: ToolFailed has no kind %.100r; it has: %s", tool, shown, ", ".join(_KINDS))
     landed: Any = getattr(said, "landed", None)
     details = getattr(said, "details", None)
