@@ -76,7 +76,6 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
 
-<<<<<<< HEAD
 test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## the same mistakes in each agent framework, without and with the pipeline
 	for host in $(HOSTS); do \
 		.venv-hosts/$$host/bin/mypy pipeline/hosts/$$host.py benchmarks/hosts/in_$$host.py || exit 1; \
@@ -92,10 +91,9 @@ test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboar
 test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy in front of real servers; ARGS=--short takes two minutes, without npm
 	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
-=======
+
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name
 	$(BIN)/python -m benchmarks.texts --endpoint "$(ENDPOINT)" --model "$(MODEL)" $(ARGS)
->>>>>>> 0250d62 (Bound the loops of the guides, and show one that no model keeps running)
 
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
