@@ -211,7 +211,7 @@ def test_a_few_long_problems_are_cut_at_a_line() -> None:
     assert last == "Fix the errors and try again."
     wrong = tuple(attrs.evolve(each, rule="type") for each in problems)
     *lines, last = render(InvalidParams(wrong)).splitlines()
-    assert last == "Error: And 9 more of these."
+    assert last == "Error: And 11 more of these."
     assert all(line.startswith("Error: Invalid parameter value") and line.endswith(" word") for line in lines)
 
 
