@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from importlib import import_module
 from threading import Lock
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 import attrs
@@ -20,7 +21,11 @@ from .definition import Tool
 from .matching import Spelling
 from .provider_names import ProviderNames
 from .redefinition import add_prefix, is_same_cell
-from .tool_options import default_run_in
+from .tool_options import Effect, default_run_in
+
+if TYPE_CHECKING:
+    from ..mcp.remote_server import RemoteServer
+    from .detectors import TextPolicy
 
 
 class ToolRegistry:
@@ -164,6 +169,58 @@ class ToolRegistry:
             for tool in added:
                 self._put(tool, None)
         self._listeners.call()
+
+    def add_mcp(
+        self,
+        target: object,
+        *,
+        prefix: str = "",
+        trust: bool = False,
+        text: TextPolicy = "scrub",
+        effects: Mapping[str, Effect] | None = None,
+        fingerprints: Mapping[str, str] | None = None,
+        connecting: float = 20.0,
+        patience: float = 5.0,
+    ) -> AbstractAsyncContextManager[RemoteServer]:
+        """Add the tools of an MCP server for as long as a context lasts: ``async with tools.add_mcp(…) as server``.
+
+        They follow the server's list. While the server is away they are unavailable, for the reason ``disconnected``,
+        and it is connected again. A tool whose definition is not the accepted one is unavailable for the reason
+        ``changed`` until `RemoteServer.accept`. The guide in ``pipeline/mcp`` says more.
+
+        Args:
+            target: A command as a list, ``["uvx", "mcp-server-time"]``; a URL of streamable HTTP; a server or a
+                StdioServerParameters of the package ``mcp``; or a function that makes a transport of that package, for
+                each connection a new one.
+            prefix: Put before the name of each tool, such as ``"time_"``. Default "": the names are the server's.
+            trust: Whether what the server says of its tools is believed: that one only reads, or may be called again.
+                Default False: each is ``mutating``, so a lost call is never repeated.
+            text: What becomes of the texts of the server's errors: ``"tell"``, ``"scrub"`` or ``"hide"``, as for
+                `pipeline.tools.detectors.ReturnedError`. Default ``"scrub"``.
+            effects: What you know of the tools yourself: effects by the server's names. Default None: nothing.
+            fingerprints: The definitions that you have accepted, by the server's names, as `RemoteServer.fingerprints`
+                had them. A tool that is not among them is accepted as it is seen first. Default None: none are.
+            connecting: Seconds for a connection and the first list. Default 20.
+            patience: Seconds for which calls wait for a server that is away before its tools are closed. Default 5;
+                0: they are closed at once.
+
+        Raises:
+            SetupError: An option is wrong, the package ``mcp`` is not installed, the server cannot be reached, or a
+                name is taken. Raised when the context is entered.
+        """
+        adding: Any = import_module("..mcp.adding", __package__)  # a room above this one, for who asks for it
+        given: AbstractAsyncContextManager[RemoteServer] = adding.add_server(
+            self,
+            target,
+            prefix=prefix,
+            trust=trust,
+            text=text,
+            effects={} if effects is None else effects,
+            fingerprints={} if fingerprints is None else fingerprints,
+            connecting=connecting,
+            patience=patience,
+        )
+        return given
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Call a function after each change of what is registered or closed, in the thread that made the change.

@@ -1,0 +1,216 @@
+"""SdkSession: a `ServerSession` made with the client of the package ``mcp``, in both eras of the protocol."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from typing import Any, Final, cast
+
+import anyio
+import attrs
+from typing_extensions import Self
+
+from ..errors import SetupError
+from ..options import refuse
+from .server_session import (
+    Answer,
+    Connect,
+    InvalidAnswerError,
+    RequestRefusedError,
+    SessionLostError,
+    TellProgress,
+)
+
+_LOG = logging.getLogger("toolcall_pipeline")
+_CLOSED: Final = -32000  # how the package tells that the connection ended
+_BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
+
+
+@attrs.frozen
+class _Sdk:
+    """What of the package ``mcp`` is used. It is not typed: it is not installed where this is checked."""
+
+    client: Any
+    error: type[Exception]
+    changed: Any
+    command: Any
+    start: Any
+    reach: Any
+    versions: Any
+
+
+def connect_sdk(target: object) -> Connect:
+    """What opens sessions with a server.
+
+    Args:
+        target: See `ToolRegistry.add_mcp`.
+
+    Raises:
+        SetupError: The package ``mcp`` is not installed, or ``target`` is none of what it may be.
+    """
+    sdk = _load()
+    make = _read_target(sdk, target)
+
+    def connect(changed: Callable[[], object]) -> AbstractAsyncContextManager[SdkSession]:
+        return _open(sdk, make(), changed)
+
+    return connect
+
+
+def _load() -> _Sdk:
+    try:
+        stdio = import_module("mcp.client.stdio")
+        return _Sdk(
+            import_module("mcp.client.client").Client,
+            import_module("mcp.shared.exceptions").MCPError,
+            import_module("mcp_types").ToolListChangedNotification,
+            stdio.StdioServerParameters,
+            stdio.stdio_client,
+            import_module("mcp.client.streamable_http").streamable_http_client,
+            import_module("mcp_types.version").MODERN_PROTOCOL_VERSIONS,
+        )
+    except (ModuleNotFoundError, AttributeError) as exc:
+        needed = "pip install 'toolcall-pipeline[mcp]'"
+        raise SetupError(f"add_mcp needs the package mcp, 2.3 or later: {needed} ({exc})") from exc
+
+
+def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
+    """What makes a transport for each connection, or the server itself if it runs in this process."""
+    given: Any = target
+    if isinstance(target, str):
+        if not target.startswith(("http://", "https://")):
+            refuse("add_mcp", "target", "a URL with http or https; a command is a list, as ['python', 'x.py']", target)
+        return lambda: sdk.reach(target)
+    if isinstance(target, Sequence):
+        words = list(cast("Sequence[object]", target))
+        if not words or not all(type(word) is str for word in words):
+            refuse("add_mcp", "target", "a command of at least one text", target)
+        given = sdk.command(command=words[0], args=words[1:])
+    if isinstance(given, sdk.command):
+        return lambda: sdk.start(given)
+    if type(given).__module__.startswith("mcp.server"):
+        return lambda: given
+    if not callable(given):
+        allowed = "a URL, a command as a list, a StdioServerParameters, a server of the package mcp, or a function"
+        refuse("add_mcp", "target", f"{allowed} that makes a transport", target)
+    return cast("Callable[[], Any]", given)
+
+
+@asynccontextmanager
+async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object]) -> AsyncGenerator[SdkSession, None]:
+    lost = anyio.Event()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, sdk.changed):
+            changed()
+
+    in_process = type(source).__module__.startswith("mcp.server")
+    watched = source if in_process else _watch(source, lost)
+    async with sdk.client(watched, message_handler=hear, cache=None) as client, anyio.create_task_group() as group:
+        if client.protocol_version in sdk.versions:  # the versions without a handshake tell only who listens
+            group.start_soon(_listen, client, changed)
+        yield SdkSession(client, sdk.error, lost)
+        group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _watch(transport: Any, lost: anyio.Event) -> AsyncGenerator[tuple[_WatchedStream, Any], None]:
+    async with transport as (read, write):
+        yield _WatchedStream(read, lost), write
+
+
+async def _listen(client: Any, changed: Callable[[], object]) -> None:
+    """Hear of changes of the list until the server ends the stream; one that offers none has nothing to tell."""
+    try:
+        async with client.listen(tools_list_changed=True) as events:
+            changed()  # what changed before is not told
+            async for _event in events:
+                changed()
+    except Exception as exc:  # noqa: BLE001  # foreign; the tools work without it
+        _LOG.info("an MCP server does not tell of changes of its tools: %s", type(exc).__name__)
+
+
+class _WatchedStream:
+    """A stream of messages that tells when it ends. The package tells nobody."""
+
+    def __init__(self, stream: Any, ended: anyio.Event) -> None:
+        self._stream, self._ended = stream, ended
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._ended.set()
+            raise
+
+    async def aclose(self) -> None:
+        self._ended.set()
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _WatchedStream:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.aclose()
+
+
+class SdkSession:
+    """A session of the package ``mcp``.
+
+    Args:
+        client: Its Client, after the greeting.
+        error: Its class of errors.
+        lost: Set when the connection has ended.
+    """
+
+    def __init__(self, client: Any, error: type[Exception], lost: anyio.Event) -> None:
+        self._client, self._error, self._lost = client, error, lost
+
+    async def list_page(self, cursor: str | None) -> Answer:
+        """See `ServerSession`."""
+        return await self._ask(lambda: self._client.list_tools(cursor=cursor))
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], tell: TellProgress) -> Answer:
+        """See `ServerSession`."""
+
+        async def hear(done: float, total: float | None, message: str | None) -> None:
+            tell(done, total, message or "")
+
+        return await self._ask(lambda: self._client.call_tool(name, arguments, progress_callback=hear))
+
+    async def wait_until_lost(self) -> None:
+        """See `ServerSession`."""
+        await self._lost.wait()
+
+    async def _ask(self, send: Callable[[], Any]) -> Answer:
+        if self._lost.is_set():
+            raise SessionLostError("the connection has ended", landed="no")
+        try:
+            answer = await send()
+        except self._error as exc:
+            refused: Any = exc
+            if refused.code == _CLOSED:
+                self._lost.set()
+                raise SessionLostError(str(refused.message)) from exc
+            raise RequestRefusedError(refused.code, refused.message) from exc
+        except _BROKEN as exc:
+            self._lost.set()
+            raise SessionLostError(type(exc).__name__) from exc
+        except (RuntimeError, ValueError) as exc:  # of its checks: pydantic's is a ValueError
+            raise InvalidAnswerError(str(exc)) from exc
+        return cast("Answer", answer.model_dump(mode="json", by_alias=True, exclude_none=True))
