@@ -6,11 +6,10 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import anyio
 import attrs
-from typing_extensions import Self
 
 from ..errors import SetupError
 from ..options import refuse
