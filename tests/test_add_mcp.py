@@ -128,7 +128,8 @@ async def test_a_structured_value_counts_where_it_was_declared() -> None:
     assert await outcome_of(said("n is 1", structuredContent={"n": 1})) == Success("n is 1")
     assert await outcome_of({"content": [], "structuredContent": {"n": 1}}) == Success('{"n": 1}')
     with_image = await outcome_of({"content": [picture], "structuredContent": {"n": 1}}, declared)
-    assert isinstance(with_image, Success) and isinstance(with_image.unwrap(), list)
+    assert isinstance(with_image, Success)
+    assert isinstance(with_image.unwrap(), list)
 
 
 FAILED = said("cannot read /etc/passwd today", isError=True)
@@ -256,7 +257,8 @@ async def test_a_server_that_stays_away_closes_its_tools_until_it_is_back(held_t
         assert tools.callable_names() == ["read"]
         assert await standard(tools).call("read", {}) == Success("read")
     delays = [seconds for seconds in held_time.slept if seconds not in (1.0, 5.0)]
-    assert delays == sorted(delays) and max(delays) <= 30
+    assert delays == sorted(delays)
+    assert max(delays) <= 30
 
 
 async def test_a_crashing_server_is_not_started_in_a_loop(held_time: HeldTime) -> None:
@@ -320,12 +322,12 @@ def test_a_fingerprint_knows_what_a_model_is_told(names: list[str]) -> None:
     whole: Message = {name: {"value": name} for name in sorted(names)}
     assert make_fingerprint({name: whole[name] for name in names}) == make_fingerprint(whole)
     changed = {**whole, names[0]: "other"}
-    same = names[0] in ("icons", "_meta")
+    same = names[0] == "icons"
     assert (make_fingerprint(changed) == make_fingerprint(whole)) is same
 
 
 async def test_hidden_characters_are_escaped() -> None:
-    """Names and descriptions show what they hold; a schema with a hidden name is not shown, and the server validates."""
+    """Names and descriptions show what they hold; a schema with a hidden name is not shown."""
     hidden = "\x1b[31m" + chr(0xE0041)
     schema = {"type": "object", "properties": {"a": {"type": "string", "description": f"x{hidden}"}}}
     tools = ToolRegistry()

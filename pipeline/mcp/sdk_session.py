@@ -40,11 +40,12 @@ class _Sdk:
     versions: Any
 
 
-def connect_sdk(target: object) -> Connect:
+def connect_sdk(target: object, mode: str = "auto") -> Connect:
     """What opens sessions with a server.
 
     Args:
         target: See `ToolRegistry.add_mcp`.
+        mode: How the version is agreed on: ``"legacy"`` by a handshake. Default ``"auto"``: as the server can.
 
     Raises:
         SetupError: The package ``mcp`` is not installed, or ``target`` is none of what it may be.
@@ -53,7 +54,7 @@ def connect_sdk(target: object) -> Connect:
     make = _read_target(sdk, target)
 
     def connect(changed: Callable[[], object]) -> AbstractAsyncContextManager[SdkSession]:
-        return _open(sdk, make(), changed)
+        return _open(sdk, make(), changed, mode)
 
     return connect
 
@@ -98,7 +99,7 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
 
 
 @asynccontextmanager
-async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object]) -> AsyncGenerator[SdkSession, None]:
+async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object], mode: str) -> AsyncGenerator[SdkSession, None]:
     lost = anyio.Event()
 
     async def hear(message: object) -> None:
@@ -107,7 +108,10 @@ async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object]) -> AsyncG
 
     in_process = type(source).__module__.startswith("mcp.server")
     watched = source if in_process else _watch(source, lost)
-    async with sdk.client(watched, message_handler=hear, cache=None) as client, anyio.create_task_group() as group:
+    async with (
+        sdk.client(watched, message_handler=hear, mode=mode, cache=None) as client,
+        anyio.create_task_group() as group,
+    ):
         if client.protocol_version in sdk.versions:  # the versions without a handshake tell only who listens
             group.start_soon(_listen, client, changed)
         yield SdkSession(client, sdk.error, lost)

@@ -1,0 +1,213 @@
+"""The tools of real servers of MCP in a registry. ``make test-mcp`` runs it, where the package mcp is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from returns.result import Failure, Success
+
+from middlewares import standard
+from pipeline import Call, Outcome, ToolRegistry
+from pipeline.mcp.sdk_session import connect_sdk
+from scripted_mcp import add
+
+BIN = Path(sys.executable).parent
+HERE = Path(__file__).parent
+CHANGING = [sys.executable, str(HERE / "mcp_changing_server.py")]
+both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
+pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
+UTC = {"timezone": "Etc/UTC"}
+
+
+@pytest.fixture(scope="module")
+def repo() -> Iterator[str]:
+    """A repository with one commit."""
+    with tempfile.TemporaryDirectory() as folder:
+        git = partial(subprocess.run, cwd=folder, check=True, capture_output=True)
+        git(["git", "init", "--quiet"])
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        git(["git", *who, "commit", "--quiet", "--allow-empty", "--message", "one"])
+        yield folder
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Wait for a server."""
+    with anyio.fail_after(60):
+        while not holds():
+            await anyio.sleep(0.02)
+
+
+def kind_of(outcome: Outcome) -> str:
+    return outcome.failure().kind if isinstance(outcome, Failure) else "success"
+
+
+def find_children() -> list[int]:
+    """The processes that this one has started."""
+    tasks = Path("/proc/self/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
+CALLS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("time", "get_current_time", {"timezone": "Nowhere/X"}, "execution"),
+    (
+        "time",
+        "convert_time",
+        {"source_timezone": "Etc/UTC", "time": "16:30", "target_timezone": "Asia/Tokyo"},
+        "success",
+    ),
+    ("git", "git_log", {"repo_path": "{repo}", "max_count": 1}, "success"),
+    ("git", "git_status", {"repo_path": "{repo}"}, "success"),
+    ("git", "git_show", {"repo_path": "{repo}", "revision": "nonsense"}, "execution"),
+    ("fetch", "fetch", {"url": "http://127.0.0.1:9/"}, "execution"),
+]
+
+
+@pytest.mark.parametrize(("server", "name", "arguments", "kind"), CALLS)
+async def test_results_are_those_of_the_server(
+    server: str, name: str, arguments: dict[str, Any], kind: str, repo: str
+) -> None:
+    """Value or text, and whether it failed: the same as the client of the SDK gets. The list is the same too."""
+    arguments = json.loads(json.dumps(arguments).replace("{repo}", repo))
+    command = str(BIN / f"mcp-server-{server}")
+    client_class: Any = import_module("mcp.client.client").Client
+    parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command)
+    async with client_class(parameters) as client:
+        direct = await client.call_tool(name, arguments)
+        listed = {each.name: each for each in (await client.list_tools()).tools}
+    tools = ToolRegistry()
+    async with tools.add_mcp([command], prefix="x_", text="tell"):
+        outcome = await standard(tools).call(f"x_{name}", arguments)
+        assert {f"x_{own}": each.input_schema for own, each in listed.items()} == {
+            tool.name: tool.schema for tool in tools
+        }
+        assert [tool.description for tool in tools] == [each.description or "" for each in listed.values()]
+    texts = [each.text for each in direct.content]
+    assert direct.is_error is (kind != "success")
+    assert kind_of(outcome) == kind
+    if isinstance(outcome, Success):
+        plain = texts[0] if len(texts) == 1 else texts
+        assert outcome.unwrap() == (direct.structured_content if listed[name].output_schema else plain)
+    else:
+        assert str(getattr(outcome.failure(), "message", "")) == "\n".join(texts).strip()
+
+
+@pytest.mark.parametrize(("trust", "kind"), [(True, "success"), (False, "outcome_unknown")])
+async def test_a_server_over_stdio_that_is_killed(trust: bool, kind: str) -> None:
+    """In a call: a read is made again, a mutating one is told as lost. Between calls nobody notices. None is left."""
+    tools = ToolRegistry()
+    before = set(find_children())
+    async with tools.add_mcp(CHANGING, trust=trust, effects={"hang": "read"} if trust else None) as server:
+        pipeline = standard(tools, timeout=60)
+        first = (await pipeline.call("pid", {})).unwrap()
+        outcomes: list[Outcome] = []
+        async with anyio.create_task_group() as group:
+
+            async def call() -> None:
+                outcomes.append(await pipeline.call("hang", {}))
+
+            group.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            os.kill(pid_in(first), signal.SIGKILL)
+            if trust:
+                await until(lambda: not server.is_connected)
+                await until(lambda: server.is_connected)
+                assert outcomes == []
+                group.cancel_scope.cancel()
+        assert [kind_of(outcome) for outcome in outcomes] == ([] if trust else [kind])
+        second = (await pipeline.call("pid", {})).unwrap()
+        assert pid_in(second) != pid_in(first)
+        os.kill(pid_in(second), signal.SIGKILL)
+        await until(lambda: not server.is_connected)
+        assert kind_of(await pipeline.call("pid", {})) == "success"
+    assert set(find_children()) == before
+
+
+def pid_in(value: object) -> int:
+    """The number that the tool ``pid`` gave: its SDK wraps it."""
+    found: Any = value
+    return int(found["result"] if isinstance(found, dict) else found)
+
+
+@contextmanager
+def serve_http(port: int) -> Iterator[None]:
+    """The changing server over HTTP."""
+    with subprocess.Popen([*CHANGING, str(port)], stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+async def answers(port: int) -> bool:
+    try:
+        async with await anyio.connect_tcp("127.0.0.1", port):
+            return True
+    except OSError:
+        return False
+
+
+async def wait_for(port: int) -> None:
+    with anyio.fail_after(60):
+        while not await answers(port):
+            await anyio.sleep(0.05)
+
+
+@both_eras
+async def test_a_server_over_http_that_is_killed(mode: str, free_tcp_port: int) -> None:
+    """Its tools are unavailable until it is back."""
+    tools, url = ToolRegistry(), f"http://127.0.0.1:{free_tcp_port}/mcp"
+    played: Any = type("Played", (), {"connect": staticmethod(connect_sdk(url, mode))})
+    with serve_http(free_tcp_port):
+        await wait_for(free_tcp_port)
+        entered = add(tools, played, trust=True, patience=0.5)
+        server = await entered.__aenter__()
+        first = pid_in((await standard(tools).call("pid", {})).unwrap())
+    try:
+        outcome = await standard(tools, timeout=30).call("pid", {})
+        assert kind_of(outcome) in ("transient", "unavailable")
+        await until(lambda: not tools.callable_names())
+        assert kind_of(await standard(tools).call("pid", {})) == "unavailable"
+        with serve_http(free_tcp_port):
+            await until(lambda: server.is_connected and tools.callable_names())
+            assert pid_in((await standard(tools).call("pid", {})).unwrap()) != first
+            await entered.__aexit__(None, None, None)
+    finally:
+        if list(tools):
+            await entered.__aexit__(None, None, None)
+    assert list(tools) == []
+
+
+@both_eras
+async def test_progress_cancellation_and_changes(mode: str) -> None:
+    """Progress is live, a time-out reaches the server, a new tool comes, and a changed one is held back."""
+    tools = ToolRegistry()
+    played: Any = type("Played", (), {"connect": staticmethod(connect_sdk(CHANGING, mode))})
+    async with add(tools, played) as server:
+        report = await standard(tools).report(Call("work", {"steps": 3}))
+        assert [(step.done, step.total, step.message) for step in report.progress] == [
+            (1, 3, "step 1"),
+            (2, 3, "step 2"),
+            (3, 3, "step 3"),
+        ]
+        assert kind_of(await standard(tools, timeout=0.5).call("hang", {})) == "outcome_unknown"
+        assert "hang" in json.dumps((await standard(tools).call("list_cancelled", {})).unwrap())
+        assert kind_of(await standard(tools).call("change", {})) == "success"
+        await until(lambda: "added" in tools)
+        assert server.held_back == ["pid"]
+        assert kind_of(await standard(tools).call("pid", {})) == "unavailable"
+        server.accept("pid")
+        assert tools["pid"].description == "Another text."
+        assert kind_of(await standard(tools).call("pid", {})) == "success"

@@ -1,0 +1,71 @@
+"""A server of MCP on the official SDK that changes: ``mcp_changing_server.py [PORT]``, over stdio without a port."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import anyio
+
+server: Any = import_module("mcp.server.mcpserver")
+app: Any = server.MCPServer("changing")
+cancelled: list[str] = []
+Context: Any = server.Context
+
+
+@app.tool(annotations=import_module("mcp_types").ToolAnnotations(read_only_hint=True))
+def pid() -> int:
+    """The process id."""
+    return os.getpid()
+
+
+@app.tool()
+async def work(steps: int, ctx: Context) -> str:
+    """Tell of each step."""
+    for step in range(steps):
+        await ctx.report_progress(step + 1, steps, f"step {step + 1}")
+    return "done"
+
+
+@app.tool()
+async def hang() -> str:
+    """Never end; note a cancellation."""
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        cancelled.append("hang")
+        raise
+    return ""
+
+
+@app.tool()
+def list_cancelled() -> list[str]:
+    """What was cancelled."""
+    return cancelled
+
+
+@app.tool()
+async def change(ctx: Context) -> str:
+    """Change the words of ``pid``, add a tool, and say so."""
+
+    def pid() -> int:
+        """Another text."""
+        return os.getpid()
+
+    app.remove_tool("pid")
+    app.tool(name="pid")(pid)
+    app.tool(name="added")(lambda: "new")
+    await ctx.notify_tools_changed()  # for clients that listen, from 2026 on
+    with suppress(Exception):  # for those before
+        await ctx.session.send_tool_list_changed()
+    return "changed"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        app.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        app.run("stdio")
