@@ -88,8 +88,8 @@ test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry col
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
-test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy in front of real servers; ARGS=--short takes two minutes, without npm
-	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py
+test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy and add_mcp with real servers; ARGS=--short takes two minutes, without npm
+	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name

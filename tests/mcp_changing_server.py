@@ -13,24 +13,20 @@ import anyio
 server: Any = import_module("mcp.server.mcpserver")
 app: Any = server.MCPServer("changing")
 cancelled: list[str] = []
-Context: Any = server.Context
 
 
-@app.tool(annotations=import_module("mcp_types").ToolAnnotations(read_only_hint=True))
 def pid() -> int:
     """The process id."""
     return os.getpid()
 
 
-@app.tool()
-async def work(steps: int, ctx: Context) -> str:
+async def work(steps: int, ctx: Any) -> str:
     """Tell of each step."""
     for step in range(steps):
         await ctx.report_progress(step + 1, steps, f"step {step + 1}")
     return "done"
 
 
-@app.tool()
 async def hang() -> str:
     """Never end; note a cancellation."""
     try:
@@ -41,28 +37,27 @@ async def hang() -> str:
     return ""
 
 
-@app.tool()
 def list_cancelled() -> list[str]:
     """What was cancelled."""
     return cancelled
 
 
-@app.tool()
-async def change(ctx: Context) -> str:
+async def change(ctx: Any) -> str:
     """Change the words of ``pid``, add a tool, and say so."""
-
-    def pid() -> int:
-        """Another text."""
-        return os.getpid()
-
     app.remove_tool("pid")
-    app.tool(name="pid")(pid)
+    app.tool(name="pid", description="Another text.")(pid)
     app.tool(name="added")(lambda: "new")
     await ctx.notify_tools_changed()  # for clients that listen, from 2026 on
     with suppress(Exception):  # for those before
         await ctx.session.send_tool_list_changed()
     return "changed"
 
+
+app.tool(annotations=import_module("mcp_types").ToolAnnotations(read_only_hint=True))(pid)
+for function in (work, hang, list_cancelled, change):
+    if "ctx" in function.__annotations__:  # which the package finds by its type
+        function.__annotations__["ctx"] = server.Context
+    app.tool()(function)
 
 if __name__ == "__main__":
     if sys.argv[1:]:

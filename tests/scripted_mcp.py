@@ -20,7 +20,7 @@ Tell = Callable[[float, float | None, str], object]
 OBJECT = {"type": "object"}
 
 
-def definition(name: str = "read", description: str = "Reads.", **more: Any) -> Message:
+def definition(name: str = "read", description: Any = "Reads.", **more: Any) -> Message:
     """A tool as a server lists it."""
     return {"name": name, "description": description, "inputSchema": OBJECT, **more}
 
@@ -42,6 +42,7 @@ class ScriptedServer:
         self.tools: list[Any] = list(tools) or [definition()]
         self.answer = answer
         self.down = False  # nobody can connect
+        self.silent = False  # it lists nothing
         self.connections = self.lists = self.cancelled = 0
         self.calls: list[tuple[str, Message]] = []
         self.page = 100  # tools of one page
@@ -69,6 +70,8 @@ class ScriptedServer:
 
     async def list_page(self, cursor: str | None) -> Message:
         self.lists += 1
+        if self.silent:
+            await anyio.sleep_forever()
         start = int(cursor or 0)
         end = start + self.page
         following = {"nextCursor": str(end)} if end < len(self.tools) else {}

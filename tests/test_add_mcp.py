@@ -22,6 +22,7 @@ from pipeline.mcp.fingerprints import make_fingerprint
 from pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
 from pipeline.messages.parts import Audio, File, Image, Link
 from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definition, said, until
+from support import a_tool
 
 COUNT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 READS = {"readOnlyHint": True}
@@ -301,6 +302,58 @@ async def test_a_changed_definition_is_held_back_until_it_is_accepted(
         assert await standard(tools).call("a", {}) == Success("a")
         with pytest.raises(SetupError, match="no tool 'a' is held back; held back: none"):
             server.accept("a")
+
+
+async def test_a_call_that_waits_is_not_sent_to_a_changed_tool(held_time: HeldTime) -> None:
+    """A server that comes back with another definition does not get the call that waited for it."""
+    tools, played = ToolRegistry(), ScriptedServer()
+    outcomes: list[Outcome] = []
+    async with add(tools, played) as server, anyio.create_task_group() as group:
+
+        async def call() -> None:
+            outcomes.append(await standard(tools).call("read", {}))
+
+        played.tools = [definition(description="Other.")]
+        played.kill()
+        await until(lambda: not server.is_connected and 0.2 in held_time.slept)
+        group.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        held_time.advance(0.2)
+        await until(lambda: outcomes)
+    assert outcomes == [Failure(Unavailable("read", "changed"))]
+    assert played.calls == []
+
+
+async def test_a_server_that_does_not_answer_is_told() -> None:
+    """The first connection and the first list have a time limit together."""
+    played = ScriptedServer()
+    played.silent = True
+    with pytest.raises(SetupError, match="cannot be used: TimeoutError: no connection within 0.01 seconds"):
+        async with add(ToolRegistry(), played, connecting=0.01):
+            raise AssertionError
+
+
+async def test_others_may_take_its_tools_away(held_time: HeldTime) -> None:
+    """A tool that somebody removed or replaced in the registry is let alone, and nothing breaks."""
+    tools, played = ToolRegistry(), ScriptedServer(definition("a"), definition("b"))
+    async with add(tools, played) as server:
+        tools.unregister("a")
+        tools.unregister("b")
+        tools.register(a_tool("b"))
+        played.kill()
+        await until(lambda: not server.is_connected and 5 in held_time.slept)
+        held_time.advance(5)
+        await until(lambda: server.is_connected)
+        await anyio.wait_all_tasks_blocked()
+        assert tools.callable_names() == ["b", "a"]
+        assert await standard(tools).call("b", {}) == Success("done")
+    assert [tool.name for tool in tools] == ["b"]
+
+
+def test_a_view_adds_no_server() -> None:
+    """It shares the tools of its registry."""
+    with pytest.raises(SetupError, match="a view registers no tools; add the server to the registry of the view"):
+        ToolRegistry().view(()).add_mcp(["x"])
 
 
 @pytest.mark.parametrize("back", [False, True])

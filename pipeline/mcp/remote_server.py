@@ -50,7 +50,8 @@ class RemoteServer:
         connecting: float,
         patience: float,
     ) -> None:
-        self._connect, self._text, self._trust = connect, text, trust
+        self._connect, self._trust = connect, trust
+        self._text: TextPolicy = text
         self._connecting, self._patience = connecting, patience
         self._tools = OfferedTools(
             registry, self._call, prefix=prefix, trust=trust, effects=effects, fingerprints=fingerprints

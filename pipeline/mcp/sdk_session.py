@@ -11,6 +11,7 @@ from typing import Any, Final, Self, cast
 import anyio
 import attrs
 
+from .. import timing
 from ..errors import SetupError
 from ..options import refuse
 from .server_session import (
@@ -24,6 +25,7 @@ from .server_session import (
 
 _LOG = logging.getLogger("toolcall_pipeline")
 _CLOSED: Final = -32000  # how the package tells that the connection ended
+_LISTEN_AGAIN: Final = 1.0  # seconds until a stream that ended is opened again
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
@@ -86,7 +88,7 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
     if isinstance(target, Sequence):
         words = list(cast("Sequence[object]", target))
         if not words or not all(type(word) is str for word in words):
-            refuse("add_mcp", "target", "a command of at least one text", target)
+            refuse("add_mcp", "target", "a command of at least one text", words)
         given = sdk.command(command=words[0], args=words[1:])
     if isinstance(given, sdk.command):
         return lambda: sdk.start(given)
@@ -94,7 +96,7 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
         return lambda: given
     if not callable(given):
         allowed = "a URL, a command as a list, a StdioServerParameters, a server of the package mcp, or a function"
-        refuse("add_mcp", "target", f"{allowed} that makes a transport", target)
+        refuse("add_mcp", "target", f"{allowed} that makes a transport", given)
     return cast("Callable[[], Any]", given)
 
 
@@ -107,13 +109,10 @@ async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object], mode: str
             changed()
 
     in_process = type(source).__module__.startswith("mcp.server")
-    watched = source if in_process else _watch(source, lost)
-    async with (
-        sdk.client(watched, message_handler=hear, mode=mode, cache=None) as client,
-        anyio.create_task_group() as group,
-    ):
+    client = sdk.client(source if in_process else _watch(source, lost), message_handler=hear, mode=mode, cache=None)
+    async with client, anyio.create_task_group() as group:
         if client.protocol_version in sdk.versions:  # the versions without a handshake tell only who listens
-            group.start_soon(_listen, client, changed)
+            group.start_soon(_listen, client, changed, lost)
         yield SdkSession(client, sdk.error, lost)
         group.cancel_scope.cancel()
 
@@ -124,15 +123,25 @@ async def _watch(transport: Any, lost: anyio.Event) -> AsyncGenerator[tuple[_Wat
         yield _WatchedStream(read, lost), write
 
 
-async def _listen(client: Any, changed: Callable[[], object]) -> None:
-    """Hear of changes of the list until the server ends the stream; one that offers none has nothing to tell."""
-    try:
-        async with client.listen(tools_list_changed=True) as events:
-            changed()  # what changed before is not told
-            async for _event in events:
-                changed()
-    except Exception as exc:  # noqa: BLE001  # foreign; the tools work without it
-        _LOG.info("an MCP server does not tell of changes of its tools: %s", type(exc).__name__)
+async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event) -> None:
+    """Hear of changes of the list. A stream that ends is opened again; if that fails, the server is gone."""
+    listened = False
+    while True:
+        entered = False
+        try:
+            async with client.listen(tools_list_changed=True) as events:
+                entered = listened = True
+                changed()  # what changed before is not told
+                async for _event in events:
+                    changed()
+        except Exception as exc:  # noqa: BLE001  # foreign
+            if not listened:  # it has no such stream; the tools work without it
+                _LOG.info("an MCP server does not tell of changes of its tools: %s", type(exc).__name__)
+                return
+            if not entered:
+                lost.set()
+                return
+        await timing.sleep(_LISTEN_AGAIN)
 
 
 class _WatchedStream:
