@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, cast
 
 import attrs
@@ -84,9 +85,15 @@ class OfferedTools:
         for name in self.offers.keys() - offers.keys():
             self._remove(name)
         for name, offer in offers.items():
-            if self.offers.get(name) != offer or not self._is_ours(name):
+            taken_away = name in self._ours and not self._is_ours(name)  # by somebody who meant it
+            if self.offers.get(name) != offer and not taken_away:
                 self._put(name, offer)
         self.offers = offers
+
+    def warn_of_unknown_effects(self) -> None:
+        """Log the names in ``effects`` that the server does not offer: they may be misspelt."""
+        for name in sorted(self._effects.keys() - {offer.name for offer in self.offers.values()}):
+            _LOG.warning("`effects` of add_mcp names a tool that the server does not have: %s", name)
 
     def accept(self, name: str) -> None:
         """Accept the definition of a tool that is held back.
@@ -106,14 +113,14 @@ class OfferedTools:
 
     def close_all(self, reason: str) -> None:
         """Close all tools for a reason."""
-        for name in self.offers:
-            if self._is_ours(name):
+        for name in filter(self._is_ours, self.offers):
+            with suppress(SetupError):  # another thread took it away
                 self._registry.close(Unavailable(name, reason), owner=self)
 
     def reopen_all(self, reason: str) -> None:
         """Take the reason away."""
-        for name in self.offers:
-            if self._is_ours(name):
+        for name in filter(self._is_ours, self.offers):
+            with suppress(SetupError):
                 self._registry.reopen(name, reason, owner=self)
 
     def remove_all(self) -> None:
@@ -166,7 +173,8 @@ class OfferedTools:
 
     def _remove(self, name: str) -> None:
         if self._is_ours(name):
-            self._registry.unregister(name)
+            with suppress(SetupError):
+                self._registry.unregister(name)
         self._ours.pop(name, None)
         self.held.discard(name)
 

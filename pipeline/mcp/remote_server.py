@@ -13,7 +13,7 @@ from returns.result import Failure
 from .. import timing
 from ..errors import NeedsSetup, SetupError, Unavailable
 from ..event_loops import get_event_loop
-from ..outside_text import get_logger
+from ..outside_text import get_logger, neutralise
 from ..privacy import approved
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy
@@ -27,6 +27,7 @@ _MAX_PAGES: Final = 1_000
 _BETWEEN_LISTS: Final = 1.0  # seconds: a server may say as often as it likes that its list changed
 _FIRST_DELAY: Final = 0.2  # seconds; doubles after each short connection
 _MOST_DELAY: Final = 30.0  # seconds between two attempts to connect
+_SHOWN: Final = 500  # characters of what a server or its transport said
 _STEADY: Final = 10.0  # seconds: a connection that lasted so long was a good one
 _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away are closed
 
@@ -147,6 +148,7 @@ class RemoteServer:
                     self._rise(session)
                     if not self._begun:
                         self._begun = True
+                        self._tools.warn_of_unknown_effects()
                         task_status.started()
                     await self._follow(session)
             finally:
@@ -200,11 +202,11 @@ class RemoteServer:
         if not self._loop.is_current():
             told = approved("The MCP server of this tool can only be called in the event loop in which it was added.")
             return Failure(NeedsSetup(approved("the MCP server"), told))
-        if name in self._tools.held:
-            return Failure(Unavailable(name, CHANGED))
         session = await self._find_session()
         if session is None:
             return Failure(Unavailable(name, _DISCONNECTED))
+        if name in self._tools.held:  # now: the server may have come back with another definition
+            return Failure(Unavailable(name, CHANGED))
         offer = self._tools.offers.get(name)
         structured = offer is not None and offer.definition.get("outputSchema") is not None
 
@@ -254,7 +256,7 @@ def _as_setup_error(exc: BaseException) -> SetupError:
     first = find_first(exc)
     if isinstance(first, SetupError):
         return first
-    return SetupError(f"add_mcp: the server cannot be used: {_describe(first)}")
+    return SetupError(f"add_mcp: the server cannot be used: {neutralise(_describe(first), limit=_SHOWN)}")
 
 
 def _describe(exc: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
@@ -14,6 +13,7 @@ import attrs
 from .. import timing
 from ..errors import SetupError
 from ..options import refuse
+from ..outside_text import get_logger
 from .server_session import (
     Answer,
     Connect,
@@ -23,7 +23,7 @@ from .server_session import (
     TellProgress,
 )
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _CLOSED: Final = -32000  # how the package tells that the connection ended
 _LISTEN_AGAIN: Final = 1.0  # seconds until a stream that ended is opened again
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)

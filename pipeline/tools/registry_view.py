@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from ..errors import SetupError, Unavailable
 from .availability import ViewGate
@@ -35,6 +35,10 @@ class RegistryView(ToolRegistry):
     def merge(self, other: ToolRegistry, prefix: str = "") -> None:  # noqa: ARG002  # it takes none
         """Refused: its registry registers tools."""
         raise SetupError("a view registers no tools; merge into the registry of the view")
+
+    def add_mcp(self, target: object, **_options: Any) -> NoReturn:  # noqa: ARG002  # it takes none
+        """Refused: its registry registers tools."""
+        raise SetupError("a view registers no tools; add the server to the registry of the view")
 
     def on_change(self, listener: Callable[[], object]) -> Callable[[], None]:
         """As `ToolRegistry.on_change`, for changes of its registry too."""
