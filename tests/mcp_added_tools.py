@@ -1,4 +1,7 @@
-"""The tools of real servers of MCP in a registry. ``make test-mcp`` runs it, where the package mcp is."""
+"""The tools of real servers of MCP in a registry. ``make test-mcp`` runs it, where the package mcp is.
+
+With ``--short`` in the variable TOOLCALL_MCP on asyncio alone.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,12 @@ CHANGING = [sys.executable, str(HERE / "mcp_changing_server.py")]
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
 UTC = "Etc/UTC"
+
+
+@pytest.fixture(params=["asyncio"] if "--short" in os.environ.get("TOOLCALL_MCP", "") else ["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """The short form has one event loop."""
+    return str(request.param)
 
 
 @pytest.fixture(scope="module")

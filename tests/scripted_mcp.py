@@ -43,6 +43,7 @@ class ScriptedServer:
         self.answer = answer
         self.down = False  # nobody can connect
         self.silent = False  # it lists nothing
+        self.closed: anyio.Event | None = None  # for which the end of a connection waits
         self.connections = self.lists = self.cancelled = 0
         self.calls: list[tuple[str, Message]] = []
         self.page = 100  # tools of one page
@@ -67,6 +68,8 @@ class ScriptedServer:
         self._changed, self._lost = changed, anyio.Event()
         async with anyio.create_task_group():
             yield self
+        if self.closed is not None:
+            await self.closed.wait()
 
     async def list_page(self, cursor: str | None) -> Message:
         self.lists += 1

@@ -324,6 +324,29 @@ async def test_a_call_that_waits_is_not_sent_to_a_changed_tool(held_time: HeldTi
     assert played.calls == []
 
 
+async def test_calls_wait_while_a_dead_connection_is_closed(held_time: HeldTime) -> None:
+    """To close it takes a while, as a process has to end; no call is sent to it then."""
+    tools, played = ToolRegistry(), ScriptedServer()
+    outcomes: list[Outcome] = []
+    async with add(tools, played), anyio.create_task_group() as group:
+
+        async def call() -> None:
+            outcomes.append(await standard(tools).call("read", {}))
+
+        closed = played.closed = anyio.Event()
+        played.kill()
+        await anyio.wait_all_tasks_blocked()
+        group.start_soon(call)
+        await anyio.wait_all_tasks_blocked()
+        assert outcomes == []
+        played.closed = None
+        closed.set()
+        await until(lambda: 0.2 in held_time.slept)
+        held_time.advance(0.2)
+        await until(lambda: outcomes)
+    assert outcomes == [Success("read")]
+
+
 async def test_a_server_that_does_not_answer_is_told() -> None:
     """The first connection and the first list have a time limit together."""
     played = ScriptedServer()

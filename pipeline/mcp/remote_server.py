@@ -141,18 +141,18 @@ class RemoteServer:
     async def _hold_connection(self, group: TaskGroup, task_status: TaskStatus[None]) -> None:
         """Connect, register the tools, and return when the connection is lost."""
         with anyio.CancelScope(deadline=anyio.current_time() + self._connecting) as scope:
-            try:
-                async with self._connect(self._tell_changed) as session:
-                    await self._learn(session)
-                    scope.deadline = inf
-                    self._rise(session)
-                    if not self._begun:
-                        self._begun = True
-                        self._tools.warn_of_unknown_effects()
-                        task_status.started()
+            async with self._connect(self._tell_changed) as session:
+                await self._learn(session)
+                scope.deadline = inf
+                self._rise(session)
+                if not self._begun:
+                    self._begun = True
+                    self._tools.warn_of_unknown_effects()
+                    task_status.started()
+                try:
                     await self._follow(session)
-            finally:
-                self._fall(group)
+                finally:
+                    self._fall(group)  # now: to close a connection takes seconds, and calls should wait meanwhile
         if scope.cancelled_caught:
             raise TimeoutError(f"no connection within {self._connecting:g} seconds")
 
@@ -162,8 +162,6 @@ class RemoteServer:
         self._up.set()
 
     def _fall(self, group: TaskGroup) -> None:
-        if self._session is None:
-            return
         self._session = None
         self._up = anyio.Event()
         group.start_soon(self._close_later, self._up)
