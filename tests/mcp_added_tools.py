@@ -1,6 +1,6 @@
 """The tools of real servers of MCP in a registry. ``make test-mcp`` runs it, where the package mcp is.
 
-With ``--short`` in the variable TOOLCALL_MCP on asyncio alone.
+With ``--short`` in the variable TOOLCALL_MCP on asyncio alone, and without the servers of npm.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ from pipeline.mcp.sdk_session import connect_sdk
 from scripted_mcp import add
 
 BIN = Path(sys.executable).parent
+NODE = BIN.parent / "node_modules" / ".bin"
+ROOM = tempfile.mkdtemp(prefix="toolcall-mcp-")
 HERE = Path(__file__).parent
 CHANGING = [sys.executable, str(HERE / "mcp_changing_server.py")]
+SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
 UTC = "Etc/UTC"
 
 
-@pytest.fixture(params=["asyncio"] if "--short" in os.environ.get("TOOLCALL_MCP", "") else ["asyncio", "trio"])
+@pytest.fixture(params=["asyncio"] if SHORT else ["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     """The short form has one event loop."""
     return str(request.param)
@@ -69,7 +72,20 @@ def find_children() -> list[int]:
     return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
 
+SERVERS = {
+    "filesystem": [str(NODE / "mcp-server-filesystem"), ROOM],
+    **{name: [str(NODE / f"mcp-server-{name}")] for name in ("everything", "memory", "sequential-thinking")},
+    **{name: [str(BIN / f"mcp-server-{name}")] for name in ("time", "git", "fetch")},
+}
+NPM = {"everything", "filesystem", "memory", "sequential-thinking"}
+THOUGHT = {"thought": "a", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
 CALLS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("everything", "get-sum", {"a": 1, "b": 2}, "success"),
+    ("everything", "get-structured-content", {"location": "Chicago"}, "success"),
+    ("filesystem", "read_text_file", {"path": f"{ROOM}/none.txt"}, "execution"),
+    ("filesystem", "list_directory", {"path": ROOM}, "success"),
+    ("memory", "read_graph", {}, "success"),
+    ("sequential-thinking", "sequentialthinking", THOUGHT, "success"),
     ("time", "get_current_time", {"timezone": "Nowhere/X"}, "execution"),
     (
         "time",
@@ -84,20 +100,20 @@ CALLS: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("server", "name", "arguments", "kind"), CALLS)
+@pytest.mark.parametrize(("server", "name", "arguments", "kind"), [c for c in CALLS if not SHORT or c[0] not in NPM])
 async def test_results_are_those_of_the_server(
     server: str, name: str, arguments: dict[str, Any], kind: str, repo: str
 ) -> None:
     """Value or text, and whether it failed: the same as the client of the SDK gets. The list is the same too."""
     arguments = json.loads(json.dumps(arguments).replace("{repo}", repo))
-    command = str(BIN / f"mcp-server-{server}")
+    command = SERVERS[server]
     client_class: Any = import_module("mcp.client.client").Client
-    parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command)
+    parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command[0], args=command[1:])
     async with client_class(parameters) as client:
         direct = await client.call_tool(name, arguments)
         listed = {each.name: each for each in (await client.list_tools()).tools}
     tools = ToolRegistry()
-    async with tools.add_mcp([command], prefix="x_", text="tell"):
+    async with tools.add_mcp(command, prefix="x_", text="tell"):
         outcome = await standard(tools).call(f"x_{name}", arguments)
         assert {f"x_{own}": each.input_schema for own, each in listed.items()} == {
             tool.name: tool.schema for tool in tools
