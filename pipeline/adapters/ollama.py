@@ -147,7 +147,7 @@ def _follow(schema: object, root: dict[str, Any]) -> object:
 def _read(reply: object) -> Reading:
     if isinstance(reply, str):
         return Reading([], reply)
-    if get_field(reply, "role") == "assistant" and get_field(reply, "choices") is None:
+    if get_field(reply, "role") == "assistant" and get_field(reply, "type") is None:
         chunks: list[object] = [{"message": reply}]
     else:
         chunks, nothing = read_chunks(reply, "Ollama")

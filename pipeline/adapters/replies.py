@@ -202,6 +202,8 @@ def _find_provider(reply: object) -> str | None:
     kind, content = text_or_empty(get_field(reply, "type")), get_field(reply, "content")
     if isinstance(get_field(reply, "choices"), (list, tuple)) or get_field(reply, "tool_calls"):
         return "OpenAI"
+    if get_field(get_field(reply, "data"), "choices") is not None:
+        return "Mistral"
     if kind.startswith("response.") or get_field(reply, "object") == "response" or kind == "function_call":
         return "OpenAI"
     if kind in _ANTHROPIC_EVENTS or kind == "tool_use" or _has_tool_use(content):
