@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable
 from typing import Any, TypeAlias, cast
 
@@ -107,7 +108,8 @@ def _add(calls: list[_StreamedCall], asked: object, part: object) -> None:
         calls.append(call)
     call.id = call.id or id_
     if (signature := find_field(part, "thought_signature", "thoughtSignature")) is not None:
-        call.wire["thought_signature"] = signature
+        is_bytes = isinstance(signature, bytes)  # the SDK has decoded what the API sends
+        call.wire["thought_signature"] = b64encode(signature).decode() if is_bytes else signature
     call.whole = call.whole if whole is None else whole
     call.pieces += list_items(pieces)
     call.is_open = find_field(asked, "will_continue", "willContinue") is True
