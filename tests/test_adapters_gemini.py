@@ -35,7 +35,7 @@ def test_definitions() -> None:
 def test_a_name_that_begins_with_a_digit_is_refused() -> None:
     """The provider would refuse the whole request."""
     tools = ToolRegistry()
-    tools.register(Tool.from_schema(name="2fa", handler=dict, effect="read"))
+    tools.register(Tool.from_schema(name="2fa", parameters={}, handler=dict, effect="read"))
     with pytest.raises(SetupError, match="begin with a letter or _, not '2fa'"):
         gemini.tools(tools)
 

@@ -155,7 +155,7 @@ def test_text_in_blocks() -> None:
 )
 @pytest.mark.parametrize("ids", [[None, None], ["", ""], ["call_0", "call_0"], ["call_0", "call_1"]], ids=str)
 def test_servers_of_open_models(functions: list[Any], ids: list[Any]) -> None:
-    """Arguments may be objects; ids may be missing, or one for all: two calls are two, and are sent back with two ids."""
+    """Arguments may be objects; ids may be missing, or one for all: two calls are two, with two ids."""
     asked = [{"id": key, "type": "function", "function": each} for key, each in zip(ids, functions, strict=True)]
     reply = {"choices": [{"message": {"role": "assistant", "tool_calls": asked}, "finish_reason": "tool_calls"}]}
     stream = [fake.delta(tool_calls=[{"index": 0, **each}]) for each in asked]

@@ -41,7 +41,7 @@ def gemini_part(asked: Asked) -> Json:
 
 def gemini_reply(calls: Sequence[Asked], text: str = "") -> Json:
     """A response with a thought, a text and calls."""
-    said = [{"text": "Hm.", "thought": True}, {"text": text}] if text else []
+    said: list[Json] = [{"text": "Hm.", "thought": True}, {"text": text}] if text else []
     return candidates(*said, *map(gemini_part, calls), finish="STOP")
 
 

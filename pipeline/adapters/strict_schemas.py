@@ -41,7 +41,7 @@ def make_strict(parameters: Schema) -> Schema | None:
         parameters: The JSON Schema of an object. It stays as it is.
     """
     try:
-        definitions = {
+        definitions: Schema = {
             key: {name: _convert(each, 1) for name, each in _as_mapping(parameters[key]).items()}
             for key in ("$defs", "definitions")
             if key in parameters
@@ -103,7 +103,7 @@ def _make_nullable(schema: Schema) -> Schema:
     variants = cast("list[Schema]", schema.get("anyOf") or [])
     if kinds == "null" or any(each.get("type") == "null" for each in variants):
         return schema
-    about = {key: schema[key] for key in ("description", "title") if key in schema}
+    about: Schema = {key: schema[key] for key in ("description", "title") if key in schema}
     bare = {key: value for key, value in schema.items() if key not in about}
     inner = variants if bare.keys() == {"anyOf"} else [bare]
     return {**about, "anyOf": [*inner, {"type": "null"}]}
@@ -111,7 +111,7 @@ def _make_nullable(schema: Schema) -> Schema:
 
 def _set_apart(schema: Schema) -> Schema:
     """A reference with words beside it: the subset wants it alone."""
-    about = {key: schema[key] for key in ("description", "title") if key in schema}
+    about: Schema = {key: schema[key] for key in ("description", "title") if key in schema}
     return {**about, "anyOf": [{"$ref": schema["$ref"]}]}
 
 
@@ -120,7 +120,8 @@ def _count_properties(schemas: Any) -> int:
         found = cast("Schema", schemas)
         own = len(_as_mapping(found["properties"])) if isinstance(found.get("properties"), dict) else 0
         return own + sum(_count_properties(each) for each in found.values())
-    return sum(_count_properties(each) for each in cast("list[Any]", schemas)) if isinstance(schemas, list) else 0
+    inside = cast("list[Any]", schemas) if isinstance(schemas, list) else []
+    return sum(_count_properties(each) for each in inside)
 
 
 def _as_mapping(schema: object) -> Mapping[str, Any]:
