@@ -140,7 +140,7 @@ def test_ids_of_mistral() -> None:
 
 def test_text_in_blocks() -> None:
     """The text of a message or of a chunk may be a list of blocks, of which those with thoughts are none."""
-    blocks = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Hello."}]
+    blocks: list[Any] = [{"type": "thinking", "thinking": []}, {"type": "text", "text": "Hello."}]
     assert mistral.calls([fake.delta(content=blocks)]).text == "Hello."
     assert mistral.calls({"role": "assistant", "content": blocks}).text == "Hello."
 

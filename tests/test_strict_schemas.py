@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import jsonschema_rs
 import pytest
@@ -47,15 +48,16 @@ def made() -> ToolRegistry:
     return tools
 
 
-def every_object(schema: Any) -> Any:
+def every_object(schema: Any) -> Iterator[dict[str, Any]]:
     """Each schema of an object in a schema."""
     if isinstance(schema, dict):
-        if schema.get("type") == "object":
-            yield schema
-        for each in schema.values():
+        found = cast("dict[str, Any]", schema)
+        if found.get("type") == "object":
+            yield found
+        for each in found.values():
             yield from every_object(each)
     elif isinstance(schema, list):
-        for each in schema:
+        for each in cast("list[Any]", schema):
             yield from every_object(each)
 
 
@@ -79,7 +81,8 @@ async def test_null_is_left_out_on_the_way_back() -> None:
     schema = openai.tools(tools, strict=True)[0]["function"]["parameters"]
     nothing = {"a": 1, "at": {"x": 2, "y": None}, "unit": None, "to": None, "tags": None, "n": None}
     jsonschema_rs.validate(schema, nothing)
-    assert await standard(tools)(Call("plot", nothing)) == Success([1, 2, 0, "c", True, [], 3])
+    expected: list[Any] = [1, 2, 0, "c", True, [], 3]
+    assert await standard(tools)(Call("plot", nothing)) == Success(expected)
 
 
 @pytest.mark.parametrize(
@@ -120,28 +123,37 @@ def test_what_the_subset_cannot_say(schema: Any) -> None:
     assert make_strict({"type": "object", "properties": {"a": schema}, "required": ["a"]}) is None
 
 
-TYPES = st.sampled_from(["integer", "string", "boolean", "number"])
+def an_object(properties: dict[str, Any], few: int) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties][:few]}
+
+
+def an_array(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def a_union(variants: list[Any]) -> dict[str, Any]:
+    return {"anyOf": variants}
+
+
+def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    objects = st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3)
+    return (
+        st.builds(an_array, inner)
+        | st.builds(a_union, st.lists(inner, min_size=1, max_size=2))
+        | st.builds(an_object, objects, st.integers(0, 3))
+    )
+
+
+FLAT: list[Any] = [*({"type": kind} for kind in ("integer", "string", "boolean")), {"enum": ["a", 1]}]
 SCHEMAS: st.SearchStrategy[Any] = st.recursive(
-    st.builds(lambda kind: {"type": kind}, TYPES)
-    | st.just({"enum": ["a", 1]})
-    | st.just({"type": ["integer", "null"]}),
-    lambda inner: (
-        st.builds(lambda each: {"type": "array", "items": each}, inner)
-        | st.builds(lambda each: {"anyOf": each}, st.lists(inner, min_size=1, max_size=2))
-        | st.builds(
-            lambda each, few: {"type": "object", "properties": each, "required": [*each][:few]},
-            st.dictionaries(st.sampled_from("abc"), inner, min_size=1, max_size=3),
-            st.integers(0, 3),
-        )
-    ),
-    max_leaves=5,
+    st.sampled_from([*FLAT, {"type": ["integer", "null"]}]), nested, max_leaves=5
 )
 
 
 @given(st.dictionaries(st.sampled_from("abc"), SCHEMAS, min_size=1, max_size=3), st.integers(0, 3))
 def test_a_strict_schema_only_lets_null_in(properties: Any, few: int) -> None:
     """The tool's schema stays as it is, and null for each optional parameter is valid."""
-    parameters = {"type": "object", "properties": properties, "required": [*properties][:few]}
+    parameters = an_object(properties, few)
     before = str(parameters)
     strict = make_strict(parameters)
     assert strict is not None

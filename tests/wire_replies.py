@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -54,10 +54,10 @@ def gemini_chunks(calls: Sequence[Asked], text: str = "") -> list[Json]:
 def leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Each value in the arguments with its JSON path."""
     if isinstance(value, dict):
-        for key, inner in value.items():
+        for key, inner in cast("Json", value).items():
             yield from leaves(f"{path}.{key}", inner)
     elif isinstance(value, list):
-        for index, inner in enumerate(value):
+        for index, inner in enumerate(cast("list[Any]", value)):
             yield from leaves(f"{path}[{index}]", inner)
     else:
         yield path, value
@@ -150,9 +150,14 @@ def chat_chunks(calls: Sequence[Asked], text: str = "") -> list[Json]:
     return list(fake.chat_chunks(chat_reply(calls, text)))
 
 
+def response_reply(calls: Sequence[Asked], text: str = "") -> Json:
+    """A response."""
+    return fake.response(*as_texts(calls), text=text or None)
+
+
 def response_events(calls: Sequence[Asked], text: str = "") -> list[Json]:
     """The events of a response."""
-    return fake.response_events(fake.response(*as_texts(calls), text=text or None))
+    return fake.response_events(response_reply(calls, text))
 
 
 def mistral_events(calls: Sequence[Asked], text: str = "") -> list[Json]:
@@ -165,9 +170,14 @@ def mistral_events(calls: Sequence[Asked], text: str = "") -> list[Json]:
     return [{"data": each} for each in [*said, *asked, fake.delta("tool_calls")]]
 
 
+def message_reply(calls: Sequence[Asked], text: str = "") -> Json:
+    """Anthropic's message."""
+    return fake.message(*calls, text=text or None)
+
+
 def message_events(calls: Sequence[Asked], text: str = "") -> list[Json]:
     """The events of Anthropic's message."""
-    return list(fake.message_events(fake.message(*calls, text=text or None)))
+    return list(fake.message_events(message_reply(calls, text)))
 
 
 @attrs.frozen
@@ -181,10 +191,8 @@ class Wire:
 
 WIRES: dict[str, Wire] = {
     "openai": Wire(openai, chat_reply, chat_chunks),
-    "responses": Wire(
-        openai, lambda calls, text="": fake.response(*as_texts(calls), text=text or None), response_events
-    ),
-    "anthropic": Wire(anthropic, lambda calls, text="": fake.message(*calls, text=text or None), message_events),
+    "responses": Wire(openai, response_reply, response_events),
+    "anthropic": Wire(anthropic, message_reply, message_events),
     "gemini": Wire(gemini, gemini_reply, gemini_chunks),
     "gemini-partial": Wire(gemini, gemini_reply, gemini_partial_chunks),
     "bedrock": Wire(bedrock, bedrock_reply, bedrock_events),
@@ -201,7 +209,7 @@ def recording(kept: list[Json]) -> ToolRegistry:
         kept.append(given)
         return "kept"
 
-    parameters = {"type": "object", "properties": {}, "additionalProperties": True}
+    parameters: Json = {"type": "object", "properties": {}, "additionalProperties": True}
     tools.register(
         Tool.from_schema(name="add", description="Keep.", parameters=parameters, handler=add, effect="mutating")
     )

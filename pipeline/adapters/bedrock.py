@@ -172,7 +172,7 @@ def _read(reply: object) -> Reading:
     if nothing is not None:
         return Reading([], error=nothing)
     if any(get_field(chunk, "toolUse") is not None for chunk in chunks):  # the content of a message
-        chunks = [{"role": "assistant", "content": chunks}]
+        return _read_message({"role": "assistant", "content": chunks})
     whole = next((chunk for chunk in chunks if _find_message(chunk) is not None), None)
     return read_events_of_stream(chunks) if whole is None else _read_message(whole)
 

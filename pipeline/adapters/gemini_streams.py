@@ -136,7 +136,8 @@ def join_partial_args(pieces: Iterable[object]) -> Any:
         elif path not in leaves:
             begun.add(path)
     tree: dict[str, Any] = {}
-    fits = all(_put(tree, path, "".join(leaf) if type(leaf) is list else leaf) for path, leaf in leaves.items())
+    whole = {path: "".join(cast("list[str]", leaf)) if type(leaf) is list else leaf for path, leaf in leaves.items()}
+    fits = all(_put(tree, path, value) for path, value in whole.items())
     return tree if fits and begun <= leaves.keys() else given
 
 
@@ -144,13 +145,13 @@ class _Nothing:
     """The piece has no value: it begins a text, or ends one."""
 
 
-def _read_value(piece: object) -> Any:
+def _read_value(piece: Any) -> Any:
     text = find_field(piece, "string_value", "stringValue")
     number = find_field(piece, "number_value", "numberValue")
     boolean = find_field(piece, "bool_value", "boolValue")
     if isinstance(text, str):
         return text
-    if isinstance(number, float) and number.is_integer() and abs(number) < _LARGEST_WHOLE:
+    if type(number) is float and number.is_integer() and abs(number) < _LARGEST_WHOLE:
         return int(number)  # it is a double on the wire, whatever it was
     if number is not None or boolean is not None:
         return number if boolean is None else boolean
@@ -186,7 +187,7 @@ def _put(tree: Any, path: Path, value: Any) -> bool:
             if not isinstance(inside, list) or step > len(cast("list[Any]", inside)):
                 return False
             if step == len(cast("list[Any]", inside)):
-                inside.append(new)
+                cast("list[Any]", inside).append(new)
             elif following is None:
                 return False
         elif not isinstance(inside, dict) or (following is None and step in inside):

@@ -9,6 +9,7 @@ Source: https://docs.mistral.ai/capabilities/function_calling and https://docs.m
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
@@ -99,22 +100,18 @@ def _new_id() -> str:
     return uuid4().hex[:9]
 
 
-def _to_plain(reply: object) -> object:
+def _to_plain(reply: Any) -> object:
     """The reply as dicts without what is not set: the package marks that with objects, which are not None."""
-    if hasattr(reply, "model_dump") or isinstance(reply, dict):
+    if hasattr(reply, "model_dump") or isinstance(reply, (str, bytes, Mapping)) or not hasattr(reply, "__iter__"):
+        read_events(reply)  # refuses what has to be awaited
         return _clean(reply)
-    events = read_events(reply)
-    return [_clean(event) for event in events] if not isinstance(reply, (str, bytes)) and _is_iterable(reply) else reply
-
-
-def _is_iterable(reply: object) -> bool:
-    return hasattr(reply, "__iter__")
+    return [_clean(event) for event in read_events(reply)]
 
 
 def _clean(reply: object) -> object:
     """One reply, or the chunk in an event of a stream, as dicts; an id that says that there is none is left out."""
     dump = getattr(reply, "model_dump", None)
-    plain: Any = reply if dump is None else dump(mode="json", exclude_unset=False)
+    plain: Any = reply if dump is None else dump(mode="json")
     inner = get_field(plain, "data")
     plain = plain if get_field(inner, "choices") is None else inner
     return _without_ids(plain)
