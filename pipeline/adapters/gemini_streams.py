@@ -145,7 +145,7 @@ class _Nothing:
     """The piece has no value: it begins a text, or ends one."""
 
 
-def _read_value(piece: Any) -> Any:
+def _read_value(piece: object) -> Any:
     text = find_field(piece, "string_value", "stringValue")
     number = find_field(piece, "number_value", "numberValue")
     boolean = find_field(piece, "bool_value", "boolValue")
@@ -156,8 +156,8 @@ def _read_value(piece: Any) -> Any:
     if number is not None or boolean is not None:
         return number if boolean is None else boolean
     nulls = ("null_value", "nullValue")
-    keys = cast("dict[str, Any]", piece) if isinstance(piece, dict) else {}
-    return None if find_field(piece, *nulls) is not None or any(key in keys for key in nulls) else _Nothing()
+    is_null = find_field(piece, *nulls) is not None or (isinstance(piece, dict) and any(key in piece for key in nulls))
+    return None if is_null else _Nothing()
 
 
 def _read_path(text: object) -> Path | None:

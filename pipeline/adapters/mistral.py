@@ -9,7 +9,6 @@ Source: https://docs.mistral.ai/capabilities/function_calling and https://docs.m
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
@@ -102,10 +101,9 @@ def _new_id() -> str:
 
 def _to_plain(reply: Any) -> object:
     """The reply as dicts without what is not set: the package marks that with objects, which are not None."""
-    if hasattr(reply, "model_dump") or isinstance(reply, (str, bytes, Mapping)) or not hasattr(reply, "__iter__"):
-        read_events(reply)  # refuses what has to be awaited
-        return _clean(reply)
-    return [_clean(event) for event in read_events(reply)]
+    events = read_events(reply)
+    is_whole = events == () or hasattr(reply, "model_dump")  # an object of the package can be iterated as well
+    return _clean(reply) if is_whole else [_clean(event) for event in events]
 
 
 def _clean(reply: object) -> object:
