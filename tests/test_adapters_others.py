@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import fake_providers as fake
 from pipeline import Call, Failure, Outcome, Success, ToolRegistry, UnknownTool
@@ -222,3 +224,14 @@ def test_the_toolset_of_anthropic_goes_back(form: Any) -> None:
     assert anthropic.result(calls[0], Success(1))["toolset_name"] == "browser"
     assert anthropic.send_back(calls)[0]["content"] == reply["content"]
     assert "toolset_name" not in anthropic.result(Call("left_click"), Success(1))
+
+
+def test_what_goes_back_stays_with_the_call() -> None:
+    """A copy of a call keeps it, and neither a comparison nor a `repr` knows it; most calls have nothing of it."""
+    (call,) = openai.calls(fake.response(output=[CUSTOM]))
+    copy = pickle.loads(pickle.dumps(evolve(call, timeout=3)))
+    assert copy.wire == {"type": "custom_tool_call", "caller": PROGRAM}
+    assert call == Call("sql", "SELECT 1", "c", finish_reason="completed")
+    assert "prog_1" not in repr(call)
+    (plain,) = openai.calls(fake.completion(("c", "add", "{}")))
+    assert (plain.wire, plain.state) == ({}, None)
