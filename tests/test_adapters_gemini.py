@@ -140,6 +140,7 @@ def test_what_the_provider_could_not_read_is_an_error() -> None:
     assert gemini.calls([*gemini_chunks(TWO)[:1], reply]).error == ReplyError(why, "MALFORMED_FUNCTION_CALL")
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}}
     assert gemini.calls(blocked).error == ReplyError("The prompt was blocked", "SAFETY")
+    assert gemini.calls(candidates(finish="SAFETY")).error == ReplyError("The provider withheld the reply", "SAFETY")
     quota = {"error": {"code": 429, "message": "Too many", "status": "RESOURCE_EXHAUSTED"}}
     assert gemini.calls(quota).error == ReplyError("Too many", "RESOURCE_EXHAUSTED", "429")
 

@@ -33,6 +33,7 @@ from wire_replies import TWO, WIRES, Json, message_events, mistral_events
 PNG = b"\x89PNG\r\n\x1a\n and so on \xfb\xef\xbe\xff\xfe"  # with each character of base64
 PDF = b"%PDF-1.7 and so on"
 OUTCOMES: list[Outcome[Any]] = [Success(["a plot", PNG, PDF]), Failure[ToolError](UnknownTool("add"))]
+USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 BEDROCK = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"))
 
 
@@ -69,17 +70,17 @@ OBJECTS: dict[str, tuple[Callable[[Json], Any], Callable[[Json], Any]]] = {
     ),
     "litellm": (lambda reply: litellm.ModelResponse(**reply), lambda chunk: litellm.ModelResponseStream(**chunk)),
 }
-USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
 
 
 def read(name: str, form: str) -> Calls:
     """The calls of a reply, or of a stream, of the SDK's objects."""
     wire = WIRES["openai" if name == "litellm" else name]
+    calls: Callable[[Any], Calls] = wire.adapter.calls
     whole, chunk = OBJECTS[name]
     if form == "whole":
-        return wire.adapter.calls(whole(wire.reply(TWO, "I add.")))
+        return calls(whole(wire.reply(TWO, "I add.")))
     events = message_events(TWO, "I add.") if name == "anthropic" else wire.chunks(TWO, "I add.")
-    return wire.adapter.calls([chunk(event) for event in events if event.get("type") != "ping"])
+    return calls([chunk(event) for event in events if event.get("type") != "ping"])
 
 
 @pytest.mark.parametrize("form", ["whole", "stream"])

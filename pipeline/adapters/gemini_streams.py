@@ -32,20 +32,20 @@ def read_responses(chunks: Iterable[object]) -> Reading:
     """The calls of the first candidate of a response, or of those of a stream; its text; and what went wrong."""
     calls: list[_StreamedCall] = []
     said: list[str] = []
-    reason = ""
+    reason = why = ""
     error: ReplyError | None = None
     for chunk in chunks:
         error = error or read_error(chunk) or _find_block(chunk)
         for candidate in _list_candidates(chunk):
             reason = _read_name(find_field(candidate, "finish_reason", "finishReason")) or reason
-            if reason in _MALFORMED and error is None:
-                why = text_or_empty(find_field(candidate, "finish_message", "finishMessage"))
-                error = ReplyError(why, reason)
+            why = text_or_empty(find_field(candidate, "finish_message", "finishMessage")) or why
             for part in list_items(get_field(get_field(candidate, "content"), "parts")):
                 if (asked := find_field(part, "function_call", "functionCall")) is not None:
                     _add(calls, asked, part)
                 elif get_field(part, "thought") is not True:
                     said.append(text_or_empty(get_field(part, "text")))
+    if reason in _MALFORMED or (reason in _WITHHELD and not calls and not any(said)):
+        error = error or ReplyError(why or ("The provider withheld the reply" if reason in _WITHHELD else ""), reason)
     finish_reason = CUT_OFF if reason == "MAX_TOKENS" else "content_filter" if reason in _WITHHELD else reason or None
     return Reading([call.to_call(finish_reason) for call in calls], "".join(said), error)
 
