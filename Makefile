@@ -8,6 +8,7 @@ RAY := .venv-ray/bin
 COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 MCP := .venv-mcp/bin
+WIRES := .venv-wires/bin
 HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework
 PACKAGE_langchain := langchain
 PACKAGE_pydantic_ai := pydantic-ai-slim
@@ -17,7 +18,7 @@ PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -95,6 +96,9 @@ test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name
 	$(BIN)/python -m benchmarks.texts --endpoint "$(ENDPOINT)" --model "$(MODEL)" $(ARGS)
 
+test-wires: .venv-wires/done  ## the adapters through the own types of the SDKs of all providers
+	$(WIRES)/pytest tests/wire_types.py $(ARGS)
+
 million: .venv/dev  ## toolcall run on 1,000,000 calls, killed half-way and resumed
 	$(BIN)/python -m benchmarks.scale.million --check $(ARGS)
 
@@ -105,7 +109,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-phoenix .venv-ray build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-phoenix .venv-ray .venv-wires build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -145,6 +149,16 @@ clean:
 	$(CLIENTS)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel]' 'pytest>=9.0' 'trio>=0.30' \
 		'asyncpg>=0.30' 'psycopg[binary]>=3.2' 'psycopg-pool>=3.2' 'psycopg2-binary>=2.9' 'pymysql>=1.1' \
 		'redis>=6' 'pymongo>=4.10' 'sqlalchemy[asyncio]>=2.0' 'botocore>=1.40' 'grpcio>=1.70'
+	touch $@
+
+.venv-wires/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-wires
+
+# None of them is a dependency: the adapters read dicts and objects alike, and this is where the shapes are checked.
+.venv-wires/done: .venv-wires/bin/python $(WHEN_STALE)
+	$(WIRES)/pip install --quiet --disable-pip-version-check --editable . 'pytest>=9.0' 'google-genai>=3.4' \
+		'mistralai>=3.7' 'ollama>=0.6' 'litellm>=1.100' 'boto3>=1.44' 'openai>=2.50' 'anthropic>=2.10'
 	touch $@
 
 .venv-hosts/%/bin/python:

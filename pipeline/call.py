@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 from uuid import uuid4
@@ -10,7 +11,7 @@ import attrs
 from returns.result import Failure, Success
 from typing_extensions import TypeIs, TypeVar
 
-from .call_state import REQUIRED, State, StateKey, add_state, read_state
+from .call_state import REQUIRED, WIRE, State, StateKey, add_state, read_state
 from .errors import Repair, ToolError
 
 if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.frozen costs 230 ns a phase more
@@ -119,6 +120,14 @@ class Call:
             SetupError: It was not set, and there is no default; or the key is no `StateKey`.
         """
         return read_state(self.state, key, default)
+
+    @property
+    def wire(self) -> Mapping[str, Any]:
+        """What a provider sent beside the call and wants back with its answer, such as Anthropic's ``toolset_name``.
+
+        Its adapter sets and reads it. Empty: nothing. It is in no ``repr``, comparison, report, span or log.
+        """
+        return read_state(self.state, WIRE, {})
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""

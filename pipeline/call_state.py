@@ -38,6 +38,8 @@ class StateKey(Generic[S]):
 
 
 State: TypeAlias = Mapping[StateKey[Any], object]
+# Not a field of its own: a call that has nothing of it, as most, would pay for the field in each phase.
+WIRE: StateKey[Mapping[str, Any]] = StateKey("toolcall-pipeline.wire")
 
 
 @attrs.frozen

@@ -58,8 +58,8 @@ def test_a_reply_of_another_provider_is_refused(read: Read, reply: Any, theirs: 
     ours = "OpenAI" if read is openai.calls else "Anthropic"
     with pytest.raises(SetupError) as caught:
         read(reply)
-    hint = f": use pipeline.adapters.{theirs.lower()}" if theirs in ("OpenAI", "Anthropic") else ""
-    assert str(caught.value) == f"calls() reads replies of {ours}, and this is a reply of {theirs}{hint}"
+    hint = f"use pipeline.adapters.{theirs.lower()}"
+    assert str(caught.value) == f"calls() reads replies of {ours}, and this is a reply of {theirs}: {hint}"
 
 
 ERRORS: list[Any] = [

@@ -10,10 +10,9 @@ Sources: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-too
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from ..call import Call, Outcome, set_caller
-from ..errors import SetupError
 from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
 from ..messages.values import NOTHING
 from ..tools.provider_names import ANTHROPIC
@@ -22,15 +21,18 @@ from .common import (
     CUT_OFF,
     PartialCall,
     build_definitions,
+    check_pairs,
     get_field,
     int_or_none,
     join_texts,
     list_items,
     read_events,
+    read_wire,
     says_error,
     text_or_empty,
     to_parts,
     with_sent_names,
+    with_wire,
 )
 from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
 from .sending_back import fit_arguments, fit_calls, new_id
@@ -39,6 +41,7 @@ Definition: TypeAlias = Any  # a dict, described at `tools`
 Block: TypeAlias = Any  # a dict, described at `result`
 Message: TypeAlias = Any  # a dict, described at `message`
 
+_ECHOED = ("caller", "toolset_name")  # of a block that asks; its answer wants the toolset alone
 _CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stop_reason`
 
 
@@ -107,7 +110,8 @@ def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Messa
     fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
     content: list[dict[str, Any]] = [{"type": "text", "text": fitted.text}] if fitted.text.strip() else []
     for call, name in zip(fitted, names, strict=True):
-        content.append({"type": "tool_use", "id": call.id, "name": name, "input": fit_arguments(call)})
+        echoed = {key: call.wire[key] for key in _ECHOED if key in call.wire}
+        content.append({"type": "tool_use", "id": call.id, "name": name, "input": fit_arguments(call), **echoed})
     return {"role": "assistant", "content": content or [{"type": "text", "text": NOTHING}]}, fitted
 
 
@@ -122,7 +126,8 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
     Returns:
         ``{"type": "tool_result", "tool_use_id", "content", "is_error"}``. ``is_error`` is true for every failure, for
         an MCP result that says that it is an error, and for nothing else. ``content`` is a text, or a list of ``text``,
-        ``image`` and ``document`` (PDF) blocks if it contains an image or a PDF file. Other parts are mentioned.
+        ``image`` and ``document`` (PDF) blocks if it contains an image or a PDF file. Other parts are mentioned. The
+        ``toolset_name`` of the call, where it has one, stands beside them.
     """
     parts: list[Part] = to_parts(with_sent_names(outcome, ANTHROPIC)) if text is None else [text]
     blocks = [_to_block(part) for part in parts]
@@ -132,6 +137,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
         "tool_use_id": call.id,
         "content": join_parts(parts) if only_text else blocks,
         "is_error": says_error(outcome),
+        **({"toolset_name": call.wire["toolset_name"]} if "toolset_name" in call.wire else {}),
     }
 
 
@@ -155,11 +161,7 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     Raises:
         SetupError: ``answered`` holds something else than pairs.
     """
-    pairs = list(answered)
-    for pair in pairs:
-        if not isinstance(cast("object", pair), tuple):
-            raise SetupError(f"messages() takes pairs of a call and its outcome, not a {type(pair).__name__}")
-    return {"role": "user", "content": [result(call, outcome) for call, outcome in pairs]}
+    return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
 
 
 def _to_block(part: Part) -> dict[str, Any]:
@@ -193,11 +195,14 @@ def _read(reply: object) -> Reading:
 
 def _read_content(content: object, finish_reason: str | None) -> Reading:
     found = [
-        Call(
-            text_or_empty(get_field(block, "name")),
-            get_field(block, "input"),
-            text_or_empty(get_field(block, "id")),
-            finish_reason=finish_reason,
+        with_wire(
+            Call(
+                text_or_empty(get_field(block, "name")),
+                get_field(block, "input"),
+                text_or_empty(get_field(block, "id")),
+                finish_reason=finish_reason,
+            ),
+            read_wire(block, *_ECHOED),
         )
         for block in list_items(content)
         if get_field(block, "type") == "tool_use"
@@ -236,6 +241,7 @@ def _begin_call(block: object) -> PartialCall | None:
         id=text_or_empty(get_field(block, "id")),
         name=text_or_empty(get_field(block, "name")),
         whole=get_field(block, "input"),
+        wire=read_wire(block, *_ECHOED),
     )
 
 

@@ -10,6 +10,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
+from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
 from ..messages.mcp_content import read_mcp
@@ -27,6 +28,27 @@ def get_field(thing: object, name: str) -> Any:
     if isinstance(thing, Mapping):
         return cast("Mapping[str, Any]", thing).get(name)
     return getattr(thing, name, None)
+
+
+def find_field(thing: object, *names: str) -> Any:
+    """The first of several fields that there is: an SDK and the API beneath it spell them in two ways."""
+    return next((value for name in names if (value := get_field(thing, name)) is not None), None)
+
+
+def read_wire(thing: object, *names: str) -> dict[str, Any]:
+    """The fields that a provider wants back with the answer of a call, as plain data; those that there are."""
+    found = {name: _to_plain(get_field(thing, name)) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _to_plain(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    return value if dump is None else dump(exclude_none=True)
+
+
+def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
+    """The call with what `Call.wire` gives back."""
+    return call.with_state(WIRE, wire) if wire else call
 
 
 def list_items(thing: object) -> Iterable[Any]:
@@ -79,6 +101,7 @@ class PartialCall:
     done: bool = False
     has_head: bool = False  # a name came together with arguments, if only with ""
     named_again: bool = False  # the last piece had a name, though arguments had come before
+    wire: dict[str, Any] = attrs.field(factory=dict[str, Any])  # see `Call.wire`
 
     @property
     def has_arguments(self) -> bool:
@@ -115,7 +138,8 @@ class PartialCall:
         """
         arguments = self.arguments
         lost = not (ended or self.done) and isinstance(arguments, str) and not arguments.strip()
-        return Call(self.name, arguments, self.id, finish_reason=CUT_OFF if lost else finish_reason)
+        call = Call(self.name, arguments, self.id, finish_reason=CUT_OFF if lost else finish_reason)
+        return with_wire(call, self.wire)
 
 
 def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int | None = None) -> list[Call]:
@@ -211,6 +235,19 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
     filled = [part for part in shown if not isinstance(part, str) or part.strip()]
     return filled or [render(Success(None))]  # providers refuse a blank text
+
+
+def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Call, Outcome[Any]]]:
+    """The pairs of calls and outcomes that ``messages`` of an adapter is given.
+
+    Raises:
+        SetupError: Something else than a pair is among them.
+    """
+    pairs = list(answered)
+    for pair in pairs:
+        if not isinstance(cast("object", pair), tuple):
+            raise SetupError(f"messages() takes pairs of a call and its outcome, not a {type(pair).__name__}")
+    return pairs
 
 
 def says_error(outcome: Outcome[Any]) -> bool:

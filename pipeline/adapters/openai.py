@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome, set_caller
-from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.parts import Part, join_parts
 from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
 from .common import (
-    CUT_OFF,
     build_definitions,
     get_field,
     join_texts,
@@ -25,31 +24,51 @@ from .common import (
     text_or_empty,
     to_parts,
     with_sent_names,
+    with_wire,
 )
-from .openai_streams import read_chat_chunks, read_response_events
+from .openai_responses import (
+    CALL_ITEMS,
+    find_last_response,
+    make_item,
+    make_output,
+    read_finish_reason,
+    read_response,
+    read_response_events,
+)
+from .openai_streams import read_chat_chunks, read_stop
 from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply, refuse_other_providers
-from .sending_back import fit_arguments_text, fit_calls, new_id
+from .sending_back import fit_arguments_text, fit_calls, fit_text, new_id
+from .strict_schemas import make_strict
 
 Api: TypeAlias = Literal["chat", "responses"]
 Definition: TypeAlias = Any  # a dict, described at `tools`
 Message: TypeAlias = Any  # a dict, described at `message`
 
 
-def tools(registry: ToolRegistry, *, api: Api = "chat") -> list[Definition]:
+def tools(registry: ToolRegistry, *, api: Api = "chat", strict: bool = False) -> list[Definition]:
     """Definitions of the tools that may be called now, for the provider's ``tools=``.
 
     Args:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
         api: ``chat`` for chat completions (the default), ``responses`` for the Responses API.
+        strict: Let the provider hold the model to the schemas. Each parameter is then required, an optional one may be
+            null, which the repair ``null_optional`` leaves out on the way back, and what the provider's subset of JSON
+            Schema does not have is left to `Validate`. A tool whose schema the subset cannot say, such as one that
+            takes any names, is offered without. Default False.
 
     Returns:
         For ``chat``: ``{"type": "function", "function": {"name", "description", "parameters"}}``. For ``responses``:
         ``{"type": "function", "name", "description", "parameters", "strict": False}``; without ``strict`` that API
-        would make every parameter required.
+        would make every parameter required. With ``strict``, ``"strict": True`` where the schema can be said.
     """
     definitions = build_definitions(registry, OPENAI, "parameters")
+    if strict:
+        definitions = [
+            {**each, "parameters": found, "strict": True} if (found := make_strict(each["parameters"])) else each
+            for each in definitions
+        ]
     if api == "responses":
-        return [{"type": "function", **each, "strict": False} for each in definitions]
+        return [{"type": "function", "strict": False, **each} for each in definitions]
     return [{"type": "function", "function": each} for each in definitions]
 
 
@@ -107,17 +126,12 @@ def send_back(calls: Calls, registry: ToolRegistry | None = None, *, api: Api = 
         Arguments that are a JSON object stay as they were written; others stand in one under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, OPENAI, new_id)
-    asked = [(call.id, name, fit_arguments_text(call)) for call, name in zip(fitted, names, strict=True)]
+    named = list(zip(fitted, names, strict=True))
     if api == "responses":
         said = [{"role": "assistant", "content": fitted.text}] if fitted.text else []
-        items = [
-            {"type": "function_call", "call_id": id_, "name": name, "arguments": each} for id_, name, each in asked
-        ]
-        return [*said, *items], fitted
-    tool_calls = [
-        {"id": id_, "type": "function", "function": {"name": name, "arguments": each}} for id_, name, each in asked
-    ]
-    return {"role": "assistant", "content": fitted.text, **({"tool_calls": tool_calls} if asked else {})}, fitted
+        return [*said, *(make_item(call, name) for call, name in named)], fitted
+    asked = [_make_tool_call(call, name) for call, name in named]
+    return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
@@ -132,25 +146,19 @@ def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str |
     Returns:
         For ``chat``: ``{"role": "tool", "tool_call_id", "content"}``. That API takes text alone, so other parts are
         only mentioned. For ``responses``: ``{"type": "function_call_output", "call_id", "output"}``, where an image is
-        an ``input_image`` part and a PDF file an ``input_file`` part; others are mentioned.
+        an ``input_image`` part and a PDF file an ``input_file`` part; others are mentioned. The answer of a custom tool
+        has the type ``custom_tool_call_output``; ``caller`` and ``namespace`` of the call stand beside them.
     """
     parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
     if api == "responses":
-        items = [_to_item(part) for part in parts]
-        only_text = all(item["type"] == "input_text" for item in items)
-        output = join_parts(parts) if only_text else items
-        return {"type": "function_call_output", "call_id": call.id, "output": output}
+        return make_output(call, parts)
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _to_item(part: Part) -> dict[str, Any]:
-    if not isinstance(part, (str, Link)):
-        url = f"data:{part.media_type};base64,{part.base64}"
-        if is_web_image(part):
-            return {"type": "input_image", "image_url": url}
-        if is_pdf(part):
-            return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
-    return {"type": "input_text", "text": str(part)}
+def _make_tool_call(call: Call, name: str) -> dict[str, Any]:
+    if call.wire.get("type") == "custom":
+        return {"id": call.id, "type": "custom", "custom": {"name": name, "input": fit_text(call)}}
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": fit_arguments_text(call)}}
 
 
 def _read(reply: object) -> Reading:
@@ -165,7 +173,7 @@ def _read(reply: object) -> Reading:
     refuse_other_providers(reply, events, "OpenAI")
     refuse_no_reply(reply, "OpenAI")
     if get_field(reply, "output") is not None:
-        return _read_response(reply)
+        return read_response(reply)
     if (found := read_error(reply)) is not None:
         return Reading([], error=found)
     if isinstance(reply, str):
@@ -180,7 +188,7 @@ def _read(reply: object) -> Reading:
 
 
 def _read_choice(choice: object, reply: object) -> Reading:
-    reading = _read_message(get_field(choice, "message"), text_or_empty(get_field(choice, "finish_reason")) or None)
+    reading = _read_message(get_field(choice, "message"), read_stop(choice))
     reading.error = read_error(choice) or read_error(reply)
     return reading
 
@@ -196,57 +204,28 @@ def _read_message(message: object, finish_reason: str | None) -> Reading:
 
 
 def _read_tool_call(tool_call: object, finish_reason: str | None) -> Call:
-    function, arguments = get_field(tool_call, "function"), "arguments"
-    if function is None:
-        function, arguments = get_field(tool_call, "custom"), "input"
+    function, arguments, wire = get_field(tool_call, "function"), "arguments", {}
+    if function is None and (function := get_field(tool_call, "custom")) is not None:
+        arguments, wire = "input", {"type": "custom"}
     name, id_ = text_or_empty(get_field(function, "name")), text_or_empty(get_field(tool_call, "id"))
-    return Call(name, get_field(function, arguments), id_, finish_reason=finish_reason)
-
-
-def _read_response(response: object) -> Reading:
-    finish_reason = _finish_reason(response)
-    items = list(list_items(get_field(response, "output")))
-    found = [_read_item(item, finish_reason) for item in items if get_field(item, "type") in _CALL_ITEMS]
-    text = "".join(join_texts(get_field(item, "content"), "output_text") for item in items)
-    return Reading(found, text, read_error(response))
-
-
-_CALL_ITEMS = ("function_call", "custom_tool_call")
-
-
-def _read_item(item: object, finish_reason: str | None) -> Call:
-    arguments = get_field(item, "input" if get_field(item, "type") == "custom_tool_call" else "arguments")
-    status = get_field(item, "status")
-    if status == "incomplete" or (status == "in_progress" and finish_reason != "completed"):
-        finish_reason = CUT_OFF
-    name, id_ = text_or_empty(get_field(item, "name")), text_or_empty(get_field(item, "call_id"))
-    return Call(name, arguments, id_, finish_reason=finish_reason)
-
-
-def _finish_reason(response: object) -> str | None:
-    status = text_or_empty(get_field(response, "status"))
-    details = get_field(response, "incomplete_details") if status == "incomplete" else None
-    reason = text_or_empty(get_field(details, "reason"))
-    return CUT_OFF if reason == "max_output_tokens" else reason or status or None
+    return with_wire(Call(name, get_field(function, arguments), id_, finish_reason=finish_reason), wire)
 
 
 def _read_stream(events: list[object]) -> Reading:
-    if any(get_field(event, "type") in _CALL_ITEMS for event in events):  # the output of a response
-        return _read_response({"output": events})
+    if any(get_field(event, "type") in CALL_ITEMS for event in events):  # the output of a response
+        return read_response({"output": events})
     if any(get_field(event, "function") is not None and get_field(event, "index") is None for event in events):
         return _read_message({"tool_calls": events}, None)
     error = next((found for event in events if (found := read_error(event)) is not None), None)
     if not any(text_or_empty(get_field(event, "type")).startswith("response.") for event in events):
         reading = read_chat_chunks(events)
     else:
-        last = next((response for event in reversed(events) if (response := _last_response(event)) is not None), None)
-        reading = _read_response(last)
-        reading.calls = reading.calls or read_response_events(events, None if last is None else _finish_reason(last))
+        last = next(
+            (response for event in reversed(events) if (response := find_last_response(event)) is not None), None
+        )
+        reading = read_response(last)
+        reading.calls = reading.calls or read_response_events(
+            events, None if last is None else read_finish_reason(last)
+        )
     reading.error = reading.error or error
     return reading
-
-
-def _last_response(event: object) -> object:
-    """The whole response, if this is the event that ends a stream."""
-    ends = ("response.completed", "response.incomplete", "response.failed")
-    return get_field(event, "response") if get_field(event, "type") in ends else None

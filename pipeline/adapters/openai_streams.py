@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..call import Call
-from .common import PartialCall, get_field, int_or_none, list_items, text_or_empty
+from .common import CUT_OFF, PartialCall, get_field, int_or_none, join_texts, list_items, text_or_empty
 from .replies import Reading
 
 
@@ -23,9 +22,9 @@ def read_chat_chunks(chunks: Iterable[object]) -> Reading:
         for choice in list_items(get_field(_unwrap_chunk(event), "choices")):
             if get_field(choice, "index"):
                 continue
-            reason = text_or_empty(get_field(choice, "finish_reason")) or reason
+            reason = read_stop(choice) or reason
             delta = get_field(choice, "delta")
-            said.append(text_or_empty(get_field(delta, "content")))
+            said.append(join_texts(get_field(delta, "content"), "text"))
             seen: list[int | None] = []  # two calls in one delta are two calls, whatever their indices
             for piece in list_items(get_field(delta, "tool_calls")):
                 index = int_or_none(get_field(piece, "index"))
@@ -36,6 +35,12 @@ def read_chat_chunks(chunks: Iterable[object]) -> Reading:
                 _add_piece(calls, None, legacy)
     in_order = sorted(calls.each, key=lambda call: -1 if call.index is None else call.index)
     return Reading([call.to_call(reason, ended=reason is not None) for call in in_order], "".join(said))
+
+
+def read_stop(choice: object) -> str | None:
+    """Why a choice ended; ``length`` for whatever stopped at a length limit."""
+    reason = text_or_empty(get_field(choice, "finish_reason"))
+    return CUT_OFF if reason == "model_length" else reason or None  # Mistral's
 
 
 def _unwrap_chunk(event: object) -> object:
@@ -78,7 +83,7 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
         is_other: The piece cannot belong to the call that its index says.
     """
     index, id_ = int_or_none(get_field(piece, "index")), text_or_empty(get_field(piece, "id"))
-    name, arguments = text_or_empty(get_field(function, "name")), _arguments(function)
+    name, arguments = text_or_empty(get_field(function, "name")), read_arguments(function)
     call = calls.find(index, id_)
     if call is not None and id_ and id_ == call.id and arguments == call.arguments and call.is_complete:
         return  # the whole call comes again at the end
@@ -88,6 +93,8 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
             index = calls.each[-1].index
         call = PartialCall(index) if again is None else PartialCall(index, again.id, again.name)
         calls.add(call)
+    if get_field(piece, "custom") is not None:
+        call.wire["type"] = "custom"
     same_id = bool(id_) and id_ == call.id
     had_arguments = call.has_arguments
     call.named_again = bool(name) and had_arguments
@@ -104,7 +111,8 @@ def _add_piece(calls: _Calls, piece: object, function: object, *, is_other: bool
         call.pieces.append(arguments)
 
 
-def _arguments(function: object) -> Any:
+def read_arguments(function: object) -> Any:
+    """The arguments of a function, or the input of a custom tool."""
     arguments = get_field(function, "arguments")
     return get_field(function, "input") if arguments is None else arguments
 
@@ -122,51 +130,3 @@ def _starts_other_call(call: PartialCall, index: int | None, id_: str, name: str
     if call.is_complete:  # nothing can be added to it
         return bool(arguments) or name != call.name
     return name != call.name if not id_ else id_ != call.id
-
-
-def read_response_events(events: Iterable[object], finish_reason: str | None) -> list[Call]:
-    """The calls of Responses events, for a stream whose last event is missing or does not list them.
-
-    Args:
-        events: All events of the stream.
-        finish_reason: From the last event; None if it did not come.
-    """
-    calls: list[PartialCall] = []
-    latest: dict[int | str, PartialCall] = {}  # by output_index, or by the item's id
-    for event in events:
-        kind, item = text_or_empty(get_field(event, "type")), get_field(event, "item")
-        index = int_or_none(get_field(event, "output_index"))
-        key = text_or_empty(get_field(event, "item_id") or get_field(item, "id")) if index is None else index
-        is_item = kind in ("response.output_item.added", "response.output_item.done")
-        if is_item and get_field(item, "type") not in ("function_call", "custom_tool_call"):
-            continue
-        if not is_item and kind not in _PIECES and kind not in _WHOLE:
-            continue
-        call = latest.get(key)
-        if call is None or (is_item and _is_other_item(call, item)):
-            call = latest[key] = PartialCall()
-            calls.append(call)
-        if kind in _PIECES:
-            call.pieces.append(text_or_empty(get_field(event, "delta")))
-        else:
-            _update_call(call, item if is_item else event, done=kind.endswith("done"))
-    return [call.to_call(finish_reason, ended=finish_reason == "completed") for call in calls]
-
-
-_PIECES = frozenset(("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"))
-_WHOLE = frozenset(("response.function_call_arguments.done", "response.custom_tool_call_input.done"))
-
-
-def _is_other_item(call: PartialCall, item: object) -> bool:
-    """Whether an item belongs to another call than the last one of its index."""
-    id_ = text_or_empty(get_field(item, "call_id"))
-    return bool(id_ and call.id and id_ != call.id)
-
-
-def _update_call(call: PartialCall, item: object, *, done: bool) -> None:
-    call.id = text_or_empty(get_field(item, "call_id")) or call.id
-    call.name = text_or_empty(get_field(item, "name")) or call.name
-    if done:  # an item that is done repeats its arguments as a whole
-        call.done = True
-        arguments = _arguments(item)
-        call.whole = call.whole if arguments is None else arguments

@@ -11,7 +11,7 @@ from ..call import Call
 from ..errors import SetupError
 from ..outside_text import get_logger
 from ..tools.registry import ToolRegistry
-from .common import get_field, list_items, restore_names, text_or_empty
+from .common import find_field, get_field, list_items, read_events, restore_names, text_or_empty
 from .text_calls import looks_like_calls, read_text_calls
 
 _logger = get_logger()
@@ -84,7 +84,25 @@ def read_error(reply: object) -> ReplyError | None:
     code: Any = get_field(found, "code")
     message = text_or_empty(get_field(found, "message")) or text_or_empty(get_field(found, "detail"))
     code = str(code) if type(code) in (int, str) else ""
-    return ReplyError(message, text_or_empty(get_field(found, "type")), code)
+    kind = text_or_empty(get_field(found, "type")) or text_or_empty(get_field(found, "status"))  # Gemini's
+    return ReplyError(message, kind, code)
+
+
+def read_chunks(reply: object, ours: str) -> tuple[list[object], ReplyError | None]:
+    """The chunks of a stream, or a whole reply as the only one; and the error of an answer that is neither.
+
+    Args:
+        reply: The reply.
+        ours: The provider that is read here, such as ``Gemini``.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none.
+    """
+    events = [] if _has_field(reply, ours) else list(read_events(reply))
+    refuse_other_providers(reply, events, ours)
+    refuse_no_reply(reply, ours)
+    nothing = None if _has_field(reply, ours) or isinstance(reply, str) else find_nothing(reply, events, ours)
+    return ([reply] if _has_field(reply, ours) else events), nothing
 
 
 def refuse_no_reply(reply: object, ours: str) -> None:
@@ -92,7 +110,7 @@ def refuse_no_reply(reply: object, ours: str) -> None:
 
     Args:
         reply: The reply.
-        ours: The provider that is read here: ``OpenAI`` or ``Anthropic``.
+        ours: The provider that is read here, such as ``OpenAI``.
     """
     is_bytes = isinstance(reply, (bytes, bytearray))
     is_response = is_bytes or get_field(reply, "status_code") is not None  # of an HTTP client
@@ -123,10 +141,30 @@ def _has_field(thing: object, ours: str) -> bool:
     return any(get_field(thing, name) is not None for name in _FIELDS[ours])
 
 
+BEDROCK_ERRORS = (  # events of a stream
+    "internalServerException",
+    "modelStreamErrorException",
+    "serviceUnavailableException",
+    "throttlingException",
+    "validationException",
+)
+_BEDROCK_EVENTS = (
+    "messageStart",
+    "contentBlockStart",
+    "contentBlockDelta",
+    "contentBlockStop",
+    "messageStop",
+)
 _FIELDS = {  # one of these is in each reply, and in each event of a stream and item of a list
     "OpenAI": ("choices", "output", "message", "role", "type", "object", "error", "function", "custom", "delta"),
     "Anthropic": ("content", "type", "role", "error", "delta"),
-}
+    "Gemini": (
+        "candidates", "prompt_feedback", "promptFeedback", "usage_metadata", "usageMetadata", "parts", "function_call",
+        "functionCall", "args", "error",
+    ),
+    "Bedrock": ("output", "stream", "role", "toolUse", "error", "metadata", *_BEDROCK_EVENTS, *BEDROCK_ERRORS),
+    "Ollama": ("message", "role", "function", "error"),
+}  # fmt: skip
 
 
 def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -> None:
@@ -135,16 +173,15 @@ def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -
     Args:
         reply: The reply.
         events: The events of a stream, or the items of a list.
-        ours: The provider that is read here: ``OpenAI`` or ``Anthropic``.
+        ours: The provider that is read here, such as ``OpenAI``.
     """
     for each in (reply, *events):
         theirs = _find_provider(each)
         if theirs is not None and theirs != ours:
-            adapter = f": use pipeline.adapters.{theirs.lower()}" if theirs in _ADAPTERS else ""
-            raise SetupError(f"calls() reads replies of {ours}, and this is a reply of {theirs}{adapter}")
+            adapter = f"pipeline.adapters.{theirs.lower()}"
+            raise SetupError(f"calls() reads replies of {ours}, and this is a reply of {theirs}: use {adapter}")
 
 
-_ADAPTERS = ("OpenAI", "Anthropic")
 _ANTHROPIC_EVENTS = frozenset(
     (
         "message_start",
@@ -165,6 +202,8 @@ def _find_provider(reply: object) -> str | None:
     kind, content = text_or_empty(get_field(reply, "type")), get_field(reply, "content")
     if isinstance(get_field(reply, "choices"), (list, tuple)) or get_field(reply, "tool_calls"):
         return "OpenAI"
+    if get_field(get_field(reply, "data"), "choices") is not None:
+        return "Mistral"
     if kind.startswith("response.") or get_field(reply, "object") == "response" or kind == "function_call":
         return "OpenAI"
     if kind in _ANTHROPIC_EVENTS or kind == "tool_use" or _has_tool_use(content):
@@ -173,7 +212,7 @@ def _find_provider(reply: object) -> str | None:
         return "Anthropic"
     if isinstance(get_field(reply, "candidates"), (list, tuple)):
         return "Gemini"
-    if get_field(reply, "stopReason") is not None or get_field(reply, "contentBlockStart") is not None:
+    if get_field(reply, "stopReason") is not None or find_field(reply, *_BEDROCK_EVENTS) is not None:
         return "Bedrock"
     if type(get_field(reply, "done")) is bool and get_field(reply, "message") is not None:
         return "Ollama"

@@ -27,7 +27,11 @@ def new_id() -> str:
 
 
 def fit_calls(
-    calls: Calls, registry: ToolRegistry | None, longest: int, make_id: Callable[[], str]
+    calls: Calls,
+    registry: ToolRegistry | None,
+    longest: int,
+    make_id: Callable[[], str],
+    pattern: re.Pattern[str] = _ID,
 ) -> tuple[Calls, list[str]]:
     """The calls with an id each that no other has, and the names that the provider takes.
 
@@ -36,21 +40,24 @@ def fit_calls(
         registry: The registry whose names `calls` restored. None: names are those that were sent.
         longest: Characters that the provider takes in a name.
         make_id: Returns a new id.
+        pattern: The ids that the provider takes.
     """
     fitted = Calls(error=calls.error, text=calls.text)
-    names: list[str] = []
-    sent = {} if registry is None else registry.provider_names(longest)
     seen: set[str] = set()
     for call in calls:
         id_: Any = call.id
-        if type(id_) is not str or not _ID.fullmatch(id_) or id_ in seen:
+        if type(id_) is not str or not pattern.fullmatch(id_) or id_ in seen:
             id_ = make_id()
         seen.add(id_)
         fitted.append(call if id_ == call.id else attrs.evolve(call, id=id_))
-        name = text_or_empty(call.name)
-        name = sent.get(name, name)
-        names.append(re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_MAX_NAME] or "unknown")
-    return fitted, names
+    return fitted, fit_names(calls, registry, longest)
+
+
+def fit_names(calls: Calls, registry: ToolRegistry | None, longest: int) -> list[str]:
+    """The names of the calls that the provider takes; see `fit_calls`."""
+    sent = {} if registry is None else registry.provider_names(longest)
+    names = [text_or_empty(call.name) for call in calls]
+    return [re.sub(r"[^a-zA-Z0-9_-]", "_", sent.get(name, name))[:_MAX_NAME] or "unknown" for name in names]
 
 
 def fit_arguments(call: Call) -> dict[str, Any]:
@@ -73,3 +80,8 @@ def fit_arguments_text(call: Call) -> str:
     fitted = fit_arguments(call)
     is_as_sent = isinstance(arguments, str) and _KEY not in fitted and arguments.strip()
     return arguments if is_as_sent else json.dumps(fitted, ensure_ascii=False)
+
+
+def fit_text(call: Call) -> str:
+    """The input of a custom tool: the text that the model wrote."""
+    return call.arguments if isinstance(call.arguments, str) else fit_arguments_text(call)

@@ -12,6 +12,8 @@ from ..sent_names import change_name as _change
 
 OPENAI = 64  # characters; https://platform.openai.com/docs/api-reference/chat/create, tools.function.name
 ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
+GEMINI = 64  # https://ai.google.dev/gemini-api/docs/function-calling; newer models take more
+BEDROCK = 64  # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry here
 
 _CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{DIGITS}}}")

@@ -1,0 +1,197 @@
+"""Amazon Bedrock's Converse API: a reply becomes calls, outcomes become the message that answers them.
+
+Replies are the plain dicts of ``boto3`` and ``aioboto3``, which are not imported. The functions return plain dicts.
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html and
+/API_runtime_ConverseStream.html.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from ..call import Call, Outcome, set_caller
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.values import NOTHING
+from ..tools.provider_names import BEDROCK
+from ..tools.registry import ToolRegistry
+from .bedrock_streams import read_events_of_stream, read_reason
+from .common import (
+    build_definitions,
+    check_pairs,
+    get_field,
+    list_items,
+    says_error,
+    text_or_empty,
+    to_parts,
+    with_sent_names,
+)
+from .replies import Calls, Reading, read_chunks, read_error
+from .sending_back import fit_arguments, fit_calls, new_id
+
+Definition: TypeAlias = Any  # a dict, described at `tools`
+Block: TypeAlias = Any  # a dict, described at `result`
+Message: TypeAlias = Any  # a dict, described at `message`
+
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")  # of documents
+
+
+def tools(registry: ToolRegistry) -> list[Definition]:
+    """Definitions of the tools that may be called now, for ``toolConfig={"tools": …}``.
+
+    Args:
+        registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
+
+    Returns:
+        ``{"toolSpec": {"name", "description", "inputSchema": {"json": …}}}`` for each of them. The provider refuses a
+        ``toolConfig`` with none: leave it out then.
+    """
+    definitions = build_definitions(registry, BEDROCK, "inputSchema")
+    return [{"toolSpec": {**each, "inputSchema": {"json": each["inputSchema"]}}} for each in definitions]
+
+
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
+    """The calls of a reply, in its order. Ids stay as they were sent.
+
+    Tools that the provider runs itself are not calls. A malformed call does not raise; it becomes a call that a
+    pipeline refuses.
+
+    Args:
+        reply: What ``converse`` or ``converse_stream`` returned, a message or its content, or the list or iterator of a
+            stream's events. Collect an async stream first.
+        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
+            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others. They have no ids; `send_back`
+            gives them some. Default False: such a reply has no calls, and is logged as a warning.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+
+    Returns:
+        The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
+        JSON text of a stream. ``finish_reason`` is the stop reason, ``length`` if the message was cut off, and
+        ``content_filter`` if it was withheld. ``error`` is what came in place of a reply, such as
+        ``throttlingException`` in a stream, or a stop for a call that the provider itself found malformed, such as
+        ``malformed_tool_use``. ``text`` is what the model said beside its calls.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
+            response of an HTTP client. An exception of the stream itself passes.
+    """
+    return set_caller(_read(reply).to_calls(registry, BEDROCK, text=text), principal, deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    For a stream this is the message that the stream does not bring. What is not text or a call, such as reasoning, is
+    left out: where the model wants that back, send its own message.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+
+    Returns:
+        The message and the calls. An input that is no object stands in one, under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, BEDROCK, new_id)
+    content: list[dict[str, Any]] = [{"text": fitted.text}] if fitted.text.strip() else []
+    for call, name in zip(fitted, names, strict=True):
+        content.append({"toolUse": {"toolUseId": call.id, "name": name, "input": fit_arguments(call)}})
+    return {"role": "assistant", "content": content or [{"text": NOTHING}]}, fitted
+
+
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Block:
+    """The block that answers a call.
+
+    Args:
+        call: The call, for its id.
+        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+
+    Returns:
+        ``{"toolResult": {"toolUseId", "content", "status"}}``. ``status`` is ``error`` for every failure and for an MCP
+        result that says that it is an error, else ``success``. ``content`` is one text, or a list of ``text``,
+        ``image`` and ``document`` (PDF) blocks if there is an image or a PDF file. Other parts are mentioned.
+    """
+    parts: list[Part] = to_parts(with_sent_names(outcome, BEDROCK)) if text is None else [text]
+    blocks = [_to_block(part, place) for place, part in enumerate(parts, 1)]
+    only_text = all("text" in block for block in blocks)
+    content = [{"text": join_parts(parts)}] if only_text else blocks
+    status = "error" if says_error(outcome) else "success"
+    return {"toolResult": {"toolUseId": call.id, "content": content, "status": status}}
+
+
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+    """The user message that answers the only call of a reply: ``{"role": "user", "content": [result]}``.
+
+    Args:
+        call: As with `result`.
+        outcome: As with `result`.
+        text: As with `result`.
+    """
+    return {"role": "user", "content": [result(call, outcome, text=text)]}
+
+
+def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
+    """The one user message that answers all calls of a reply, which this API wants in one.
+
+    Args:
+        answered: Each call of the reply with its outcome.
+
+    Raises:
+        SetupError: ``answered`` holds something else than pairs.
+    """
+    return {"role": "user", "content": [result(call, outcome) for call, outcome in check_pairs(answered)]}
+
+
+def _to_block(part: Part, place: int) -> dict[str, Any]:
+    if not isinstance(part, (str, Link)):
+        if is_web_image(part):
+            return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": part.data}}}
+        if is_pdf(part):
+            name = _NOT_IN_NAMES.sub(" ", part.name).strip()[:100]
+            return {"document": {"format": "pdf", "name": name or f"file {place}", "source": {"bytes": part.data}}}
+    return {"text": str(part)}
+
+
+def _read(reply: object) -> Reading:
+    if isinstance(reply, str):
+        return Reading([], reply)
+    if (stream := get_field(reply, "stream")) is not None:
+        reply = stream
+    chunks, nothing = read_chunks(reply, "Bedrock")
+    if nothing is not None:
+        return Reading([], error=nothing)
+    if any(get_field(chunk, "toolUse") is not None for chunk in chunks):  # the content of a message
+        return _read_message({"role": "assistant", "content": chunks})
+    whole = next((chunk for chunk in chunks if _find_message(chunk) is not None), None)
+    return read_events_of_stream(chunks) if whole is None else _read_message(whole)
+
+
+def _find_message(reply: object) -> object:
+    """The message of a reply, or a message alone; None: it is neither."""
+    if (found := get_field(get_field(reply, "output"), "message")) is not None:
+        return found
+    return None if get_field(reply, "role") is None else reply
+
+
+def _read_message(reply: object) -> Reading:
+    content = list(list_items(get_field(_find_message(reply), "content")))
+    reason, error = read_reason(reply)
+    found: list[Call] = []
+    for block in content:
+        use = get_field(block, "toolUse")
+        if use is not None and get_field(use, "type") != "server_tool_use":
+            name, id_ = text_or_empty(get_field(use, "name")), text_or_empty(get_field(use, "toolUseId"))
+            found.append(Call(name, get_field(use, "input"), id_, finish_reason=reason))
+    said = "".join(text_or_empty(get_field(block, "text")) for block in content)
+    return Reading(found, said, read_error(reply) or error)

@@ -1,0 +1,181 @@
+"""Google's Gemini API and Vertex AI: a response becomes calls, outcomes become the message that answers them.
+
+Replies may be plain dicts, in the spelling of the API or of the SDK, or objects of the ``google-genai`` package, which
+is not imported. The functions return plain dicts. They are typed ``Any``, which fits every type that a release of the
+package may ask for.
+
+Sources: https://ai.google.dev/gemini-api/docs/function-calling and
+https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling (streams with ``partialArgs``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from attrs import evolve
+
+from ..call import Call, Outcome, set_caller
+from ..errors import SetupError
+from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.values import NOTHING
+from ..sent_names import make_sent_name
+from ..tools.provider_names import GEMINI
+from ..tools.registry import ToolRegistry
+from .common import (
+    build_definitions,
+    check_pairs,
+    says_error,
+    text_or_empty,
+    to_parts,
+    with_sent_names,
+    with_wire,
+)
+from .gemini_streams import read_responses
+from .replies import Calls, Reading, read_chunks
+from .sending_back import fit_arguments, fit_names
+
+Definition: TypeAlias = Any  # a dict, described at `tools`
+AnswerPart: TypeAlias = Any  # a dict, described at `result`
+Message: TypeAlias = Any  # a dict, described at `messages`
+
+_ECHOED = "thought_signature"
+
+
+def tools(registry: ToolRegistry) -> list[Definition]:
+    """Definitions of the tools that may be called now, for ``tools=`` of the request's configuration.
+
+    Args:
+        registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
+
+    Returns:
+        ``[{"function_declarations": [{"name", "description", "parameters_json_schema"}, …]}]``, or ``[]``.
+
+    Raises:
+        SetupError: A name does not begin with a letter or ``_``, as this provider wants it.
+    """
+    declarations = build_definitions(registry, GEMINI, "parameters_json_schema")
+    for each in declarations:
+        if not (each["name"][0].isalpha() or each["name"][0] == "_"):
+            raise SetupError(f"Gemini takes names that begin with a letter or _, not {each['name']!r}: rename the tool")
+    return [{"function_declarations": declarations}] if declarations else []
+
+
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
+    """The calls of a reply, in its order. Ids, where there are any, stay as they were sent.
+
+    A malformed call does not raise; it becomes a call that a pipeline refuses. So does one that a stream began and did
+    not end.
+
+    Args:
+        reply: A response, its content or parts, or the list or iterator of a stream's responses. Collect an async
+            stream first. Of several candidates the first is read.
+        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
+            Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others. Default False: such a reply
+            has no calls, and is logged as a warning.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+
+    Returns:
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the candidate,
+        ``length`` if it was cut off, and ``content_filter`` if it was withheld. ``error`` is what came in place of a
+        reply: an error of the API, a prompt that was blocked, or a call that the provider itself found malformed, such
+        as ``MALFORMED_FUNCTION_CALL``. ``text`` is what the model said beside its calls, without its thoughts.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
+            response of an HTTP client. An exception of the stream itself passes.
+    """
+    return set_caller(_read(reply).to_calls(registry, GEMINI, text=text), principal, deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls.
+
+    For a stream this is the message that the stream does not bring. Thoughts are left out; the ``thought_signature`` of
+    a call, without which newer models refuse it, stays.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+
+    Returns:
+        ``{"role": "model", "parts": […]}`` and the calls. Arguments that are no object stand in one, under
+        ``invalid_json``.
+    """
+    parts: list[dict[str, Any]] = [{"text": calls.text}] if calls.text.strip() else []
+    fitted = Calls(error=calls.error, text=calls.text)
+    for call, name in zip(calls, fit_names(calls, registry, GEMINI), strict=True):
+        id_ = text_or_empty(call.id)
+        asked = {"name": name, "args": fit_arguments(call), **({"id": id_} if id_ else {})}
+        signature = {_ECHOED: call.wire[_ECHOED]} if _ECHOED in call.wire else {}
+        parts.append({"function_call": asked, **signature})
+        fitted.append(with_wire(evolve(call, id=id_), {**signature, "name": name}))
+    return {"role": "model", "parts": parts or [{"text": NOTHING}]}, fitted
+
+
+def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> AnswerPart:
+    """The part that answers a call.
+
+    Args:
+        call: The call, for its id and its name.
+        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+
+    Returns:
+        ``{"function_response": {"id", "name", "response"}}``, without an id for a call that has none. The response is
+        ``{"output": text}``, and ``{"error": text}`` for every failure and for an MCP result that says that it is an
+        error. An image (PNG, JPEG, WebP) or a PDF file is mentioned in the text, and included in ``parts``, which the
+        models from Gemini 3 on take. Other parts are mentioned.
+    """
+    said: list[Part] = to_parts(with_sent_names(outcome, GEMINI)) if text is None else [text]
+    blobs = [{"inline_data": blob} for part in said if (blob := _to_blob(part)) is not None]
+    name = text_or_empty(call.wire.get("name")) or make_sent_name(call.name, GEMINI)
+    response = {"error" if says_error(outcome) else "output": join_parts(said)}
+    answer = {"name": name, "response": response, **({"parts": blobs} if blobs else {})}
+    return {"function_response": {"id": call.id, **answer} if call.id else answer}
+
+
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+    """The message that answers the only call of a reply: ``{"role": "user", "parts": [result]}``.
+
+    Args:
+        call: As with `result`.
+        outcome: As with `result`.
+        text: As with `result`.
+    """
+    return {"role": "user", "parts": [result(call, outcome, text=text)]}
+
+
+def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
+    """The one message that answers all calls of a reply, which this API wants in one.
+
+    Args:
+        answered: Each call of the reply with its outcome, in the order of the calls: those without ids are told apart
+            by it.
+
+    Raises:
+        SetupError: ``answered`` holds something else than pairs.
+    """
+    return {"role": "user", "parts": [result(call, outcome) for call, outcome in check_pairs(answered)]}
+
+
+def _to_blob(part: Part) -> dict[str, str] | None:
+    if isinstance(part, (str, Link)) or part.media_type == "image/gif" or not (is_web_image(part) or is_pdf(part)):
+        return None
+    return {"mime_type": part.media_type, "data": part.base64}
+
+
+def _read(reply: object) -> Reading:
+    if isinstance(reply, str):
+        return Reading([], reply)
+    chunks, nothing = read_chunks(reply, "Gemini")
+    return Reading([], error=nothing) if nothing is not None else read_responses(chunks)

@@ -1,0 +1,124 @@
+"""Mistral's API: OpenAI's format, with ids of nine characters, other finish reasons and messages of its own.
+
+Replies may be plain dicts or objects of the ``mistralai`` package, which is not imported. The functions return plain
+dicts. They are typed ``Any``, which fits every type that a release of the package may ask for.
+
+Source: https://docs.mistral.ai/capabilities/function_calling and https://docs.mistral.ai/api.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeAlias, cast
+from uuid import uuid4
+
+from ..call import Call, Outcome
+from ..sent_names import make_sent_name
+from ..tools.provider_names import OPENAI
+from ..tools.registry import ToolRegistry
+from . import openai
+from .common import get_field, list_items, read_events
+from .replies import Calls
+from .sending_back import fit_arguments_text, fit_calls
+
+Definition: TypeAlias = Any  # a dict, described at `openai.tools`
+Message: TypeAlias = Any  # a dict, described at `message`
+
+_ID = re.compile(r"[a-zA-Z0-9]{9}")  # the API refuses any other
+_NO_ID = "null"  # how the package says that there is none
+
+
+def tools(registry: ToolRegistry) -> list[Definition]:
+    """Definitions of the tools that may be called now, for ``tools=``: those of OpenAI's chat completions.
+
+    Args:
+        registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
+    """
+    return openai.tools(registry)
+
+
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
+    """The calls of a reply, in its order.
+
+    Args:
+        reply: A completion or its message, the list of its tool calls, or the list or iterator of a stream's events or
+            chunks. Collect an async stream first.
+        registry: As with `openai.calls`.
+        text: As with `openai.calls`.
+        principal: As with `openai.calls`.
+        deps: As with `openai.calls`.
+
+    Returns:
+        The calls, as with `openai.calls`. ``finish_reason`` is ``length`` for ``model_length`` as well.
+
+    Raises:
+        SetupError: As with `openai.calls`.
+    """
+    return openai.calls(_to_plain(reply), registry, text=text, principal=principal, deps=deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
+
+    The API refuses a conversation with an id that it could not have given: nine letters and digits.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the provider knows them.
+
+    Returns:
+        The message and the calls. Arguments that are no object stand in one, under ``invalid_json``.
+    """
+    fitted, names = fit_calls(calls, registry, OPENAI, _new_id, _ID)
+    asked = [
+        {"id": call.id, "type": "function", "function": {"name": name, "arguments": fit_arguments_text(call)}}
+        for call, name in zip(fitted, names, strict=True)
+    ]
+    return {"role": "assistant", "content": fitted.text, **({"tool_calls": asked} if asked else {})}, fitted
+
+
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+    """The message that answers one call: ``{"role": "tool", "tool_call_id", "name", "content"}``.
+
+    Args:
+        call: The call, for its id and its name.
+        outcome: As with `openai.message`. Parts that are not text are only mentioned.
+        text: As with `openai.message`.
+    """
+    return {**openai.message(call, outcome, text=text), "name": make_sent_name(call.name, OPENAI)}
+
+
+def _new_id() -> str:
+    return uuid4().hex[:9]
+
+
+def _to_plain(reply: Any) -> object:
+    """The reply as dicts without what is not set: the package marks that with objects, which are not None."""
+    events = read_events(reply)
+    is_whole = events == () or hasattr(reply, "model_dump")  # an object of the package can be iterated as well
+    return _clean(reply) if is_whole else [_clean(event) for event in events]
+
+
+def _clean(reply: object) -> object:
+    """One reply, or the chunk in an event of a stream, as dicts; an id that says that there is none is left out."""
+    dump = getattr(reply, "model_dump", None)
+    plain: Any = reply if dump is None else dump(mode="json")
+    inner = get_field(plain, "data")
+    plain = plain if get_field(inner, "choices") is None else inner
+    return _without_ids(plain)
+
+
+def _without_ids(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        given = cast("dict[str, Any]", plain)
+        kept = {key: value for key, value in given.items() if not (key == "id" and value == _NO_ID)}
+        walked = ("choices", "message", "delta", "tool_calls")
+        return {key: _without_ids(value) if key in walked else value for key, value in kept.items()}
+    return [_without_ids(each) for each in list_items(cast("Any", plain))] if isinstance(plain, list) else plain

@@ -1,0 +1,179 @@
+"""Ollama's own API: a reply of ``/api/chat`` becomes calls, an outcome becomes the message that answers.
+
+Replies may be plain dicts or objects of the ``ollama`` package, which is not imported. The functions return plain
+dicts. They are typed ``Any``, which fits every type that a release of the package may ask for. For its other API, in
+OpenAI's format, use that adapter.
+
+Source: https://github.com/ollama/ollama/blob/main/docs/api.md and /docs/capabilities/tool-calling.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+from attrs import evolve
+
+from ..call import Call, Outcome, set_caller
+from ..messages.parts import Part, join_parts
+from ..sent_names import make_sent_name
+from ..tools.provider_names import OPENAI
+from ..tools.registry import ToolRegistry
+from .common import (
+    build_definitions,
+    get_field,
+    list_items,
+    text_or_empty,
+    to_parts,
+    with_sent_names,
+    with_wire,
+)
+from .replies import Calls, Reading, ReplyError, read_chunks, read_error
+from .sending_back import fit_arguments, fit_names
+
+Definition: TypeAlias = Any  # a dict, described at `tools`
+Message: TypeAlias = Any  # a dict, described at `message`
+
+
+def tools(registry: ToolRegistry) -> list[Definition]:
+    """Definitions of the tools that may be called now, for ``tools=``.
+
+    Args:
+        registry: The tools. A name of other characters than most providers accept is sent in a form that they do.
+
+    Returns:
+        ``{"type": "function", "function": {"name", "description", "parameters"}}`` for each of them. A parameter whose
+        type stands inside of ``anyOf`` or behind a ``$ref`` has it in ``type`` as well: the package drops the rest.
+    """
+    definitions = build_definitions(registry, OPENAI, "parameters")
+    for each in definitions:
+        schema: dict[str, Any] = each["parameters"]
+        properties = cast("dict[str, Any]", schema["properties"])
+        each["parameters"] = {**schema, "properties": {key: _tell_type(one, schema) for key, one in properties.items()}}
+    return [{"type": "function", "function": each} for each in definitions]
+
+
+def calls(
+    reply: object,
+    registry: ToolRegistry | None = None,
+    *,
+    text: bool = False,
+    principal: str = "",
+    deps: object = None,
+) -> Calls:
+    """The calls of a reply, in its order. Most servers send no ids: those are "".
+
+    A malformed call does not raise; it becomes a call that a pipeline refuses.
+
+    Args:
+        reply: A reply, its message, the list of its tool calls, or the list or iterator of a stream's replies. Collect
+            an async stream first.
+        registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
+            Default None: names stay as the server sent them, and `Resolve` finds the tools as well.
+        text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
+            JSON in a fenced block. Default False: such a reply has no calls, and is logged as a warning.
+        principal: Who asks, for each call. Default "": nobody in particular.
+        deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+
+    Returns:
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is the server's
+        ``done_reason``, which is ``length`` if the reply was cut off. ``error`` is what it answered in place of a
+        reply, such as ``{"error": …}``, and ``text`` what the model said beside its calls, without its thoughts.
+
+    Raises:
+        SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
+            response of an HTTP client. An exception of the stream itself passes.
+    """
+    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
+
+
+def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+    """The model's own message, made fit to send back into the conversation, and its calls.
+
+    For a stream this is the message that the stream does not bring. Thoughts and images are left out.
+
+    Args:
+        calls: What `calls` gave.
+        registry: As with `calls`: its names are sent as the server knows them.
+
+    Returns:
+        The message and the calls. Arguments that are no object stand in one, under ``invalid_json``.
+    """
+    asked: list[dict[str, Any]] = []
+    fitted = Calls(error=calls.error, text=calls.text)
+    for call, name in zip(calls, fit_names(calls, registry, OPENAI), strict=True):
+        id_ = text_or_empty(call.id)
+        asked.append({**({"id": id_} if id_ else {}), "function": {"name": name, "arguments": fit_arguments(call)}})
+        fitted.append(with_wire(evolve(call, id=id_), {"name": name}))
+    return {"role": "assistant", "content": calls.text, **({"tool_calls": asked} if asked else {})}, fitted
+
+
+def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Message:
+    """The message that answers one call; answer calls of one reply in its order, since most have no ids.
+
+    Args:
+        call: The call, for its name, and its id if it has one.
+        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
+
+    Returns:
+        ``{"role": "tool", "tool_name", "content"}``, with ``tool_call_id`` for a call that has an id. Parts that are
+        not text are only mentioned: a model that does not see refuses the whole request for an image.
+    """
+    parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
+    name = text_or_empty(call.wire.get("name")) or make_sent_name(call.name, OPENAI)
+    identity = {"tool_call_id": call.id} if call.id else {}
+    return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}
+
+
+def _tell_type(schema: Any, root: dict[str, Any]) -> Any:
+    """The schema of a parameter with the types that it takes, if each of its variants says one."""
+    if not isinstance(schema, dict) or "type" in schema:
+        return cast("Any", schema)
+    given = cast("dict[str, Any]", schema)
+    variants = [_follow(each, root) for each in list_items(given.get("anyOf") or given)]
+    found = [kind for each in variants for kind in list_items(get_field(each, "type")) if isinstance(kind, str)]
+    if not found or not all(get_field(each, "type") for each in variants):
+        return given
+    kinds = list(dict.fromkeys(found))
+    return {**given, "type": kinds if len(kinds) > 1 else kinds[0]}
+
+
+def _follow(schema: object, root: dict[str, Any]) -> object:
+    """The definition that a schema refers to, one step; any other schema as it is."""
+    name = text_or_empty(get_field(schema, "$ref")).removeprefix("#/$defs/")
+    return get_field(get_field(root, "$defs"), name) if name else schema
+
+
+def _read(reply: object) -> Reading:
+    if isinstance(reply, str):
+        return Reading([], reply)
+    if get_field(reply, "role") == "assistant" and get_field(reply, "type") is None:
+        chunks: list[object] = [{"message": reply}]
+    else:
+        chunks, nothing = read_chunks(reply, "Ollama")
+        if nothing is not None:
+            return Reading([], error=nothing)
+    if any(get_field(chunk, "function") is not None for chunk in chunks):  # the calls of a message
+        chunks = [{"message": {"tool_calls": chunks}}]
+    return _read_chunks(chunks)
+
+
+def _read_chunks(chunks: list[object]) -> Reading:
+    reason: str | None = None
+    error: ReplyError | None = None
+    asked: list[object] = []
+    said: list[str] = []
+    for chunk in chunks:
+        found = get_field(chunk, "message")
+        asked += list_items(get_field(found, "tool_calls"))
+        said.append(text_or_empty(get_field(found, "content")))
+        reason = text_or_empty(get_field(chunk, "done_reason")) or reason
+        error = error or read_error(chunk)
+    return Reading([_read_call(each, reason) for each in asked], "".join(said), error)
+
+
+def _read_call(asked: object, reason: str | None) -> Call:
+    function = get_field(asked, "function")
+    name = text_or_empty(get_field(function, "name"))
+    call = Call(name, get_field(function, "arguments"), text_or_empty(get_field(asked, "id")), finish_reason=reason)
+    return with_wire(call, {"name": name} if name else {})
