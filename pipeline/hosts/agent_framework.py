@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from agent_framework import (
-    FunctionInvocationContext,
-    FunctionMiddleware,
-    FunctionTool,
-    MiddlewareFailure,
-    MiddlewareTermination,
-    UserInputRequiredException,
-)
-
 from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+
+with requires("agent-framework-core"):
+    from agent_framework import (
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        FunctionTool,
+        MiddlewareFailure,
+        MiddlewareTermination,
+        UserInputRequiredException,
+    )
 
 
 class ToolcallMiddleware(FunctionMiddleware):

@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
-from agents import Agent, FunctionTool, RunConfig
-from agents.exceptions import AgentsException
-from agents.tool import set_function_tool_failure_error_function
 from returns.result import Failure
 
 from ..call import Call, ValidCall, is_failure
@@ -18,7 +15,14 @@ from ..compose import Pipeline
 from ..errors import SetupError
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+from .openai_agents_tools import export_tools as export_tools
+
+with requires("openai-agents"):
+    from agents import Agent, FunctionTool, RunConfig
+    from agents.exceptions import AgentsException
+    from agents.tool import set_function_tool_failure_error_function
 
 
 @attrs.frozen(eq=False)
