@@ -9,13 +9,15 @@ from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
 from .extras import requires
-from .fastmcp_tools import export_tools as export_tools
+from .fastmcp_tools import export_tools
 from .host import Host, HostTool
 
 with requires("fastmcp"):
     from fastmcp.exceptions import ToolError
     from fastmcp.server.middleware import Middleware
     from fastmcp.tools.base import ToolResult
+
+__all__ = ["ToolcallMiddleware", "export_tools"]
 
 _WRAPPED = "Error calling tool"  # how FastMCP begins the text of an exception that is no ToolError
 

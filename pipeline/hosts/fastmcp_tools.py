@@ -32,7 +32,7 @@ class _Exported(Tool):
 
 
 def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[Tool]:
-    """The tools that may be called now: ``for tool in export_tools(tools, run): server.add_tool(tool)``.
+    """The tools that may be called now, for ``server.add_tool`` one by one.
 
     The pipeline gets the id of each request. A failure is a result with ``isError``; its kind stands in ``_meta``.
 

@@ -11,7 +11,7 @@ from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
-from .langchain_tools import export_tools as export_tools
+from .langchain_tools import export_tools
 
 with requires("langchain"):
     from langchain.agents.middleware import AgentMiddleware
@@ -20,6 +20,8 @@ with requires("langchain"):
     from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
+
+__all__ = ["ToolcallMiddleware", "export_tools"]
 
 
 class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):

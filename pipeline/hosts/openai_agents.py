@@ -17,12 +17,14 @@ from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
-from .openai_agents_tools import export_tools as export_tools
+from .openai_agents_tools import export_tools
 
 with requires("openai-agents"):
     from agents import Agent, FunctionTool, RunConfig
     from agents.exceptions import AgentsException
     from agents.tool import set_function_tool_failure_error_function
+
+__all__ = ["export_tools", "pipelined", "run_config"]
 
 
 @attrs.frozen(eq=False)

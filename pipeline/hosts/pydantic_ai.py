@@ -19,13 +19,15 @@ from ..privacy import approved
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
-from .pydantic_ai_tools import export_tools as export_tools
+from .pydantic_ai_tools import export_tools
 
 with requires("pydantic-ai-slim"):
     from pydantic_ai import exceptions as told
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ModelRetry, ToolFailed
     from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
+
+__all__ = ["ToolcallCapability", "export_tools"]
 
 _PASSES = (
     *(told.ApprovalRequired, told.CallDeferred, told.SkipToolExecution, told.SkipToolValidation),
