@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import attrs
@@ -25,6 +27,9 @@ with requires("openai-agents"):
     from agents.tool import set_function_tool_failure_error_function
 
 __all__ = ["export_tools", "pipelined", "run_config"]
+
+
+_active: ContextVar[Agent[Any]] = ContextVar("toolcall_pipeline_active_agent")
 
 
 @attrs.frozen(eq=False)
@@ -57,7 +62,7 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
     """
     host = Host(effects, passes=(AgentsException,), **options)
     own = [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
-    pipeline = host.offer({tool.name: HostTool(tool.description, tool.params_json_schema) for tool in own})
+    pipeline = host.offer(_describe(own))
 
     def put_behind(tool: FunctionTool) -> FunctionTool:
         raw = dataclasses.replace(tool)
@@ -72,18 +77,44 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
 
     Args:
         agent: What `pipelined` returned.
-        options: Those of `RunConfig`.
+        options: Those of `RunConfig`. A filter of the model's input and a formatter of other errors are asked as well.
 
     Raises:
         SetupError: ``agent`` is another one, or has no function tools.
     """
-    invokers = (getattr(tool, "on_invoke_tool", None) for tool in agent.tools)
-    pipeline = next((each.pipeline for each in invokers if isinstance(each, _Behind)), None)
-    if pipeline is None:
+    if not any(_behind(tool) for tool in agent.tools):
         raise SetupError("run_config: `agent` must be what pipelined() returned, with a function tool")
+    own_filter, own_formatter = (
+        options.pop(each, None) for each in ("call_model_input_filter", "tool_error_formatter")
+    )
 
-    def tell(args: Any) -> str | None:
-        found = pipeline.resolve(Call(args.tool_name)) if args.kind == "tool_not_found" else None
+    async def learn(data: Any) -> Any:
+        _active.set(data.agent)  # hand-overs change it, and what formats an error is not told
+        return data.model_data if own_filter is None else await _wait_for(own_filter(data))
+
+    async def tell(args: Any) -> str | None:
+        if args.kind != "tool_not_found":
+            return None if own_formatter is None else await _wait_for(own_formatter(args))
+        offered = await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context)  # the enabled ones
+        own = [tool for tool in offered if _behind(tool)]
+        found = own[0].on_invoke_tool.host.offer(_describe(own)).resolve(Call(args.tool_name)) if own else None
         return render(found) if type(found) is Failure else None
 
-    return RunConfig(tool_not_found_behavior="return_error_to_model", tool_error_formatter=tell, **options)
+    return RunConfig(
+        tool_not_found_behavior="return_error_to_model",
+        tool_error_formatter=tell,
+        call_model_input_filter=learn,
+        **options,
+    )
+
+
+async def _wait_for(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _behind(tool: Any) -> bool:
+    return isinstance(getattr(tool, "on_invoke_tool", None), _Behind)
+
+
+def _describe(tools: Any) -> dict[str, HostTool]:
+    return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}
