@@ -37,7 +37,10 @@ class ToolcallMiddleware(Middleware):
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
         server, sent = context.fastmcp_context.fastmcp, context.message
-        offered = {tool.name: _describe(tool) for tool in await server.list_tools(run_middleware=False)}
+        tools = await server.list_tools(run_middleware=False)
+        if all(tool.name != sent.name for tool in tools):  # names are suggested: only those that this client is shown
+            tools = await server.list_tools()
+        offered = {tool.name: _describe(tool) for tool in tools}
 
         async def body(valid: ValidCall) -> object:
             message = sent.model_copy(update={"name": valid.tool.name, "arguments": dict(valid.params)})
