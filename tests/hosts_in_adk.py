@@ -59,7 +59,9 @@ class Session:
         return self
 
     async def answer(self, *, confirmed: bool) -> Session:
-        response = types.FunctionResponse(id=self.asked[0].id, name=self.asked[0].name, response={"confirmed": confirmed})
+        response = types.FunctionResponse(
+            id=self.asked[0].id, name=self.asked[0].name, response={"confirmed": confirmed}
+        )
         return await self.send(types.Part(function_response=response))
 
 
@@ -79,7 +81,9 @@ async def test_a_confirmation_is_waited_for(confirmed: bool, forget: bool) -> No
         return "paid"
 
     plugin = ToolcallPlugin()
-    agent = LlmAgent(name="agent", model=saying([("pay", {"amount": 5})]), tools=[FunctionTool(pay, require_confirmation=True)])
+    agent = LlmAgent(
+        name="agent", model=saying([("pay", {"amount": 5})]), tools=[FunctionTool(pay, require_confirmation=True)]
+    )
     session = await Session(agent, plugin).send()
     assert len(session.asked) == 1
     assert ran == []
@@ -180,7 +184,9 @@ async def test_a_hand_over_and_state_stay_adks() -> None:
     first = LlmAgent(name="first", model=saying([("transfer_to_agent", {"agent_name": "other"})]), sub_agents=[other])
     session = await Session(first, ToolcallPlugin()).send()
     assert {"result": "1 other"} in session.answers
-    stored = await session.runner.session_service.get_session(app_name=session.runner.app_name, user_id="user", session_id=session.id)
+    stored = await session.runner.session_service.get_session(
+        app_name=session.runner.app_name, user_id="user", session_id=session.id
+    )
     assert stored is not None
     assert stored.state["seen"] == 1
 
@@ -206,7 +212,9 @@ async def test_agents_of_one_name_that_share_a_plugin_keep_their_tools() -> None
         """Delete."""
 
     by_number.__name__ = by_text.__name__ = "find"
-    first = LlmAgent(name="agent", model=saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), tools=[by_number, wait])
+    first = LlmAgent(
+        name="agent", model=saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), tools=[by_number, wait]
+    )
     second = LlmAgent(name="agent", model=saying([("find", {"text": "x"})]), tools=[by_text, delete_all])
     task = asyncio.create_task(Session(first, plugin).send())
     assert (await Session(second, plugin).send()).answers == [{"result": "text x"}]

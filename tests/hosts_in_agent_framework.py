@@ -43,7 +43,9 @@ class Saying(FunctionInvocationLayer[Any], BaseChatClient[Any]):
             if content.type == "function_result":
                 self.told[content.call_id] = str(content.result)
         turn, calls = self.turns.pop(0) if self.turns else (0, [])
-        parts = [Content.from_function_call(f"{turn}.{i}", name, arguments=sent) for i, (name, sent) in enumerate(calls)]
+        parts = [
+            Content.from_function_call(f"{turn}.{i}", name, arguments=sent) for i, (name, sent) in enumerate(calls)
+        ]
         said = parts or [Content.from_text("done")]
         if stream:
 
@@ -110,7 +112,9 @@ async def test_the_context_and_streams_stay_the_frameworks() -> None:
         model = Saying([("look", '{"n": "1"}')])
         agent = make(model, look)
         if stream:
-            texts = [update.text async for update in agent.run("go", stream=True, function_invocation_kwargs={"user": "me"})]
+            texts = [
+                update.text async for update in agent.run("go", stream=True, function_invocation_kwargs={"user": "me"})
+            ]
             assert "done" in texts
         else:
             await agent.run("go", function_invocation_kwargs={"user": "me"})

@@ -178,7 +178,11 @@ async def test_a_registry_as_tools_of_a_server() -> None:
         assert listed["double"].annotations.read_only_hint is True
     right = await ask(server, "double", n="2")
     assert right.structured_content == {"n": 4, "has_id": True}
-    missing, failed, crashed = [await ask(server, "double"), await ask(server, "fail", n=1), await ask(server, "fail", n=0)]
+    missing, failed, crashed = [
+        await ask(server, "double"),
+        await ask(server, "fail", n=1),
+        await ask(server, "fail", n=0),
+    ]
     assert "Missing required parameter: n" in missing.content[0].text
     assert missing.meta["toolcall/kind"] == "validation"
     assert "Ask for fewer." in failed.content[0].text

@@ -41,7 +41,9 @@ def saying(*turns: list[tuple[str, dict[str, Any]]]) -> Model:
     made = [
         AIMessage(
             content="",
-            tool_calls=[{"name": name, "args": args, "id": f"{turn}.{number}"} for number, (name, args) in enumerate(calls)],
+            tool_calls=[
+                {"name": name, "args": args, "id": f"{turn}.{number}"} for number, (name, args) in enumerate(calls)
+            ],
         )
         for turn, calls in enumerate(turns)
     ]
@@ -67,7 +69,9 @@ def test_an_interrupt_stops_the_run_and_goes_on_with_the_answer(run_async: bool)
         begun.append(amount)
         return f"paid {amount}" if interrupt(f"pay {amount}?") == "yes" else "refused"
 
-    agent = create_agent(saying([("pay", {"amount": "5"})]), [pay], middleware=[ToolcallMiddleware()], checkpointer=InMemorySaver())
+    agent = create_agent(
+        saying([("pay", {"amount": "5"})]), [pay], middleware=[ToolcallMiddleware()], checkpointer=InMemorySaver()
+    )
     config: Any = {"configurable": {"thread_id": "1"}}
 
     def run(sent: Any) -> Any:
@@ -116,7 +120,9 @@ def test_a_person_is_asked_before_the_pipeline_runs_anything() -> None:
         return "dropped"
 
     ask: Any = HumanInTheLoopMiddleware(interrupt_on={"drop": True})
-    agent = create_agent(saying([("drop", {"n": 1})]), [drop], middleware=[ask, ToolcallMiddleware()], checkpointer=InMemorySaver())
+    agent = create_agent(
+        saying([("drop", {"n": 1})]), [drop], middleware=[ask, ToolcallMiddleware()], checkpointer=InMemorySaver()
+    )
     config: Any = {"configurable": {"thread_id": "1"}}
     assert "__interrupt__" in agent.invoke(GO, config)
     assert ran == []
@@ -211,7 +217,9 @@ async def test_two_agents_with_two_tools_of_one_name_share_a_middleware() -> Non
         """Delete."""
         return "gone"
 
-    first = create_agent(saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), [by_number, wait], middleware=[ours])
+    first = create_agent(
+        saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), [by_number, wait], middleware=[ours]
+    )
     second = create_agent(saying([("find", {"text": "x"})]), [by_text, delete_all], middleware=[ours])
     task = asyncio.create_task(first.ainvoke(GO))
     assert told(await second.ainvoke(GO)) == ["text x"]
@@ -254,7 +262,9 @@ async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
         return "never"
 
     def make(**options: Any) -> Any:
-        return create_agent(saying([("hang", {"n": len(ended)})]), [hang], middleware=[ToolcallMiddleware({"hang": "read"}, **options)])
+        return create_agent(
+            saying([("hang", {"n": len(ended)})]), [hang], middleware=[ToolcallMiddleware({"hang": "read"}, **options)]
+        )
 
     assert "did not finish" in told(await make(timeout=0.05, attempts=1).ainvoke(GO))[0]
     assert ended == [0]

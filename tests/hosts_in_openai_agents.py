@@ -65,7 +65,9 @@ class Saying(Model):
         if self.turns:
             turn, calls = self.turns.pop(0)
             return [
-                ResponseFunctionToolCall(type="function_call", name=name, arguments=sent, call_id=f"{self.prefix}{turn}.{number}")
+                ResponseFunctionToolCall(
+                    type="function_call", name=name, arguments=sent, call_id=f"{self.prefix}{turn}.{number}"
+                )
                 for number, (name, sent) in enumerate(calls)
             ]
         text = ResponseOutputText(text=self.end, type="output_text", annotations=[])
@@ -118,7 +120,9 @@ async def test_guardrails_still_decide() -> None:
         ran.append(n)
         return "dropped"
 
-    assert told(await run(pipelined(Agent(name="a", model=Saying([("drop", '{"n": 1}')]), tools=[drop])))) == ["Not that one."]
+    assert told(await run(pipelined(Agent(name="a", model=Saying([("drop", '{"n": 1}')]), tools=[drop])))) == [
+        "Not that one."
+    ]
     with pytest.raises(ToolInputGuardrailTripwireTriggered):
         await run(pipelined(Agent(name="a", model=Saying([("drop", '{"n": 13}')]), tools=[drop])))
     assert ran == []
@@ -136,7 +140,9 @@ async def test_a_hand_over_reaches_the_other_agent() -> None:
     def add(a: int) -> int:
         return a
 
-    other = pipelined(Agent(name="other", model=Saying([("add", '{"a": "2"}'), ("delete_al", "{}")], prefix="b"), tools=[add]))
+    other = pipelined(
+        Agent(name="other", model=Saying([("add", '{"a": "2"}'), ("delete_al", "{}")], prefix="b"), tools=[add])
+    )
     first = Agent(name="first", model=Saying([("transfer_to_other", "{}")]), tools=[delete_all], handoffs=[other])
     result = await run(pipelined(first))
     assert result.last_agent.name == "other"
@@ -207,7 +213,9 @@ async def test_a_disabled_tool_is_not_named() -> None:
         return a
 
     def make() -> Agent[Any]:
-        return pipelined(Agent(name="a", model=Saying([("delete_all", "{}"), ("delete_al", "{}")]), tools=[add, delete_all]))
+        return pipelined(
+            Agent(name="a", model=Saying([("delete_all", "{}"), ("delete_al", "{}")]), tools=[add, delete_all])
+        )
 
     same, near = told(await run(make(), context="guest"))
     assert "gone" not in same

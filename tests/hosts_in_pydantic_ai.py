@@ -160,13 +160,23 @@ async def test_a_streamed_run_and_a_sync_run() -> None:
 
 
 async def test_output_tools_stay_with_the_framework() -> None:
-    """The call that ends the run is no tool of the pipeline."""
+    """The call that ends the run is no tool of the pipeline, and what was wrong with it is told in their words."""
 
     def final(n: int) -> int:
         return n + 1
 
-    agent = make(saying([("final_result", {"n": 1})]), output_type=ToolOutput(final))
-    assert (await agent.run("go")).output == 2
+    told: list[str] = []
+
+    def answer(messages: Any, _info: Any) -> ModelResponse:
+        told.append(str(messages[-1].parts[0].content))
+        return ModelResponse(parts=[ToolCallPart("final_result", {"n": 1} if len(told) == 2 else {}, tool_call_id="1")])
+
+    def unused() -> None:
+        """Be a tool."""
+
+    assert (await make(FunctionModel(answer), unused, output_type=ToolOutput(final)).run("go")).output == 2
+    assert "not found" not in told[1]
+    assert "missing" in told[1]
 
 
 async def test_agents_that_share_a_capability_keep_their_tools() -> None:
@@ -180,7 +190,9 @@ async def test_agents_that_share_a_capability_keep_their_tools() -> None:
     def delete_all() -> None:
         """Delete."""
 
-    first = Agent(saying([("wait", {})], [("find", {"n": "1"})], [("delete_al", {})]), tools=[wait], capabilities=[ours])
+    first = Agent(
+        saying([("wait", {})], [("find", {"n": "1"})], [("delete_al", {})]), tools=[wait], capabilities=[ours]
+    )
     second = Agent(saying([("find", {"text": "x"})]), tools=[delete_all], capabilities=[ours])
 
     @first.tool_plain(name="find")
@@ -208,7 +220,9 @@ async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) ->
         ran.append(n)
         raise ConnectionError("503")
 
-    agent = make(saying([("send", {"n": 1})]), send, effects={"send": effect} if effect else None, options={"attempts": 2})
+    agent = make(
+        saying([("send", {"n": 1})]), send, effects={"send": effect} if effect else None, options={"attempts": 2}
+    )
     await agent.run("go")
     assert len(ran) == runs
 
@@ -244,7 +258,10 @@ async def test_calls_at_once_run_at_once() -> None:
         await both.wait()
         return n
 
-    assert told(await asyncio.wait_for(make(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), meet).run("go"), 20)) == [1, 2]
+    assert told(await asyncio.wait_for(make(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), meet).run("go"), 20)) == [
+        1,
+        2,
+    ]
 
 
 async def test_a_registry_as_a_toolset() -> None:

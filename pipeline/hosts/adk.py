@@ -59,12 +59,9 @@ class ToolcallPlugin(BasePlugin):
             if await _is_left_to_adk(meant, args, tool_context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
-                tool_args.clear()
-                tool_args.update(args)
+                tool_args.update(args)  # repaired ones
                 return _LEFT
-            answer = await _ask_agent(meant, args, tool_context)
-            if answer is None:
-                answer = await meant.run_async(args=args, tool_context=tool_context)
+            answer = await _run(meant, args, tool_context)
             if isinstance(answer, dict) and answer.keys() == {"error"}:  # what ADK found wrong by itself
                 return self.host.refuse_foreign(answer["error"])
             return answer
@@ -80,18 +77,18 @@ class ToolcallPlugin(BasePlugin):
 async def _is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
     if tool.is_long_running or getattr(tool, "_defers_response", False):  # a hand-over, which somebody answers later
         return True
-    confirmed = context.tool_confirmation is not None and context.tool_confirmation.confirmed
-    return not confirmed and await tool.check_require_confirmation(args, context) is True
+    asked = context.tool_confirmation
+    return (asked is None or not asked.confirmed) and await tool.check_require_confirmation(args, context) is True
 
 
-async def _ask_agent(tool: Any, args: dict[str, Any], context: Any) -> Any:
-    own = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or ()
-    for callback in own if isinstance(own, list) else (own,) if own else ():
+async def _run(tool: Any, args: dict[str, Any], context: Any) -> Any:
+    own = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or []
+    for callback in own if isinstance(own, list) else [own]:
         answer = callback(tool, args, context)
         answer = await answer if inspect.isawaitable(answer) else answer
         if answer is not None:
             return answer
-    return None
+    return await tool.run_async(args=args, tool_context=context)
 
 
 def _describe(tool: Any, declared: Any) -> HostTool:

@@ -61,8 +61,7 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
         options: Those of `Host`, such as ``timeout=60``.
     """
     host = Host(effects, passes=(AgentsException,), **options)
-    own = [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
-    pipeline = host.offer(_describe(own))
+    pipeline = host.offer({each.name: _describe(each) for each in agent.tools if isinstance(each, FunctionTool)})
 
     def put_behind(tool: FunctionTool) -> FunctionTool:
         raw = dataclasses.replace(tool)
@@ -82,7 +81,7 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
     Raises:
         SetupError: ``agent`` is another one, or has no function tools.
     """
-    if not any(_behind(tool) for tool in agent.tools):
+    if not _list_behind(agent.tools):
         raise SetupError("run_config: `agent` must be what pipelined() returned, with a function tool")
     own_filter, own_formatter = (
         options.pop(each, None) for each in ("call_model_input_filter", "tool_error_formatter")
@@ -96,25 +95,24 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
         if args.kind != "tool_not_found":
             return None if own_formatter is None else await _wait_for(own_formatter(args))
         offered = await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context)  # the enabled ones
-        own = [tool for tool in offered if _behind(tool)]
-        found = own[0].on_invoke_tool.host.offer(_describe(own)).resolve(Call(args.tool_name)) if own else None
+        own = _list_behind(offered)
+        if not own:
+            return None
+        pipeline = own[0].host.offer({each.tool.name: _describe(each.tool) for each in own})
+        found = pipeline.resolve(Call(args.tool_name))
         return render(found) if type(found) is Failure else None
 
-    return RunConfig(
-        tool_not_found_behavior="return_error_to_model",
-        tool_error_formatter=tell,
-        call_model_input_filter=learn,
-        **options,
-    )
+    options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
+    return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
 
 
 async def _wait_for(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _behind(tool: Any) -> bool:
-    return isinstance(getattr(tool, "on_invoke_tool", None), _Behind)
+def _list_behind(tools: Any) -> list[_Behind]:
+    return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), _Behind)]
 
 
-def _describe(tools: Any) -> dict[str, HostTool]:
-    return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}
+def _describe(tool: FunctionTool) -> HostTool:
+    return HostTool(tool.description, tool.params_json_schema)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 from returns.result import Failure
@@ -19,13 +18,13 @@ from ..privacy import approved
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
+from .pydantic_ai_names import put_names_right, tell_unknown_names
 from .pydantic_ai_tools import export_tools
 
 with requires("pydantic-ai-slim"):
     from pydantic_ai import exceptions as told
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ModelRetry, ToolFailed
-    from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
 
 __all__ = ["ToolcallCapability", "export_tools"]
 
@@ -57,17 +56,11 @@ class ToolcallCapability(AbstractCapability[Any]):
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002
         """Put right a name that stands for a tool beyond doubt: Pydantic AI refuses unknown names itself."""
-        pipeline, names = self._offer(request_context)
-        return replace(response, parts=[_rename(part, pipeline, names) for part in response.parts])
+        return put_names_right(response, *self._offer(request_context))
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
         """Say of an unknown name what the pipeline says of it, in the request alone."""
-        pipeline, names = self._offer(request_context)
-        *before, last = request_context.messages or [None]
-        if not isinstance(last, ModelRequest):
-            return request_context
-        told = replace(last, parts=[_retell(part, pipeline, names) for part in last.parts])
-        return replace(request_context, messages=[*before, told])
+        return tell_unknown_names(request_context, *self._offer(request_context))
 
     async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
@@ -94,25 +87,12 @@ class ToolcallCapability(AbstractCapability[Any]):
 
     def _offer(self, request: Any) -> tuple[Pipeline, frozenset[str]]:
         self._offered = {each.name: _describe(each) for each in request.model_request_parameters.function_tools}
-        return self.host.offer(self._offered), frozenset(self._offered)
+        output = (each.name for each in request.model_request_parameters.output_tools)
+        return self.host.offer(self._offered), frozenset((*self._offered, *output))
 
     def _read(self, ctx: Any, tool_def: Any, call: Any, args: Any) -> tuple[Pipeline, Call]:
         offered = {**self._offered, tool_def.name: _describe(tool_def)}
         return self.host.offer(offered), Call(tool_def.name, args, call.tool_call_id or "", deps=ctx.deps)
-
-
-def _rename(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
-    if not isinstance(part, ToolCallPart) or part.tool_name in names:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
-
-
-def _retell(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
-    if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in names:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, content=render(found)) if type(found) is Failure else part
 
 
 def _describe(tool: Any) -> HostTool:
