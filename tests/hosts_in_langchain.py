@@ -18,7 +18,7 @@ from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
 from middlewares import standard
-from pipeline import ToolContext, ToolFailed, ToolRegistry
+from pipeline import ToolFailed, ToolRegistry
 from pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 
 

@@ -84,25 +84,25 @@ async def run(agent: Agent[Any], sent: Any = "go", **more: Any) -> Any:
     return await Runner.run(agent, sent, run_config=run_config(agent, **QUIET), **more)
 
 
-async def test_an_approval_stops_the_run_and_the_approved_call_runs_once() -> None:
+@pytest.mark.parametrize("approve", [True, False])
+async def test_an_approval_stops_the_run_and_the_approved_call_runs_once(approve: bool) -> None:
     """`needs_approval` is asked before the pipeline runs anything; a rejected call never runs."""
-    for approve in (True, False):
-        ran: list[int] = []
+    ran: list[int] = []
 
-        @function_tool(needs_approval=True)
-        def pay(amount: int) -> str:
-            ran.append(amount)
-            return f"paid {amount}"
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        return f"paid {amount}"
 
-        agent = pipelined(Agent(name="a", model=Saying([("pay", '{"amount": "5"}')]), tools=[pay]))
-        stopped = await run(agent)
-        assert [item.name for item in stopped.interruptions] == ["pay"]
-        assert ran == []
-        state = stopped.to_state()
-        (state.approve if approve else state.reject)(stopped.interruptions[0])
-        result = await run(agent, state)
-        assert ran == ([5] if approve else [])
-        assert ("paid 5" in told(result)) is approve
+    agent = pipelined(Agent(name="a", model=Saying([("pay", '{"amount": "5"}')]), tools=[pay]))
+    stopped = await run(agent)
+    assert [item.name for item in stopped.interruptions] == ["pay"]
+    assert ran == []
+    state = stopped.to_state()
+    (state.approve if approve else state.reject)(stopped.interruptions[0])
+    result = await run(agent, state)
+    assert ran == ([5] if approve else [])
+    assert ("paid 5" in told(result)) is approve
 
 
 async def test_guardrails_still_decide() -> None:

@@ -1,4 +1,4 @@
-"""Pydantic AI's own control flow, with the pipeline around its tools. Run by `make test-hosts` with the real package."""
+"""Pydantic AI's own control flow, with the pipeline around its tools. Run by `make test-hosts`."""
 
 from __future__ import annotations
 

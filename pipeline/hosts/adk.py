@@ -59,26 +59,24 @@ class ToolcallPlugin(BasePlugin):
             if await _is_left_to_adk(meant, args, tool_context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
+                tool_args.clear()
                 tool_args.update(args)  # repaired ones
                 return _LEFT
             answer = await _run(meant, args, tool_context)
-            if isinstance(answer, dict) and answer.keys() == {"error"}:  # what ADK found wrong by itself
-                return self.host.refuse_foreign(answer["error"])
-            return answer
+            is_wrong = isinstance(answer, dict) and answer.keys() == {"error"}  # what ADK found by itself
+            return self.host.refuse_foreign(answer["error"]) if is_wrong else answer
 
+        pipeline = self.host.offer({name: told for name, (_, told) in offered.items()})
         call = Call(tool.name, dict(tool_args), tool_context.function_call_id or "")
-        outcome = await self.host.run(self.host.offer({name: each[1] for name, each in offered.items()}), call, body)
-        if is_failure(outcome):
-            return {"error": render(outcome)}
-        answer: Any = outcome.unwrap()
+        outcome = await self.host.run(pipeline, call, body)
+        answer: Any = {"error": render(outcome)} if is_failure(outcome) else outcome.unwrap()
         return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
 
 
 async def _is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
-    if tool.is_long_running or getattr(tool, "_defers_response", False):  # a hand-over, which somebody answers later
-        return True
-    asked = context.tool_confirmation
-    return (asked is None or not asked.confirmed) and await tool.check_require_confirmation(args, context) is True
+    later = tool.is_long_running or getattr(tool, "_defers_response", False)  # somebody else answers it
+    confirmed = getattr(context.tool_confirmation, "confirmed", False)
+    return later or (not confirmed and await tool.check_require_confirmation(args, context) is True)
 
 
 async def _run(tool: Any, args: dict[str, Any], context: Any) -> Any:

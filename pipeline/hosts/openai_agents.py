@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
 import attrs
-from returns.result import Failure
 
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
@@ -22,8 +21,7 @@ from .host import Host, HostTool
 from .openai_agents_tools import export_tools
 
 with requires("openai-agents"):
-    from agents import Agent, FunctionTool, RunConfig
-    from agents.exceptions import AgentsException
+    from agents import Agent, AgentsException, FunctionTool, RunConfig
     from agents.tool import set_function_tool_failure_error_function
 
 __all__ = ["export_tools", "pipelined", "run_config"]
@@ -61,7 +59,7 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
         options: Those of `Host`, such as ``timeout=60``.
     """
     host = Host(effects, passes=(AgentsException,), **options)
-    pipeline = host.offer({each.name: _describe(each) for each in agent.tools if isinstance(each, FunctionTool)})
+    pipeline = host.offer(_describe(each for each in agent.tools if isinstance(each, FunctionTool)))
 
     def put_behind(tool: FunctionTool) -> FunctionTool:
         raw = dataclasses.replace(tool)
@@ -94,13 +92,12 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
     async def tell(args: Any) -> str | None:
         if args.kind != "tool_not_found":
             return None if own_formatter is None else await _wait_for(own_formatter(args))
-        offered = await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context)  # the enabled ones
-        own = _list_behind(offered)
+        # those that are enabled
+        own = _list_behind(await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context))
         if not own:
             return None
-        pipeline = own[0].host.offer({each.tool.name: _describe(each.tool) for each in own})
-        found = pipeline.resolve(Call(args.tool_name))
-        return render(found) if type(found) is Failure else None
+        found: Any = own[0].host.offer(_describe(each.tool for each in own)).resolve(Call(args.tool_name))
+        return render(found) if is_failure(found) else None
 
     options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
     return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
@@ -114,5 +111,5 @@ def _list_behind(tools: Any) -> list[_Behind]:
     return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), _Behind)]
 
 
-def _describe(tool: FunctionTool) -> HostTool:
-    return HostTool(tool.description, tool.params_json_schema)
+def _describe(tools: Iterable[FunctionTool]) -> dict[str, HostTool]:
+    return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}
