@@ -43,7 +43,7 @@ class ToolcallMiddleware(FunctionMiddleware):
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Run one call."""
         tools: Any = [*(context.tools or ()), context.function]
-        offered = {tool.name: _describe(tool) for tool in tools if isinstance(tool, FunctionTool)}
+        offered = {tool.name: self.host.describe(tool, _describe) for tool in tools if isinstance(tool, FunctionTool)}
 
         async def body(call: ValidCall) -> object:
             context.arguments = dict(call.params)
