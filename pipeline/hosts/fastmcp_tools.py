@@ -14,7 +14,6 @@ from .extras import requires
 with requires("fastmcp"):
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools.base import Tool, ToolResult
-    from mcp_types import ToolAnnotations
 
 
 class _Exported(Tool):
@@ -53,5 +52,5 @@ def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[Tool]:
     ]
 
 
-def _hint(effect: str) -> ToolAnnotations:
-    return ToolAnnotations(read_only_hint=effect == "read", idempotent_hint=effect in ("read", "idempotent"))
+def _hint(effect: str) -> Any:
+    return {"readOnlyHint": effect == "read", "idempotentHint": effect in ("read", "idempotent")}
