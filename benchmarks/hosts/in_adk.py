@@ -8,7 +8,8 @@ from importlib.metadata import version
 from typing import Any
 
 from google.adk.agents import LlmAgent
-from google.adk.models import BaseLlm, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
@@ -42,9 +43,9 @@ class FakeModel(BaseLlm):
 async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
     """Let the model make one call, or the same one several times in one message."""
     model = FakeModel(model="fake", name=mistake.name, arguments=json.loads(mistake.arguments), times=times)
-    functions = [tools.add, tools.count, tools.crash, tools.flaky]
+    functions: Any = [tools.add, tools.count, tools.crash, tools.flaky]
     agent = LlmAgent(name="agent", model=model, tools=functions)
-    plugins = [ToolcallPlugin(effects={"flaky": "read"})] if behind else []
+    plugins: Any = [ToolcallPlugin(effects={"flaky": "read"})] if behind else []
     runner = InMemoryRunner(agent=agent, plugins=plugins)
     session = await runner.session_service.create_session(app_name=runner.app_name, user_id="user")
     message = types.Content(role="user", parts=[types.Part.from_text(text="go")])

@@ -37,5 +37,6 @@ async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -
         [StructuredTool.from_function(function) for function in functions],
         middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [],
     )
-    result = await agent.ainvoke({"messages": [("user", "go")]})
+    sent: Any = {"messages": [("user", "go")]}
+    result = await agent.ainvoke(sent)
     return str(next(message.text for message in result["messages"] if message.type == "tool"))
