@@ -9,13 +9,14 @@ COLLECTOR := .venv-collector/bin
 CLIENTS := .venv-clients/bin
 MCP := .venv-mcp/bin
 WIRES := .venv-wires/bin
-HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework
+HOSTS := langchain pydantic_ai openai_agents fastmcp adk agent_framework anthropic_runner
 PACKAGE_langchain := langchain
 PACKAGE_pydantic_ai := pydantic-ai-slim
 PACKAGE_openai_agents := openai-agents
 PACKAGE_fastmcp := fastmcp
 PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
+PACKAGE_anthropic_runner := anthropic
 WHEN_STALE := pyproject.toml Makefile
 
 .PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
@@ -77,10 +78,11 @@ test-ray: .venv-ray/done  ## the Ray executor on a cluster on this machine, and 
 test-clients: .venv-clients/done  ## database clients, gRPC and botocore against real servers (Debian's postgresql and redis-server)
 	$(CLIENTS)/pytest tests/database_clients.py $(ARGS)
 
-test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## the same mistakes in each agent framework, without and with the pipeline
+test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: its control flow, and the same mistakes without and with the pipeline
 	for host in $(HOSTS); do \
-		.venv-hosts/$$host/bin/mypy pipeline/hosts/$$host.py benchmarks/hosts/in_$$host.py || exit 1; \
-		.venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
+		.venv-hosts/$$host/bin/mypy pipeline/hosts/$$host.py $$(ls benchmarks/hosts/in_$$host.py 2>&-) || exit 1; \
+		.venv-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; \
+		[ $$host = anthropic_runner ] || .venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done
 
 test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry collector has of calls that fail; prints the trees
@@ -167,7 +169,7 @@ clean:
 
 # Each in an environment of its own: no two of them agree on their dependencies.
 .venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
-	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19'
+	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
 	touch $@
 
 .venv-mcp/bin/python:

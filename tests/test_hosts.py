@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -161,3 +165,41 @@ def without_waits(tools: ToolRegistry, **options: Any) -> Pipeline:
     from middlewares import Retry
 
     return standard(tools, **options).replace("retry", Retry(first_delay=0))
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("adk", "google-adk"),
+        ("agent_framework", "agent-framework-core"),
+        ("anthropic_runner", "anthropic"),
+        ("fastmcp", "fastmcp"),
+        ("langchain", "langchain"),
+        ("openai_agents", "openai-agents"),
+        ("pydantic_ai", "pydantic-ai-slim"),
+    ],
+)
+def test_a_missing_framework_says_what_to_install(module: str, package: str) -> None:
+    """The import fails at once, and the text names an extra that exists."""
+    hidden = {"adk": "google", "anthropic_runner": "anthropic", "openai_agents": "agents"}.get(module, module)
+    code = f"""
+import sys
+sys.modules[{hidden!r}] = None
+import pipeline.hosts.{module}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    told = done.stderr.strip().splitlines()[-1]
+    assert told.startswith("ImportError: ")
+    assert f"pip install 'toolcall-pipeline[{package}]'" in told
+    extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert package in extras
+
+
+async def test_two_definitions_of_one_name_stay_apart() -> None:
+    """Two agents share a host; each call is validated by the schema of its own agent, whoever offered last."""
+    host, framework = Host(), Framework("first", "second")
+    text = {"count": HostTool("Count.", {"type": "object", "properties": {"n": {"type": "string"}}}, "read")}
+    first, second = host.offer(READ), host.offer(text)
+    assert await host.run(first, Call("count", {"n": 1}), framework) == Success("first")
+    assert await host.run(second, Call("count", {"n": "x"}), framework) == Success("second")
+    assert host.offer(dict(READ)) is first

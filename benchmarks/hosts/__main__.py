@@ -1,4 +1,7 @@
-"""``python -m benchmarks.hosts langchain``: the table of one framework, in the environment that has it."""
+"""``python -m benchmarks.hosts langchain``: the table of one framework, in the environment that has it.
+
+``--cost`` measures what a call costs instead.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,12 @@ import importlib
 import logging
 import sys
 
+from benchmarks.hosts.cost import print_cost
 from benchmarks.hosts.mistakes import compare
 
 logging.disable(logging.CRITICAL)  # the frameworks log each failure with its stack
-sys.exit(min(1, compare(importlib.import_module(f"benchmarks.hosts.in_{sys.argv[1]}"))))
+framework = importlib.import_module(f"benchmarks.hosts.in_{sys.argv[1]}")
+if "--cost" in sys.argv[2:]:
+    print_cost(framework)
+else:
+    sys.exit(min(1, compare(framework)))

@@ -17,8 +17,9 @@ UNSEEN = frozenset({"unknown name", "near name"})
 class FakeModel(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     """Makes one call, then keeps what it was told."""
 
-    def __init__(self, mistake: Mistake) -> None:
+    def __init__(self, mistake: Mistake, times: int) -> None:
         super().__init__()
+        self.times = times
         self.mistake = mistake
         self.told = ""
 
@@ -26,15 +27,16 @@ class FakeModel(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         last = messages[-1].contents[0]
         if last.type == "function_result":
             self.told = str(last.result)
-            said = Content.from_text("done")
+            said = [Content.from_text("done")]
         else:
-            said = Content.from_function_call("1", self.mistake.name, arguments=self.mistake.arguments)
-        return ChatResponse(messages=[Message("assistant", [said])])
+            ids = map(str, range(self.times))
+            said = [Content.from_function_call(id_, self.mistake.name, arguments=self.mistake.arguments) for id_ in ids]
+        return ChatResponse(messages=[Message("assistant", said)])
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
-    """Let the model make one call."""
-    model = FakeModel(mistake)
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+    """Let the model make one call, or the same one several times in one message."""
+    model = FakeModel(mistake, times)
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     own = [FunctionTool(name=each.__name__, description=each.__doc__ or "", func=each) for each in functions]
     agent = Agent(model, tools=own, middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [])

@@ -14,13 +14,14 @@ VERSION = f"fastmcp {version('fastmcp')}"
 UNSEEN: frozenset[str] = frozenset()
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
-    """Make one call as a client."""
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+    """Make one call as a client, or the same one several times."""
     server = FastMCP("tools")
     for function in (tools.add, tools.count, tools.crash, tools.flaky):
         server.tool(function)
     if behind:
         server.add_middleware(ToolcallMiddleware(effects={"flaky": "read"}))
     async with Client(server) as client:
-        answer = await client.call_tool(mistake.name, json.loads(mistake.arguments), raise_on_error=False)
+        for _ in range(times):
+            answer = await client.call_tool(mistake.name, json.loads(mistake.arguments), raise_on_error=False)
     return str(answer.content[0].text)

@@ -26,15 +26,17 @@ class FakeModel(GenericFakeChatModel):
         return self
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
-    """Let the model make one call."""
-    call = {"name": mistake.name, "args": json.loads(mistake.arguments), "id": "1", "type": "tool_call"}
-    model = FakeModel(messages=iter([AIMessage(content="", tool_calls=[call]), AIMessage(content="done")]))
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+    """Let the model make one call, or the same one several times in one message."""
+    call = {"name": mistake.name, "args": json.loads(mistake.arguments), "type": "tool_call"}
+    calls: Any = [{**call, "id": str(number)} for number in range(times)]
+    model = FakeModel(messages=iter([AIMessage(content="", tool_calls=calls), AIMessage(content="done")]))
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     agent = create_agent(
         model,
         [StructuredTool.from_function(function) for function in functions],
         middleware=[ToolcallMiddleware(effects={"flaky": "read"})] if behind else [],
     )
-    result = await agent.ainvoke({"messages": [("user", "go")]})
+    sent: Any = {"messages": [("user", "go")]}
+    result = await agent.ainvoke(sent)
     return str(next(message.text for message in result["messages"] if message.type == "tool"))

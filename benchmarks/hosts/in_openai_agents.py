@@ -21,18 +21,18 @@ UNSEEN: frozenset[str] = frozenset()
 class FakeModel(Model):
     """Makes one call, then keeps what it was told."""
 
-    def __init__(self, mistake: Mistake) -> None:
+    def __init__(self, mistake: Mistake, times: int) -> None:
         self.mistake = mistake
+        self.times = times
         self.told = ""
 
     async def get_response(self, system_instructions: Any, input: Any, *args: Any, **more: Any) -> ModelResponse:  # noqa: A002, ARG002
         """Answer one request."""
         outputs = [each for each in input if each.get("type") == "function_call_output"] if type(input) is list else []
         if not outputs:
-            call = ResponseFunctionToolCall(
-                type="function_call", name=self.mistake.name, arguments=self.mistake.arguments, call_id="1"
-            )
-            return ModelResponse(output=[call], usage=Usage(), response_id=None)
+            sent: Any = {"type": "function_call", "name": self.mistake.name, "arguments": self.mistake.arguments}
+            calls: Any = [ResponseFunctionToolCall(**sent, call_id=str(number)) for number in range(self.times)]
+            return ModelResponse(output=calls, usage=Usage(), response_id=None)
         self.told = str(outputs[0]["output"])
         text = ResponseOutputText(text="done", type="output_text", annotations=[])
         message = ResponseOutputMessage(id="1", role="assistant", status="completed", type="message", content=[text])
@@ -43,9 +43,9 @@ class FakeModel(Model):
         raise NotImplementedError
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
-    """Let the model make one call."""
-    model = FakeModel(mistake)
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+    """Let the model make one call, or the same one several times in one message."""
+    model = FakeModel(mistake, times)
     functions = (tools.add, tools.count, tools.crash, tools.flaky)
     agent: Agent[Any] = Agent(name="agent", model=model, tools=[function_tool(each) for each in functions])
     if behind:

@@ -16,13 +16,14 @@ VERSION = f"pydantic-ai-slim {version('pydantic-ai-slim')}"
 UNSEEN: frozenset[str] = frozenset()
 
 
-async def ask(mistake: Mistake, tools: Tools, *, behind: bool) -> str:
-    """Let the model make one call."""
+async def ask(mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
+    """Let the model make one call, or the same one several times in one message."""
     told: list[Any] = []
 
     def model(messages: Any, _info: Any) -> ModelResponse:
         if len(messages) == 1:
-            return ModelResponse(parts=[ToolCallPart(mistake.name, mistake.arguments, tool_call_id="1")])
+            ids = map(str, range(times))
+            return ModelResponse(parts=[ToolCallPart(mistake.name, mistake.arguments, tool_call_id=id_) for id_ in ids])
         told.append(messages[-1].parts[0])
         return ModelResponse(parts=[TextPart("done")])
 

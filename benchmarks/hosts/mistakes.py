@@ -78,7 +78,7 @@ class Framework(Protocol):
     VERSION: str  # of the package
     UNSEEN: frozenset[str]  # labels of mistakes that no public hook of the framework sees
 
-    async def ask(self, mistake: Mistake, tools: Tools, *, behind: bool) -> str:
+    async def ask(self, mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
         """Let a fake model make one call, with the pipeline or without. Returns what the model is told of it."""
         ...
 

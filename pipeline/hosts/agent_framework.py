@@ -8,19 +8,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from agent_framework import (
-    FunctionInvocationContext,
-    FunctionMiddleware,
-    FunctionTool,
-    MiddlewareFailure,
-    MiddlewareTermination,
-    UserInputRequiredException,
-)
-
 from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+
+with requires("agent-framework-core"):
+    from agent_framework import (
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        FunctionTool,
+        MiddlewareFailure,
+        MiddlewareTermination,
+        UserInputRequiredException,
+    )
 
 
 class ToolcallMiddleware(FunctionMiddleware):
@@ -41,7 +43,7 @@ class ToolcallMiddleware(FunctionMiddleware):
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Run one call."""
         tools: Any = [*(context.tools or ()), context.function]
-        offered = {tool.name: _describe(tool) for tool in tools if isinstance(tool, FunctionTool)}
+        offered = {tool.name: self.host.describe(tool, _describe) for tool in tools if isinstance(tool, FunctionTool)}
 
         async def body(call: ValidCall) -> object:
             context.arguments = dict(call.params)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastmcp.exceptions import ToolError
-from fastmcp.server.middleware import Middleware
-from fastmcp.tools.base import ToolResult
-
 from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
+from .fastmcp_tools import export_tools
 from .host import Host, HostTool
+
+with requires("fastmcp"):
+    from fastmcp.exceptions import ToolError
+    from fastmcp.server.middleware import Middleware
+    from fastmcp.tools.base import ToolResult
+
+__all__ = ["ToolcallMiddleware", "export_tools"]
 
 _WRAPPED = "Error calling tool"  # how FastMCP begins the text of an exception that is no ToolError
 
@@ -32,7 +37,10 @@ class ToolcallMiddleware(Middleware):
     async def on_call_tool(self, context: Any, call_next: Any) -> ToolResult:
         """Run one call."""
         server, sent = context.fastmcp_context.fastmcp, context.message
-        offered = {tool.name: _describe(tool) for tool in await server.list_tools(run_middleware=False)}
+        tools = await server.list_tools(run_middleware=False)
+        if all(tool.name != sent.name for tool in tools):  # names are suggested: only those that this client is shown
+            tools = await server.list_tools()
+        offered = {tool.name: _describe(tool) for tool in tools}
 
         async def body(valid: ValidCall) -> object:
             message = sent.model_copy(update={"name": valid.tool.name, "arguments": dict(valid.params)})

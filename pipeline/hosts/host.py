@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from asyncio import get_running_loop
 from asyncio import run as asyncio_run
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from typing import Any, ClassVar, NoReturn, TypeAlias, get_args
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, get_args
 
 import attrs
 from returns.result import Failure
@@ -32,7 +32,9 @@ from ..tools import Effect, Tool, ToolRegistry
 # Runs the tool of a call as the framework would: with the resolved name and the validated params.
 Body: TypeAlias = Callable[[ValidCall], Awaitable[object]]
 
+T = TypeVar("T")
 _MAX_SETS = 100  # sets of tools that have a pipeline of their own
+_MAX_DESCRIBED = 1_000  # tool objects whose description is remembered
 _body: ContextVar[Body] = ContextVar("toolcall_pipeline_body")
 _logger = get_logger()
 
@@ -78,10 +80,10 @@ class Host:
         self._passes = passes
         self._build = build
         self._options = options
-        self._tools = ToolRegistry()
-        self._offered: dict[str, HostTool] = {}
-        self._pipelines: dict[frozenset[str], Pipeline] = {}
-        self._make(self._tools)  # so that a wrong option is told at once
+        self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
+        self._pipelines: dict[frozenset[int], tuple[Pipeline, list[Tool[..., Any]]]] = {}  # by the ids of these tools
+        self._described: dict[int, tuple[object, HostTool]] = {}
+        self._make(())  # so that a wrong option is told at once
 
     def offer(self, tools: Mapping[str, HostTool]) -> Pipeline:
         """Tell which tools the model may call now.
@@ -92,16 +94,24 @@ class Host:
         Returns:
             The pipeline for exactly these tools; the same one each time that they are offered.
         """
-        for name, offered in tools.items():
-            if self._offered.get(name) != offered:
-                self._learn(name, offered)
-        names = frozenset(tools)
-        pipeline = self._pipelines.get(names)
-        if pipeline is None:
+        made = [self._learn(name, offered) for name, offered in tools.items()]
+        key = frozenset(map(id, made))
+        found = self._pipelines.get(key)
+        if found is None:
             if len(self._pipelines) >= _MAX_SETS:  # sets that are made up for each call must not be kept for ever
                 self._pipelines.clear()
-            pipeline = self._pipelines[names] = self._make(self._tools.view(names))
-        return pipeline
+                self._made.clear()
+            found = self._pipelines[key] = (self._make(made), made)
+        return found[0]
+
+    def describe(self, tool: T, read: Callable[[T], HostTool]) -> HostTool:
+        """What ``read`` says of a tool object of the framework. It is asked once, where making a schema takes long."""
+        found = self._described.get(id(tool))
+        if found is None or found[0] is not tool:
+            if len(self._described) >= _MAX_DESCRIBED:
+                self._described.clear()
+            found = self._described[id(tool)] = (tool, read(tool))  # kept with the tool, so that its id stays its own
+        return found[1]
 
     async def run(self, pipeline: Pipeline, call: Call, body: Body) -> Outcome:
         """Run one call through a pipeline that `offer` returned.
@@ -157,7 +167,11 @@ class Host:
 
         return guarded
 
-    def _learn(self, name: str, offered: HostTool) -> None:
+    def _learn(self, name: str, offered: HostTool) -> Tool[..., Any]:
+        known = self._made.setdefault(name, [])
+        for before, made in known:
+            if before == offered:
+                return made
         effect = self._effects.get(name, offered.effect)
         facts: Any = {
             "name": name,
@@ -170,13 +184,13 @@ class Host:
         except SetupError as exc:
             _logger.warning("the schema of %s is left to its framework: %s", name, exc)
             made = Tool.from_schema(parameters=None, **facts)
-        if name in self._tools.tools:
-            self._tools.replace(made)
-        else:
-            self._tools.register(made)
-        self._offered[name] = offered
+        known.append((offered, made))
+        return made
 
-    def _make(self, tools: ToolRegistry) -> Pipeline:
+    def _make(self, made: Iterable[Tool[..., Any]]) -> Pipeline:
+        tools = ToolRegistry()
+        for tool in made:
+            tools.register(tool)
         return self._build(tools, executor=_InHost(), **self._options)
 
 

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.messages import ToolMessage
-from langchain_core.tools import BaseTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.errors import GraphBubbleUp
-from langgraph.prebuilt.tool_node import ToolCallRequest
-
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+from .langchain_tools import export_tools
+
+with requires("langchain"):
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.messages import ToolMessage
+    from langchain_core.tools import BaseTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.prebuilt.tool_node import ToolCallRequest
+
+__all__ = ["ToolcallMiddleware", "export_tools"]
 
 
 class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
@@ -26,64 +31,52 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
-        tools: For `ToolNode` on its own, whose requests do not name the tools of the model. Default: none.
+        tools: Tools that the model is told of while the agent runs, which the agent itself does not list. Default:
+            none.
         options: Those of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, tools: Any = (), **options: Any) -> None:
         super().__init__()
         self.host = Host(effects, passes=(GraphBubbleUp,), **options)
-        self._known: dict[str, BaseTool] = {tool.name: tool for tool in tools}
-        self._offered: dict[str, HostTool] = {}
-
-    def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
-        """Learn which tools the model may call."""
-        self._learn(request.tools)
-        return handler(request)
-
-    async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """As `wrap_model_call`."""
-        self._learn(request.tools)
-        return await handler(request)
+        self._further: tuple[BaseTool, ...] = tuple(tools)
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run one call in the caller's thread."""
-        pipeline, call = self._read(request)
-        outcome = self.host.run_sync(pipeline, call, lambda valid: self._check(handler(self._write(request, valid))))
-        return _answer(request, outcome)
+        pipeline, call, tools = self._read(request)
+
+        def body(valid: ValidCall) -> object:
+            return self._check(handler(_write(request, valid, tools)))
+
+        return _answer(request, self.host.run_sync(pipeline, call, body))
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
     ) -> Any:
         """Run one call."""
+        pipeline, call, tools = self._read(request)
 
         async def body(valid: ValidCall) -> object:
-            return self._check(await handler(self._write(request, valid)))
+            return self._check(await handler(_write(request, valid, tools)))
 
-        pipeline, call = self._read(request)
         return _answer(request, await self.host.run(pipeline, call, body))
 
-    def _learn(self, tools: Any) -> None:
-        self._known = {tool.name: tool for tool in tools if isinstance(tool, BaseTool)}
-        self._offered = {name: _describe(tool) for name, tool in self._known.items()}
-
-    def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call]:
-        if request.tool is not None and request.tool.name not in self._known:
-            self._known[request.tool.name] = request.tool
-        if len(self._offered) != len(self._known):
-            self._learn(self._known.values())
+    def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
+        every = [*self._further, *request.runtime.tools, *([request.tool] if request.tool else ())]
+        tools = {tool.name: tool for tool in every}
+        offered = self.host.offer({name: self.host.describe(tool, _describe) for name, tool in tools.items()})
         sent = request.tool_call
-        return self.host.offer(self._offered), Call(sent["name"], sent["args"], sent["id"] or "")
-
-    def _write(self, request: ToolCallRequest, call: ValidCall) -> ToolCallRequest:
-        name = call.tool.name
-        sent: Any = {**request.tool_call, "name": name, "args": dict(call.params)}
-        return request.override(tool_call=sent, tool=self._known[name])
+        return offered, Call(sent["name"], sent["args"], sent["id"] or ""), tools
 
     def _check(self, answer: object) -> object:
         if isinstance(answer, ToolMessage) and answer.status == "error":
             return self.host.refuse_foreign(answer.text)
         return answer
+
+
+def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTool]) -> ToolCallRequest:
+    sent: Any = {**request.tool_call, "name": call.tool.name, "args": dict(call.params)}
+    return request.override(tool_call=sent, tool=tools[call.tool.name])
 
 
 def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:
@@ -95,5 +88,4 @@ def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:
 
 def _describe(tool: BaseTool) -> HostTool:
     function = convert_to_openai_tool(tool)["function"]
-    effect = (tool.metadata or {}).get("effect")
-    return HostTool(function.get("description", ""), function.get("parameters"), effect)
+    return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))

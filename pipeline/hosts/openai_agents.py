@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import attrs
-from agents import Agent, FunctionTool, RunConfig
-from agents.exceptions import AgentsException
-from agents.tool import set_function_tool_failure_error_function
-from returns.result import Failure
 
 from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import SetupError
 from ..messages import render
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+from .openai_agents_tools import export_tools
+
+with requires("openai-agents"):
+    from agents import Agent, AgentsException, FunctionTool, RunConfig
+    from agents.tool import set_function_tool_failure_error_function
+
+__all__ = ["export_tools", "pipelined", "run_config"]
+
+
+_active: ContextVar[Agent[Any]] = ContextVar("toolcall_pipeline_active_agent")
 
 
 @attrs.frozen(eq=False)
@@ -50,8 +59,7 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
         options: Those of `Host`, such as ``timeout=60``.
     """
     host = Host(effects, passes=(AgentsException,), **options)
-    own = [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
-    pipeline = host.offer({tool.name: HostTool(tool.description, tool.params_json_schema) for tool in own})
+    pipeline = host.offer(_describe(each for each in agent.tools if isinstance(each, FunctionTool)))
 
     def put_behind(tool: FunctionTool) -> FunctionTool:
         raw = dataclasses.replace(tool)
@@ -66,18 +74,42 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
 
     Args:
         agent: What `pipelined` returned.
-        options: Those of `RunConfig`.
+        options: Those of `RunConfig`. A filter of the model's input and a formatter of other errors are asked as well.
 
     Raises:
         SetupError: ``agent`` is another one, or has no function tools.
     """
-    invokers = (getattr(tool, "on_invoke_tool", None) for tool in agent.tools)
-    pipeline = next((each.pipeline for each in invokers if isinstance(each, _Behind)), None)
-    if pipeline is None:
+    if not _list_behind(agent.tools):
         raise SetupError("run_config: `agent` must be what pipelined() returned, with a function tool")
+    own_filter, own_formatter = (
+        options.pop(each, None) for each in ("call_model_input_filter", "tool_error_formatter")
+    )
 
-    def tell(args: Any) -> str | None:
-        found = pipeline.resolve(Call(args.tool_name)) if args.kind == "tool_not_found" else None
-        return render(found) if type(found) is Failure else None
+    async def learn(data: Any) -> Any:
+        _active.set(data.agent)  # hand-overs change it, and what formats an error is not told
+        return data.model_data if own_filter is None else await _wait_for(own_filter(data))
 
-    return RunConfig(tool_not_found_behavior="return_error_to_model", tool_error_formatter=tell, **options)
+    async def tell(args: Any) -> str | None:
+        if args.kind != "tool_not_found":
+            return None if own_formatter is None else await _wait_for(own_formatter(args))
+        # those that are enabled
+        own = _list_behind(await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context))
+        if not own:
+            return None
+        found: Any = own[0].host.offer(_describe(each.tool for each in own)).resolve(Call(args.tool_name))
+        return render(found) if is_failure(found) else None
+
+    options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
+    return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
+
+
+async def _wait_for(answer: Any) -> Any:
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+def _list_behind(tools: Any) -> list[_Behind]:
+    return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), _Behind)]
+
+
+def _describe(tools: Iterable[FunctionTool]) -> dict[str, HostTool]:
+    return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}

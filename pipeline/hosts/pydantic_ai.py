@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from copy import copy
 from typing import Any
 
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import (
-    ApprovalRequired,
-    CallDeferred,
-    ModelRetry,
-    SkipToolExecution,
-    ToolFailed,
-    ToolFailedError,
-    ToolRetryError,
-)
-from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
 from returns.result import Failure
 
 from middlewares import Validate
@@ -27,9 +16,22 @@ from ..errors import ExecutionFailed
 from ..messages import render
 from ..privacy import approved
 from ..tools import Effect
+from .extras import requires
 from .host import Host, HostTool
+from .pydantic_ai_names import put_names_right, tell_unknown_names
+from .pydantic_ai_tools import export_tools
 
-_PASSES = (ApprovalRequired, CallDeferred, SkipToolExecution, ToolRetryError, ToolFailedError)
+with requires("pydantic-ai-slim"):
+    from pydantic_ai import exceptions as told
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.exceptions import ModelRetry, ToolFailed
+
+__all__ = ["ToolcallCapability", "export_tools"]
+
+_PASSES = (
+    *(told.ApprovalRequired, told.CallDeferred, told.SkipToolExecution, told.SkipToolValidation),
+    *(told.ToolRetryError, told.ToolFailedError),
+)
 
 
 class ToolcallCapability(AbstractCapability[Any]):
@@ -45,22 +47,20 @@ class ToolcallCapability(AbstractCapability[Any]):
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
         self.host = Host(effects, passes=_PASSES, **options)
-        self._seen: dict[str, HostTool] = {}
+        self._offered: dict[str, HostTool] = {}
         self._validate = Validate(limits=options["limits"]) if options.get("limits") else Validate()
+
+    async def for_run(self, ctx: Any) -> ToolcallCapability:  # noqa: ARG002
+        """One of its own for each run: agents and runs may share a capability, and differ in their tools."""
+        return copy(self)
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:  # noqa: ARG002
         """Put right a name that stands for a tool beyond doubt: Pydantic AI refuses unknown names itself."""
-        pipeline, names = self._offer(request_context)
-        return replace(response, parts=[_rename(part, pipeline, names) for part in response.parts])
+        return put_names_right(response, *self._offer(request_context))
 
     async def before_model_request(self, ctx: Any, request_context: Any) -> Any:  # noqa: ARG002
         """Say of an unknown name what the pipeline says of it, in the request alone."""
-        pipeline, names = self._offer(request_context)
-        *before, last = request_context.messages or [None]
-        if not isinstance(last, ModelRequest):
-            return request_context
-        told = replace(last, parts=[_retell(part, pipeline, names) for part in last.parts])
-        return replace(request_context, messages=[*before, told])
+        return tell_unknown_names(request_context, *self._offer(request_context))
 
     async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
@@ -86,27 +86,13 @@ class ToolcallCapability(AbstractCapability[Any]):
         return outcome.unwrap()
 
     def _offer(self, request: Any) -> tuple[Pipeline, frozenset[str]]:
-        offered = {each.name: _describe(each) for each in request.model_request_parameters.function_tools}
-        self._seen.update(offered)
-        return self.host.offer(offered), frozenset(offered)
+        self._offered = {each.name: _describe(each) for each in request.model_request_parameters.function_tools}
+        output = (each.name for each in request.model_request_parameters.output_tools)
+        return self.host.offer(self._offered), frozenset((*self._offered, *output))
 
     def _read(self, ctx: Any, tool_def: Any, call: Any, args: Any) -> tuple[Pipeline, Call]:
-        self._seen[tool_def.name] = _describe(tool_def)
-        return self.host.offer(self._seen), Call(tool_def.name, args, call.tool_call_id or "", deps=ctx.deps)
-
-
-def _rename(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
-    if not isinstance(part, ToolCallPart) or part.tool_name in names:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
-
-
-def _retell(part: Any, pipeline: Pipeline, names: frozenset[str]) -> Any:
-    if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in names:
-        return part
-    found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, content=render(found)) if type(found) is Failure else part
+        offered = {**self._offered, tool_def.name: _describe(tool_def)}
+        return self.host.offer(offered), Call(tool_def.name, args, call.tool_call_id or "", deps=ctx.deps)
 
 
 def _describe(tool: Any) -> HostTool:

@@ -1,0 +1,40 @@
+"""A registry and its pipeline as function tools of the OpenAI Agents SDK."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..call import Call
+from ..compose import Pipeline
+from ..messages import render
+from ..tools import ToolRegistry
+from .exporting import list_offered
+from .extras import requires
+
+with requires("openai-agents"):
+    from agents import FunctionTool
+
+
+def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[FunctionTool]:
+    """The tools that may be called now as function tools, not strict. A failure is the text that the model reads.
+
+    The pipeline gets the arguments as the model wrote them, the id of each call, and the run's context as ``deps``.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+    """
+    return [_export(each, own, pipeline) for each, own in list_offered(registry)]
+
+
+def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> FunctionTool:
+    async def run(context: Any, sent: str) -> str:
+        return render(await pipeline(Call(own, sent, context.tool_call_id, deps=context.context)))
+
+    return FunctionTool(
+        name=offered["name"],
+        description=offered.get("description", ""),
+        params_json_schema=offered["parameters"],
+        on_invoke_tool=run,
+        strict_json_schema=False,
+    )

@@ -1,0 +1,277 @@
+"""ADK's own control flow, with the pipeline around its tools. Run by `make test-hosts` with the real package."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from google.adk.agents import LlmAgent, RunConfig
+from google.adk.agents.run_config import StreamingMode
+from google.adk.models import BaseLlm, LlmResponse
+from google.adk.runners import InMemoryRunner
+from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from pipeline.hosts.adk import ToolcallPlugin
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """ADK needs asyncio."""
+    return "asyncio"
+
+
+class Saying(BaseLlm):
+    """Makes these calls, a list a turn, and is done then."""
+
+    turns: list[list[tuple[str, dict[str, Any]]]]
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncGenerator[Any, None]:
+        calls = self.turns.pop(0) if self.turns else []
+        parts = [types.Part.from_function_call(name=name, args=args) for name, args in calls]
+        yield LlmResponse(content=types.Content(role="model", parts=parts or [types.Part.from_text(text="done")]))
+
+
+def saying(*turns: list[tuple[str, dict[str, Any]]]) -> Saying:
+    return Saying(model="fake", turns=list(turns))
+
+
+class Session:
+    """One session of a user with an agent."""
+
+    def __init__(self, agent: LlmAgent, plugin: ToolcallPlugin) -> None:
+        self.runner = InMemoryRunner(agent=agent, plugins=[plugin])
+        self.id = ""
+        self.answers: list[Any] = []  # of the tools, as the model is told
+        self.asked: list[Any] = []  # calls that ask the user for a confirmation
+
+    async def send(self, part: Any = None, **options: Any) -> Session:
+        if not self.id:
+            sessions = self.runner.session_service
+            self.id = (await sessions.create_session(app_name=self.runner.app_name, user_id="user")).id
+        message = types.Content(role="user", parts=[part or types.Part.from_text(text="go")])
+        async for event in self.runner.run_async(user_id="user", session_id=self.id, new_message=message, **options):
+            self.answers += [each.response for each in event.get_function_responses()]
+            self.asked += [each for each in event.get_function_calls() if each.name == "adk_request_confirmation"]
+        return self
+
+    async def answer(self, *, confirmed: bool) -> Session:
+        response = types.FunctionResponse(
+            id=self.asked[0].id, name=self.asked[0].name, response={"confirmed": confirmed}
+        )
+        return await self.send(types.Part(function_response=response))
+
+
+def make(model: Saying, *tools: Any, effects: Any = None, **options: Any) -> Session:
+    return Session(LlmAgent(name="agent", model=model, tools=list(tools)), ToolcallPlugin(effects, **options))
+
+
+@pytest.mark.parametrize("confirmed", [True, False])
+@pytest.mark.parametrize("forget", [True, False])
+async def test_a_confirmation_is_waited_for(confirmed: bool, forget: bool) -> None:
+    """Nothing runs before the user has confirmed, and once then; by another process as well, which saw no model."""
+    ran: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    plugin = ToolcallPlugin()
+    agent = LlmAgent(
+        name="agent", model=saying([("pay", {"amount": 5})]), tools=[FunctionTool(pay, require_confirmation=True)]
+    )
+    session = await Session(agent, plugin).send()
+    assert len(session.asked) == 1
+    assert ran == []
+    if forget:
+        session.runner.plugin_manager.plugins[:] = [ToolcallPlugin()]
+    session.answers.clear()
+    await session.answer(confirmed=confirmed)
+    assert ran == ([5] if confirmed else [])
+    assert ({"result": "paid"} in session.answers) is confirmed
+
+
+@pytest.mark.parametrize("name", ["pay", "functions.pay", "Pay", "pya"])
+async def test_no_other_way_to_write_a_call_skips_the_confirmation(name: str) -> None:
+    """Neither a repaired name nor repaired arguments run a tool that the user has to confirm."""
+    ran: list[int] = []
+
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return "paid"
+
+    def is_large(amount: int) -> bool:
+        return amount == 5000
+
+    tool = FunctionTool(pay, require_confirmation=is_large)
+    for amount in (5000, "5000", 5000.0):
+        session = await make(saying([(name, {"amount": amount})]), tool, canonical_names=True).send()
+        assert ran == []
+        if name == "pay":
+            assert len(session.asked) == 1
+
+
+async def test_a_tool_that_leaves_the_gate_to_adk() -> None:
+    """A tool of a class of its own, whose run does not look at the confirmation."""
+    ran: list[Any] = []
+
+    class Gate(BaseTool):
+        def __init__(self) -> None:
+            super().__init__(name="gate", description="Gate.")
+
+        def _get_declaration(self) -> Any:
+            schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+            return types.FunctionDeclaration(name="gate", description="Gate.", parameters_json_schema=schema)
+
+        async def check_require_confirmation(self, args: Any, tool_context: Any) -> bool:
+            return args["n"] == 5
+
+        async def run_async(self, *, args: Any, tool_context: Any) -> Any:
+            ran.append(args)
+            return "ran"
+
+    session = await make(saying([("gate", {"n": "5"})]), Gate()).send()
+    assert ran == []
+    assert len(session.asked) == 1
+
+
+async def test_a_long_running_tool_stays_with_adk() -> None:
+    """It answers later; what it returns at once is told as ADK tells it."""
+
+    def order(n: int) -> dict[str, Any]:
+        """Order."""
+        return {"status": "pending"}
+
+    session = await make(saying([("order", {"n": 1})]), LongRunningFunctionTool(order)).send()
+    assert session.answers == [{"status": "pending"}]
+
+
+async def test_a_callback_of_the_agent_is_asked() -> None:
+    """A guard that the user gave the agent still decides, and sees the repaired arguments."""
+    ran, seen = [], []
+
+    def drop(n: int) -> str:
+        """Drop."""
+        ran.append(n)
+        return "dropped"
+
+    def guard(tool: Any, args: Any, tool_context: Any) -> Any:
+        seen.append((tool.name, args))
+        return {"result": "refused"} if args["n"] == 1 else None
+
+    model = saying([("drop", {"n": "1"})], [("drop", {"n": 2})])
+    agent = LlmAgent(name="agent", model=model, tools=[drop], before_tool_callback=guard)
+    session = await Session(agent, ToolcallPlugin()).send()
+    assert session.answers == [{"result": "refused"}, {"result": "dropped"}]
+    assert seen == [("drop", {"n": 1}), ("drop", {"n": 2})]
+    assert ran == [2]
+
+
+async def test_a_hand_over_and_state_stay_adks() -> None:
+    """`transfer_to_agent` reaches the other agent, and a tool's context is its own."""
+
+    def look(n: int, tool_context: ToolContext) -> str:
+        """Look."""
+        tool_context.state["seen"] = n
+        return f"{n} {tool_context.agent_name}"
+
+    other = LlmAgent(name="other", description="Looks.", model=saying([("look", {"n": "1"})]), tools=[look])
+    first = LlmAgent(name="first", model=saying([("transfer_to_agent", {"agent_name": "other"})]), sub_agents=[other])
+    session = await Session(first, ToolcallPlugin()).send()
+    assert {"result": "1 other"} in session.answers
+    stored = await session.runner.session_service.get_session(
+        app_name=session.runner.app_name, user_id="user", session_id=session.id
+    )
+    assert stored is not None
+    assert stored.state["seen"] == 1
+
+
+async def test_agents_of_one_name_that_share_a_plugin_keep_their_tools() -> None:
+    """Each call runs the tool of its own agent, and hears of no other agent's tools."""
+    plugin, go_on = ToolcallPlugin(), asyncio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        await go_on.wait()
+        return "waited"
+
+    def by_number(n: int) -> str:
+        """Find."""
+        return f"number {n}"
+
+    def by_text(text: str) -> str:
+        """Find."""
+        return f"text {text}"
+
+    def delete_all() -> None:
+        """Delete."""
+
+    by_number.__name__ = by_text.__name__ = "find"
+    first = LlmAgent(
+        name="agent", model=saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), tools=[by_number, wait]
+    )
+    second = LlmAgent(name="agent", model=saying([("find", {"text": "x"})]), tools=[by_text, delete_all])
+    task = asyncio.create_task(Session(first, plugin).send())
+    assert (await Session(second, plugin).send()).answers == [{"result": "text x"}]
+    go_on.set()
+    _, found, unknown = (await asyncio.wait_for(task, 20)).answers
+    assert found == {"result": "number 1"}
+    assert "delete_all" not in unknown["error"]
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
+async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) -> None:
+    """A lost call of a tool that changes something is not repeated."""
+    ran: list[int] = []
+
+    def send(n: int) -> str:
+        """Send."""
+        ran.append(n)
+        raise ConnectionError("503")
+
+    await make(saying([("send", {"n": 1})]), send, effects={"send": effect} if effect else None, attempts=2).send()
+    assert len(ran) == runs
+
+
+async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
+    """The tool's task is cancelled, and a run that was cancelled stays so."""
+    begun, ended = asyncio.Event(), []
+
+    async def hang(n: int) -> str:
+        """Hang."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(n)
+        return "never"
+
+    reads: Any = {"hang": "read"}
+    slow = make(saying([("hang", {"n": 0})]), hang, effects=reads, timeout=0.05, attempts=1)
+    assert "did not finish" in (await slow.send()).answers[0]["error"]
+    begun.clear()
+    task = asyncio.create_task(make(saying([("hang", {"n": 1})]), hang, effects=reads).send())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
+
+
+async def test_calls_at_once_run_at_once_and_streams_work() -> None:
+    """Two calls of one message wait for each other, in a streamed run."""
+    both = asyncio.Barrier(2)
+
+    async def meet(n: int) -> int:
+        """Meet."""
+        await both.wait()
+        return n
+
+    session = make(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), meet)
+    await asyncio.wait_for(session.send(run_config=RunConfig(streaming_mode=StreamingMode.SSE)), 20)
+    assert session.answers == [{"result": 1}, {"result": 2}]

@@ -1,0 +1,220 @@
+"""Agent Framework's own control flow, with the pipeline around its tools. Run by `make test-hosts`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from agent_framework import (
+    Agent,
+    BaseChatClient,
+    ChatResponse,
+    ChatResponseUpdate,
+    Content,
+    FunctionInvocationContext,
+    FunctionInvocationLayer,
+    FunctionTool,
+    Message,
+    MiddlewareTermination,
+    ResponseStream,
+    tool,
+)
+
+from pipeline.hosts.agent_framework import ToolcallMiddleware
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The framework needs asyncio."""
+    return "asyncio"
+
+
+class Saying(FunctionInvocationLayer[Any], BaseChatClient[Any]):
+    """Makes these calls, a list a turn, and is done then; keeps what it was told."""
+
+    def __init__(self, *turns: list[tuple[str, str]]) -> None:
+        super().__init__()
+        self.turns = list(enumerate(turns))
+        self.told: dict[str, str] = {}
+
+    def _inner_get_response(self, *, messages: Any, stream: bool, options: Any, **more: Any) -> Any:
+        for content in (each for message in messages for each in message.contents):
+            if content.type == "function_result":
+                self.told[content.call_id] = str(content.result)
+        turn, calls = self.turns.pop(0) if self.turns else (0, [])
+        parts = [
+            Content.from_function_call(f"{turn}.{i}", name, arguments=sent) for i, (name, sent) in enumerate(calls)
+        ]
+        said = parts or [Content.from_text("done")]
+        if stream:
+
+            async def updates() -> Any:
+                yield ChatResponseUpdate(contents=said, role="assistant")
+
+            return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
+
+        async def answer() -> ChatResponse:
+            return ChatResponse(messages=[Message("assistant", said)])
+
+        return answer()
+
+
+def make(model: Saying, *tools: Any, effects: Any = None, **options: Any) -> Agent:
+    return Agent(model, tools=list(tools), middleware=[ToolcallMiddleware(effects, **options)])
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_an_approval_stops_the_run_and_the_approved_call_runs_once(approved: bool) -> None:
+    """`always_require` is asked before the pipeline runs anything; a rejected call never runs."""
+    ran: list[int] = []
+
+    @tool(approval_mode="always_require")
+    def pay(amount: int) -> str:
+        """Pay."""
+        ran.append(amount)
+        return f"paid {amount}"
+
+    model = Saying([("pay", '{"amount": "5"}')])
+    agent = make(model, pay)
+    session = agent.create_session()
+    stopped = await agent.run("go", session=session)
+    assert len(stopped.user_input_requests) == 1
+    assert ran == []
+    answer = stopped.user_input_requests[0].to_function_approval_response(approved)
+    await agent.run(Message("user", [answer]), session=session)
+    assert ran == ([5] if approved else [])
+    assert ("paid 5" in model.told.values()) is approved
+
+
+async def test_what_ends_the_run_passes() -> None:
+    """`MiddlewareTermination` of a tool ends the run, and is no failure of the tool."""
+
+    @tool
+    def stop() -> str:
+        """Stop."""
+        raise MiddlewareTermination(result="over")
+
+    model = Saying([("stop", "{}")], [("stop", "{}")])
+    await make(model, stop, effects={"stop": "read"}).run("go")
+    assert len(model.turns) == 1
+
+
+async def test_the_context_and_streams_stay_the_frameworks() -> None:
+    """The tool gets the arguments of the run, in a streamed run as well."""
+
+    @tool
+    def look(n: int, ctx: FunctionInvocationContext) -> str:
+        """Look."""
+        return f"{n} {ctx.kwargs['user']}"
+
+    for stream in (False, True):
+        model = Saying([("look", '{"n": "1"}')])
+        agent = make(model, look)
+        if stream:
+            texts = [
+                update.text async for update in agent.run("go", stream=True, function_invocation_kwargs={"user": "me"})
+            ]
+            assert "done" in texts
+        else:
+            await agent.run("go", function_invocation_kwargs={"user": "me"})
+        assert model.told == {"0.0": "1 me"}
+
+
+async def test_an_agent_as_a_tool() -> None:
+    """It runs as a tool does."""
+    inner = make(Saying([("add", '{"a": "2"}')]), FunctionTool(name="add", description="", func=add))
+    model = Saying([("ask", '{"task": "x"}')])
+    await make(model, inner.as_tool(name="ask")).run("go")
+    assert model.told == {"0.0": "done"}
+
+
+def add(a: int) -> int:
+    """Add."""
+    return a
+
+
+async def test_agents_that_share_a_middleware_keep_their_tools() -> None:
+    """Two tools of one name, two runs at once."""
+    ours, go_on = ToolcallMiddleware(), asyncio.Event()
+
+    @tool(name="find")
+    def by_number(n: int) -> str:
+        """Find."""
+        return f"number {n}"
+
+    @tool(name="find")
+    def by_text(text: str) -> str:
+        """Find."""
+        return f"text {text}"
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go_on.wait()
+        return "waited"
+
+    one, two = Saying([("wait", "{}")], [("find", '{"n": "1"}')]), Saying([("find", '{"text": "x"}')])
+    task = asyncio.ensure_future(Agent(one, tools=[by_number, wait], middleware=[ours]).run("go"))
+    await Agent(two, tools=[by_text], middleware=[ours]).run("go")
+    go_on.set()
+    await asyncio.wait_for(task, 20)
+    assert two.told == {"0.0": "text x"}
+    assert one.told["1.0"] == "number 1"
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
+async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) -> None:
+    """A lost call of a tool that changes something is not repeated."""
+    ran: list[int] = []
+
+    @tool
+    def send(n: int) -> str:
+        """Send."""
+        ran.append(n)
+        raise ConnectionError("503")
+
+    await make(Saying([("send", '{"n": 1}')]), send, effects={"send": effect} if effect else None, attempts=2).run("go")
+    assert len(ran) == runs
+
+
+async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
+    """The tool's task is cancelled, and a run that was cancelled stays so."""
+    begun, ended = asyncio.Event(), []
+
+    @tool
+    async def hang(n: int) -> str:
+        """Hang."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(n)
+        return "never"
+
+    reads: Any = {"hang": "read"}
+    slow = Saying([("hang", '{"n": 0}')])
+    await make(slow, hang, effects=reads, timeout=0.05, attempts=1).run("go")
+    assert "did not finish" in slow.told["0.0"]
+    begun.clear()
+    task = asyncio.ensure_future(make(Saying([("hang", '{"n": 1}')]), hang, effects=reads).run("go"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
+
+
+async def test_calls_at_once_run_at_once() -> None:
+    """Two calls of one message wait for each other."""
+    both = asyncio.Barrier(2)
+
+    @tool
+    async def meet(n: int) -> int:
+        """Meet."""
+        await both.wait()
+        return n
+
+    model = Saying([("meet", '{"n": 1}'), ("meet", '{"n": 2}')])
+    await asyncio.wait_for(make(model, meet).run("go"), 20)
+    assert model.told == {"0.0": "1", "0.1": "2"}

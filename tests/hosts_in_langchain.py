@@ -1,0 +1,305 @@
+"""LangChain's own control flow, with the pipeline around its tools. Run by `make test-hosts` with the real package."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.tools import ToolRuntime
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.tools import InjectedToolCallId, tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import InjectedState, ToolNode
+from langgraph.types import Command, interrupt
+
+from middlewares import standard
+from pipeline import ToolFailed, ToolRegistry
+from pipeline.hosts.langchain import ToolcallMiddleware, export_tools
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """LangGraph needs asyncio."""
+    return "asyncio"
+
+
+class Model(GenericFakeChatModel):
+    """Says what it is given."""
+
+    def bind_tools(self, tools: Any, **options: Any) -> Any:
+        """It needs to know none."""
+        return self
+
+
+def saying(*turns: list[tuple[str, dict[str, Any]]]) -> Model:
+    """A model that makes these calls, a list a turn, and is done then."""
+    made = [
+        AIMessage(
+            content="",
+            tool_calls=[
+                {"name": name, "args": args, "id": f"{turn}.{number}"} for number, (name, args) in enumerate(calls)
+            ],
+        )
+        for turn, calls in enumerate(turns)
+    ]
+    return Model(messages=iter([*made, AIMessage(content="done")]))
+
+
+def told(result: Any) -> list[str]:
+    """What the model was told of its calls."""
+    return [message.text for message in result["messages"] if message.type == "tool"]
+
+
+GO = {"messages": [("user", "go")]}
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_an_interrupt_stops_the_run_and_goes_on_with_the_answer(run_async: bool) -> None:
+    """`interrupt()` in a tool passes the pipeline; the tool that is resumed gets the answer."""
+    begun: list[int] = []
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pay."""
+        begun.append(amount)
+        return f"paid {amount}" if interrupt(f"pay {amount}?") == "yes" else "refused"
+
+    agent = create_agent(
+        saying([("pay", {"amount": "5"})]), [pay], middleware=[ToolcallMiddleware()], checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    def run(sent: Any) -> Any:
+        return asyncio.run(agent.ainvoke(sent, config)) if run_async else agent.invoke(sent, config)
+
+    stopped = run(GO)
+    assert stopped["__interrupt__"][0].value == "pay 5?"
+    assert told(stopped) == []
+    assert told(run(Command(resume="yes"))) == ["paid 5"]
+    assert begun == [5, 5]  # LangGraph runs the tool again from its start; nobody else does
+
+
+def test_a_command_reaches_the_graph() -> None:
+    """A `Command` that a tool returns updates the state."""
+
+    @tool
+    def note(text: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
+        """Note."""
+        return Command(update={"messages": [ToolMessage(f"noted {text}", tool_call_id=call_id)]})
+
+    agent = create_agent(saying([("note", {"text": "x"})]), [note], middleware=[ToolcallMiddleware()])
+    assert told(agent.invoke(GO)) == ["noted x"]
+
+
+def test_injected_state_and_runtime_stay_the_graphs() -> None:
+    """What the model sends in their place is not used, and the schema does not ask for it."""
+
+    @tool
+    def look(n: int, state: Annotated[dict[str, Any], InjectedState], runtime: ToolRuntime) -> str:
+        """Look."""
+        return f"{n} {len(state['messages'])} {runtime.tool_call_id}"
+
+    calls = [("look", {"n": "1"}), ("look", {"n": 1, "state": {"messages": []}})]
+    agent = create_agent(saying(calls), [look], middleware=[ToolcallMiddleware()])
+    assert told(agent.invoke(GO)) == ["1 2 0.0", "1 2 0.1"]
+
+
+def test_a_person_is_asked_before_the_pipeline_runs_anything() -> None:
+    """LangChain's own approval middleware still stops the run."""
+    ran: list[int] = []
+
+    @tool
+    def drop(n: int) -> str:
+        """Drop."""
+        ran.append(n)
+        return "dropped"
+
+    ask: Any = HumanInTheLoopMiddleware(interrupt_on={"drop": True})
+    agent = create_agent(
+        saying([("drop", {"n": 1})]), [drop], middleware=[ask, ToolcallMiddleware()], checkpointer=InMemorySaver()
+    )
+    config: Any = {"configurable": {"thread_id": "1"}}
+    assert "__interrupt__" in agent.invoke(GO, config)
+    assert ran == []
+    assert told(agent.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config)) == ["dropped"]
+    assert ran == [1]
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_tool_node_on_its_own(run_async: bool) -> None:
+    """`ToolNode` takes the two functions of the middleware; unknown names get our text."""
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    ours = ToolcallMiddleware(tools=[add])
+    node = ToolNode([add], wrap_tool_call=ours.wrap_tool_call, awrap_tool_call=ours.awrap_tool_call)
+    graph = StateGraph(MessagesState).add_node("tools", node).add_edge(START, "tools").compile()
+    made = [{"name": "add", "args": {"a": "1", "b": 2}, "id": "1"}, {"name": "ad", "args": {}, "id": "2"}]
+    sent: Any = {"messages": [AIMessage(content="", tool_calls=made)]}
+    result = asyncio.run(graph.ainvoke(sent)) if run_async else graph.invoke(sent)
+    right, unknown = told(result)
+    assert right == "3"
+    assert "Did you mean: add?" in unknown
+
+
+async def test_calls_at_once_run_at_once() -> None:
+    """Two calls of one message wait for each other, so both have to be under way."""
+    both = asyncio.Barrier(2)
+
+    @tool
+    async def meet(n: int) -> int:
+        """Meet."""
+        await both.wait()
+        return n
+
+    agent = create_agent(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), [meet], middleware=[ToolcallMiddleware()])
+    assert told(await asyncio.wait_for(agent.ainvoke(GO), 20)) == ["1", "2"]
+
+
+async def test_a_sync_run_inside_of_a_running_loop() -> None:
+    """As in a notebook."""
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    agent = create_agent(saying([("add", {"a": "1", "b": 2})]), [add], middleware=[ToolcallMiddleware(timeout=20)])
+    assert told(agent.invoke(GO)) == ["3"]
+
+
+async def test_a_tool_writes_to_the_stream() -> None:
+    """The writer of the stream is the graph's, and the messages come as they do without the pipeline."""
+
+    @tool
+    def work(n: int, runtime: ToolRuntime) -> int:
+        """Work."""
+        runtime.stream_writer(f"at {n}")
+        return n
+
+    agent = create_agent(saying([("work", {"n": 1})]), [work], middleware=[ToolcallMiddleware()])
+    seen = [part async for part in agent.astream(GO, stream_mode=["custom", "updates"])]
+    assert ("custom", "at 1") in seen
+    assert any(mode == "updates" and "tools" in part for mode, part in seen)
+
+
+async def test_two_agents_with_two_tools_of_one_name_share_a_middleware() -> None:
+    """Each call runs the tool of its own agent, by its own schema, and hears of no other agent's tools."""
+    ours = ToolcallMiddleware()
+    go_on = asyncio.Event()
+
+    @tool("find")
+    def by_number(n: int) -> str:
+        """Find."""
+        return f"number {n}"
+
+    @tool("find")
+    def by_text(text: str) -> str:
+        """Find."""
+        return f"text {text}"
+
+    @tool
+    async def wait() -> str:
+        """Wait until the other agent is done."""
+        await go_on.wait()
+        return "waited"
+
+    @tool
+    def delete_all() -> str:
+        """Delete."""
+        return "gone"
+
+    first = create_agent(
+        saying([("wait", {})], [("find", {"n": "1"}), ("delete_al", {})]), [by_number, wait], middleware=[ours]
+    )
+    second = create_agent(saying([("find", {"text": "x"})]), [by_text, delete_all], middleware=[ours])
+    task = asyncio.create_task(first.ainvoke(GO))
+    assert told(await second.ainvoke(GO)) == ["text x"]
+    go_on.set()
+    _, found, unknown = told(await asyncio.wait_for(task, 20))
+    assert found == "number 1"
+    assert "not found" in unknown
+    assert "delete_all" not in unknown
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), ("mutating", 1)])
+async def test_what_may_have_taken_effect_is_run_once(effect: str, runs: int) -> None:
+    """A lost call of a tool that changes something is not repeated."""
+    ran: list[int] = []
+
+    @tool
+    def send(n: int) -> str:
+        """Send."""
+        ran.append(n)
+        raise ConnectionError("503")
+
+    send.metadata = {"effect": effect}
+    agent = create_agent(saying([("send", {"n": 1})]), [send], middleware=[ToolcallMiddleware(attempts=2)])
+    await agent.ainvoke(GO)
+    assert len(ran) == runs
+
+
+async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
+    """The tool's task is cancelled, and a run that was cancelled stays so."""
+    begun, ended = asyncio.Event(), []
+
+    @tool
+    async def hang(n: int) -> str:
+        """Hang."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(n)
+        return "never"
+
+    def make(**options: Any) -> Any:
+        return create_agent(
+            saying([("hang", {"n": len(ended)})]), [hang], middleware=[ToolcallMiddleware({"hang": "read"}, **options)]
+        )
+
+    assert "did not finish" in told(await make(timeout=0.05, attempts=1).ainvoke(GO))[0]
+    assert ended == [0]
+    begun.clear()
+    task = asyncio.create_task(make().ainvoke(GO))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
+
+
+async def test_a_registry_as_tools_of_langchain() -> None:
+    """Repaired, refused and failed calls, sync and async; the failures are messages of status error."""
+    registry = ToolRegistry()
+
+    @registry.tool(effect="read")
+    def double(n: int) -> int:
+        """Double."""
+        return n * 2
+
+    @registry.tool
+    def fail(n: int) -> int:
+        """Fail."""
+        if n:
+            raise ToolFailed("Ask for fewer.")
+        raise ValueError("password=hunter2")
+
+    tools = export_tools(registry, standard(registry))
+    calls = [("double", {"n": "2"}), ("double", {}), ("fail", {"n": 1}), ("fail", {"n": 0})]
+    for result in (await create_agent(saying(calls), tools).ainvoke(GO), create_agent(saying(calls), tools).invoke(GO)):
+        right, missing, failed, crashed = told(result)
+        assert right == "4"
+        assert "Missing required parameter: n" in missing
+        assert "Ask for fewer." in failed
+        assert "hunter2" not in crashed
+        statuses = [message.status for message in result["messages"] if message.type == "tool"]
+        assert statuses == ["success", "error", "error", "error"]

@@ -1,0 +1,330 @@
+"""Control flow of the OpenAI Agents SDK, with the pipeline around its tools. Run by `make test-hosts`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    FunctionTool,
+    RunConfig,
+    RunContextWrapper,
+    Runner,
+    ToolGuardrailFunctionOutput,
+    function_tool,
+    tool_input_guardrail,
+)
+from agents.exceptions import ToolInputGuardrailTripwireTriggered
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from agents.tool_context import ToolContext
+from agents.usage import Usage
+from openai.types.responses import (
+    Response,
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+
+from middlewares import standard
+from pipeline import SetupError, ToolFailed, ToolRegistry
+from pipeline import ToolContext as OurContext
+from pipeline.hosts.openai_agents import export_tools, pipelined, run_config
+
+QUIET: Any = {"tracing_disabled": True}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """The SDK needs asyncio."""
+    return "asyncio"
+
+
+class Saying(Model):
+    """Makes these calls, a list a turn, and is done then."""
+
+    def __init__(self, *turns: list[tuple[str, str]], end: str = "done", prefix: str = "") -> None:
+        self.prefix = prefix
+        self.turns = list(enumerate(turns))
+        self.end = end
+
+    async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+        return ModelResponse(output=self.answer(), usage=Usage(), response_id=None)
+
+    async def stream_response(self, *args: Any, **more: Any) -> Any:
+        response = Response(
+            id="1", created_at=0, model="fake", object="response", output=self.answer(),
+            parallel_tool_calls=True, tool_choice="auto", tools=[],
+        )  # fmt: skip
+        yield ResponseCompletedEvent(response=response, sequence_number=0, type="response.completed")
+
+    def answer(self) -> list[Any]:
+        if self.turns:
+            turn, calls = self.turns.pop(0)
+            return [
+                ResponseFunctionToolCall(
+                    type="function_call", name=name, arguments=sent, call_id=f"{self.prefix}{turn}.{number}"
+                )
+                for number, (name, sent) in enumerate(calls)
+            ]
+        text = ResponseOutputText(text=self.end, type="output_text", annotations=[])
+        return [ResponseOutputMessage(id="1", role="assistant", status="completed", type="message", content=[text])]
+
+
+def told(result: Any) -> list[str]:
+    """What the model was told of its calls."""
+    sent = result.to_input_list()
+    return [str(item["output"]) for item in sent if item.get("type") == "function_call_output"]
+
+
+async def run(agent: Agent[Any], sent: Any = "go", **more: Any) -> Any:
+    return await Runner.run(agent, sent, run_config=run_config(agent, **QUIET), **more)
+
+
+@pytest.mark.parametrize("approve", [True, False])
+async def test_an_approval_stops_the_run_and_the_approved_call_runs_once(approve: bool) -> None:
+    """`needs_approval` is asked before the pipeline runs anything; a rejected call never runs."""
+    ran: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        return f"paid {amount}"
+
+    agent = pipelined(Agent(name="a", model=Saying([("pay", '{"amount": "5"}')]), tools=[pay]))
+    stopped = await run(agent)
+    assert [item.name for item in stopped.interruptions] == ["pay"]
+    assert ran == []
+    state = stopped.to_state()
+    (state.approve if approve else state.reject)(stopped.interruptions[0])
+    result = await run(agent, state)
+    assert ran == ([5] if approve else [])
+    assert ("paid 5" in told(result)) is approve
+
+
+async def test_guardrails_still_decide() -> None:
+    """One that refuses keeps the tool from running; one that trips ends the run."""
+    ran: list[int] = []
+
+    @tool_input_guardrail
+    def refuse(data: Any) -> ToolGuardrailFunctionOutput:
+        if "13" in data.context.tool_arguments:
+            return ToolGuardrailFunctionOutput.raise_exception()
+        return ToolGuardrailFunctionOutput.reject_content("Not that one.")
+
+    @function_tool(tool_input_guardrails=[refuse])
+    def drop(n: int) -> str:
+        ran.append(n)
+        return "dropped"
+
+    assert told(await run(pipelined(Agent(name="a", model=Saying([("drop", '{"n": 1}')]), tools=[drop])))) == [
+        "Not that one."
+    ]
+    with pytest.raises(ToolInputGuardrailTripwireTriggered):
+        await run(pipelined(Agent(name="a", model=Saying([("drop", '{"n": 13}')]), tools=[drop])))
+    assert ran == []
+
+
+async def test_a_hand_over_reaches_the_other_agent() -> None:
+    """Each agent has its own pipeline; an unknown name after the hand-over names none of the first agent's tools."""
+
+    @function_tool
+    def delete_all() -> str:
+        """Delete."""
+        return "gone"
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    other = pipelined(
+        Agent(name="other", model=Saying([("add", '{"a": "2"}'), ("delete_al", "{}")], prefix="b"), tools=[add])
+    )
+    first = Agent(name="first", model=Saying([("transfer_to_other", "{}")]), tools=[delete_all], handoffs=[other])
+    result = await run(pipelined(first))
+    assert result.last_agent.name == "other"
+    _, right, unknown = told(result)
+    assert right == "2"
+    assert "delete_all" not in unknown.replace("delete_al'", "")
+
+
+async def test_an_agent_as_a_tool() -> None:
+    """It runs as a tool does, and its own agent keeps its own pipeline."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    inner = pipelined(Agent(name="inner", model=Saying([("add", '{"a": "2"}')], end="inner done"), tools=[add]))
+    tool = inner.as_tool("ask", "Ask.", run_config=RunConfig(tracing_disabled=True))
+    agent = pipelined(Agent(name="outer", model=Saying([("ask", '{"input": "x"}')]), tools=[tool]))
+    assert told(await run(agent)) == ["inner done"]
+
+
+async def test_an_approval_inside_of_an_agent_as_a_tool_stops_the_outer_run() -> None:
+    """The inner interruption is the outer run's, and goes on with it."""
+    ran: list[int] = []
+
+    @function_tool(needs_approval=True)
+    def pay(amount: int) -> str:
+        ran.append(amount)
+        return "paid"
+
+    inner = pipelined(Agent(name="inner", model=Saying([("pay", '{"amount": 5}')], end="inner done"), tools=[pay]))
+    tool = inner.as_tool("ask", "Ask.", run_config=RunConfig(tracing_disabled=True))
+    agent = pipelined(Agent(name="outer", model=Saying([("ask", '{"input": "x"}')]), tools=[tool]))
+    stopped = await run(agent)
+    assert [item.name for item in stopped.interruptions] == ["pay"]
+    assert ran == []
+    state = stopped.to_state()
+    state.approve(stopped.interruptions[0])
+    assert told(await run(agent, state)) == ["inner done"]
+    assert ran == [5]
+
+
+async def test_a_clone_and_a_second_time_around() -> None:
+    """A clone keeps its pipeline; the agent that was given is not changed."""
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    given = Agent(name="a", model=Saying([("add", '{"a": "2"}')]), tools=[add])
+    ours = pipelined(given)
+    assert given.tools == [add]
+    assert told(await run(ours.clone(name="b"))) == ["2"]
+    with pytest.raises(SetupError, match="pipelined"):
+        run_config(given)
+
+
+async def test_a_disabled_tool_is_not_named() -> None:
+    """A tool that `is_enabled` hides in this run does not exist for the model."""
+
+    @function_tool(is_enabled=lambda context, _agent: context.context == "admin")
+    def delete_all() -> str:
+        """Delete."""
+        return "gone"
+
+    @function_tool
+    def add(a: int) -> int:
+        return a
+
+    def make() -> Agent[Any]:
+        return pipelined(
+            Agent(name="a", model=Saying([("delete_all", "{}"), ("delete_al", "{}")]), tools=[add, delete_all])
+        )
+
+    same, near = told(await run(make(), context="guest"))
+    assert "gone" not in same
+    assert "delete_all" not in near.replace("delete_al'", "")
+    assert told(await run(make(), context="admin"))[0] == "gone"
+
+
+async def test_the_context_stays_the_users_and_streams_work() -> None:
+    """The tool gets the run's own context, in a streamed run as well."""
+    mine = object()
+
+    @function_tool
+    def look(context: ToolContext[Any], n: int) -> str:
+        assert context.context is mine
+        return f"{n} {context.tool_call_id}"
+
+    @function_tool
+    def also(context: RunContextWrapper[Any]) -> bool:
+        return context.context is mine
+
+    def make() -> Agent[Any]:
+        return pipelined(Agent(name="a", model=Saying([("look", '{"n": "1"}'), ("also", "")]), tools=[look, also]))
+
+    assert told(await run(make(), context=mine)) == ["1 0.0", "True"]
+    agent = make()
+    streamed = Runner.run_streamed(agent, "go", run_config=run_config(agent, **QUIET), context=mine)
+    events = [event.type async for event in streamed.stream_events()]
+    assert "run_item_stream_event" in events
+    assert told(streamed) == ["1 0.0", "True"]
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
+async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) -> None:
+    """A lost call of a tool that changes something is not repeated."""
+    ran: list[int] = []
+
+    @function_tool
+    def send(n: int) -> str:
+        ran.append(n)
+        raise ConnectionError("503")
+
+    agent = Agent(name="a", model=Saying([("send", '{"n": 1}')]), tools=[send])
+    await run(pipelined(agent, {"send": effect} if effect else None, attempts=2))
+    assert len(ran) == runs
+
+
+async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
+    """The tool's task is cancelled, and a run that was cancelled stays so."""
+    begun, ended = asyncio.Event(), []
+
+    @function_tool
+    async def hang(n: int) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(n)
+        return "never"
+
+    def make(n: int, **options: Any) -> Agent[Any]:
+        agent = Agent(name="a", model=Saying([("hang", f'{{"n": {n}}}')]), tools=[hang])
+        return pipelined(agent, {"hang": "read"}, **options)
+
+    assert "did not finish" in told(await run(make(0, timeout=0.05, attempts=1)))[0]
+    begun.clear()
+    task = asyncio.create_task(run(make(1)))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
+
+
+async def test_calls_at_once_run_at_once() -> None:
+    """Two calls of one message wait for each other."""
+    both = asyncio.Barrier(2)
+
+    @function_tool
+    async def meet(n: int) -> int:
+        await both.wait()
+        return n
+
+    agent = pipelined(Agent(name="a", model=Saying([("meet", '{"n": 1}'), ("meet", '{"n": 2}')]), tools=[meet]))
+    assert told(await asyncio.wait_for(run(agent), 20)) == ["1", "2"]
+
+
+async def test_a_registry_as_function_tools() -> None:
+    """Repaired, refused and failed calls; the context of the run is the tool's deps."""
+    registry = ToolRegistry()
+
+    @registry.tool(effect="read", context=True)
+    def double(context: OurContext[Any], n: int) -> str:
+        """Double."""
+        return f"{n * 2} {context.deps} {context.call_id}"
+
+    @registry.tool
+    def fail(n: int) -> int:
+        """Fail."""
+        if n:
+            raise ToolFailed("Ask for fewer.")
+        raise ValueError("password=hunter2")
+
+    calls = [("double", '{"n": "2"}'), ("double", '{"n"'), ("fail", '{"n": 1}'), ("fail", '{"n": 0}')]
+    tools: list[Any] = export_tools(registry, standard(registry))
+    assert all(isinstance(tool, FunctionTool) for tool in tools)
+    agent = Agent[Any](name="a", model=Saying(calls), tools=tools)
+    result = await Runner.run(agent, "go", run_config=RunConfig(tracing_disabled=True), context="mine")
+    right, cut, failed, crashed = told(result)
+    assert right == "4 mine 0.0"
+    assert "not a JSON object" in cut or "cut off" in cut
+    assert "Ask for fewer." in failed
+    assert "hunter2" not in crashed

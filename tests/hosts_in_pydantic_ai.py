@@ -1,0 +1,290 @@
+"""Pydantic AI's own control flow, with the pipeline around its tools. Run by `make test-hosts`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, ToolFailed
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
+from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import DeltaToolCall, FunctionModel
+from pydantic_ai.output import ToolOutput
+
+from middlewares import standard
+from pipeline import ToolContext, ToolRegistry
+from pipeline import ToolFailed as OurToolFailed
+from pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One of the loops is enough."""
+    return "asyncio"
+
+
+def saying(*turns: list[tuple[str, Any]]) -> FunctionModel:
+    """A model that makes these calls, a list a turn, and is done then."""
+    left = list(enumerate(turns))
+
+    def answer(_messages: Any, _info: Any) -> ModelResponse:
+        if not left:
+            return ModelResponse(parts=[TextPart("done")])
+        turn, calls = left.pop(0)
+        parts = [ToolCallPart(name, args, tool_call_id=f"{turn}.{i}") for i, (name, args) in enumerate(calls)]
+        return ModelResponse(parts=parts)
+
+    return FunctionModel(answer)
+
+
+def told(result: Any) -> list[Any]:
+    """What the model was told of its calls."""
+    parts = (part for message in result.all_messages() for part in message.parts)
+    return [part.content for part in parts if isinstance(part, (ToolReturnPart, RetryPromptPart)) and part.tool_name]
+
+
+def make(model: Any, *tools: Any, effects: Any = None, options: Any = None, **more: Any) -> Agent[Any, Any]:
+    return Agent(model, tools=tools, capabilities=[ToolcallCapability(effects, **(options or {}))], **more)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_an_approval_stops_the_run_and_the_approved_call_runs_once(marked: bool) -> None:
+    """`requires_approval=True` and `ApprovalRequired` pass; nothing runs before a person has said yes."""
+    ran: list[int] = []
+    agent = make(saying([("pay", '{"amount": "5"}')]), output_type=[str, DeferredToolRequests])
+
+    @agent.tool(requires_approval=marked)
+    def pay(ctx: RunContext[Any], amount: int) -> str:
+        if not marked and not ctx.tool_call_approved:
+            raise ApprovalRequired
+        ran.append(amount)
+        return f"paid {amount}"
+
+    stopped = await agent.run("go")
+    assert [call.tool_call_id for call in stopped.output.approvals] == ["0.0"]
+    assert ran == []
+    for answer, became in ((False, []), (True, [5])):
+        results = DeferredToolResults(approvals={"0.0": answer})
+        done = await agent.run(message_history=stopped.all_messages(), deferred_tool_results=results)
+        assert ran == became
+        assert ("paid 5" in told(done)) is answer
+
+
+async def test_a_repaired_name_is_still_asked_for_approval() -> None:
+    """A call that only noise kept from its tool waits for the person as the tool does."""
+    ran: list[int] = []
+    agent = make(saying([("functions.pay", {"amount": 5})]), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(amount: int) -> None:
+        ran.append(amount)
+
+    stopped = await agent.run("go")
+    assert [call.tool_name for call in stopped.output.approvals] == ["pay"]
+    assert ran == []
+
+
+async def test_a_deferred_call_is_answered_from_outside() -> None:
+    """`CallDeferred` ends the run; its result comes with the next one."""
+
+    def later(n: int) -> str:
+        raise CallDeferred
+
+    agent = make(saying([("later", {"n": 1})]), later, output_type=[str, DeferredToolRequests])
+    stopped = await agent.run("go")
+    assert [call.tool_name for call in stopped.output.calls] == ["later"]
+    results = DeferredToolResults(calls={"0.0": "now"})
+    assert told(await agent.run(message_history=stopped.all_messages(), deferred_tool_results=results)) == ["now"]
+
+
+async def test_the_authors_words_reach_the_model() -> None:
+    """`ModelRetry` and `ToolFailed` are written for the model; neither runs the tool again."""
+    ran: list[str] = []
+
+    def ask(n: int) -> str:
+        ran.append("ask")
+        raise ModelRetry("Name a date.")
+
+    def fail(n: int) -> str:
+        ran.append("fail")
+        raise ToolFailed("No such order.")
+
+    result = await make(saying([("ask", {"n": 1}), ("fail", {"n": 1})]), ask, fail, effects={"ask": "read"}).run("go")
+    asked, failed = told(result)
+    assert "Name a date." in asked
+    assert "No such order." in failed
+    assert ran == ["ask", "fail"]
+
+
+async def test_many_mistakes_do_not_end_the_run() -> None:
+    """Wrong arguments spend none of the one retry that Pydantic AI allows by default."""
+
+    def add(a: int) -> int:
+        return a
+
+    turns = [[("add", {})], [("add", {"a": [1]})], [("add", {"b": 1})], [("nothing", {})], [("add", {"a": "4"})]]
+    assert told(await make(saying(*turns), add).run("go"))[-1] == 4
+
+
+async def test_deps_and_context_stay_the_users() -> None:
+    """The tool gets the very object, the id of its call and the count of retries."""
+    deps = object()
+
+    def look(ctx: RunContext[Any], n: int) -> str:
+        assert ctx.deps is deps
+        return f"{n} {ctx.tool_call_id} {ctx.retry}"
+
+    agent = make(saying([("look", '{"n": "1"}')]), look, deps_type=object)
+    assert told(await agent.run("go", deps=deps)) == ["1 0.0 0"]
+
+
+async def test_a_streamed_run_and_a_sync_run() -> None:
+    """Both go through the pipeline."""
+
+    def add(a: int) -> int:
+        return a
+
+    async def stream(messages: Any, _info: Any) -> Any:
+        if len(messages) == 1:
+            yield {0: DeltaToolCall(name="add", json_args='{"a": ', tool_call_id="0")}
+            yield {0: DeltaToolCall(json_args='"1"}')}
+        else:
+            yield "done"
+
+    async with make(FunctionModel(stream_function=stream), add).run_stream("go") as result:
+        assert await result.get_output() == "done"
+        assert told(result) == [1]
+    synced = await asyncio.to_thread(make(saying([("add", {"a": "1"})]), add).run_sync, "go")
+    assert told(synced) == [1]
+
+
+async def test_output_tools_stay_with_the_framework() -> None:
+    """The call that ends the run is no tool of the pipeline, and what was wrong with it is told in their words."""
+
+    def final(n: int) -> int:
+        return n + 1
+
+    told: list[str] = []
+
+    def answer(messages: Any, _info: Any) -> ModelResponse:
+        told.append(str(messages[-1].parts[0].content))
+        return ModelResponse(parts=[ToolCallPart("final_result", {"n": 1} if len(told) == 2 else {}, tool_call_id="1")])
+
+    def unused() -> None:
+        """Be a tool."""
+
+    assert (await make(FunctionModel(answer), unused, output_type=ToolOutput(final)).run("go")).output == 2
+    assert "not found" not in told[1]
+    assert "missing" in told[1]
+
+
+async def test_agents_that_share_a_capability_keep_their_tools() -> None:
+    """Two tools of one name, two runs at once: each call goes to its own, and no other agent's tool is named."""
+    ours, go_on = ToolcallCapability(), asyncio.Event()
+
+    async def wait() -> str:
+        await go_on.wait()
+        return "waited"
+
+    def delete_all() -> None:
+        """Delete."""
+
+    first = Agent(
+        saying([("wait", {})], [("find", {"n": "1"})], [("delete_al", {})]), tools=[wait], capabilities=[ours]
+    )
+    second = Agent(saying([("find", {"text": "x"})]), tools=[delete_all], capabilities=[ours])
+
+    @first.tool_plain(name="find")
+    def by_number(n: int) -> str:
+        return f"number {n}"
+
+    @second.tool_plain(name="find")
+    def by_text(text: str) -> str:
+        return f"text {text}"
+
+    task = asyncio.create_task(first.run("go"))
+    assert told(await second.run("go")) == ["text x"]
+    go_on.set()
+    _, found, unknown = told(await asyncio.wait_for(task, 20))
+    assert found == "number 1"
+    assert "delete_all" not in str(unknown)
+
+
+@pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
+async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) -> None:
+    """A lost call of a tool that changes something is not repeated."""
+    ran: list[int] = []
+
+    def send(n: int) -> str:
+        ran.append(n)
+        raise ConnectionError("503")
+
+    agent = make(
+        saying([("send", {"n": 1})]), send, effects={"send": effect} if effect else None, options={"attempts": 2}
+    )
+    await agent.run("go")
+    assert len(ran) == runs
+
+
+async def test_a_time_limit_and_a_cancelled_run_end_the_tool() -> None:
+    """The tool's task is cancelled, and a run that was cancelled stays so."""
+    begun, ended = asyncio.Event(), []
+
+    async def hang(n: int) -> str:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(n)
+        return "never"
+
+    slow = make(saying([("hang", {"n": 0})]), hang, effects={"hang": "read"}, options={"timeout": 0.05, "attempts": 1})
+    assert "did not finish" in str(told(await slow.run("go"))[0])
+    begun.clear()
+    task = asyncio.create_task(make(saying([("hang", {"n": 1})]), hang).run("go"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
+
+
+async def test_calls_at_once_run_at_once() -> None:
+    """Two calls of one message wait for each other."""
+    both = asyncio.Barrier(2)
+
+    async def meet(n: int) -> int:
+        await both.wait()
+        return n
+
+    assert told(await asyncio.wait_for(make(saying([("meet", {"n": 1}), ("meet", {"n": 2})]), meet).run("go"), 20)) == [
+        1,
+        2,
+    ]
+
+
+async def test_a_registry_as_a_toolset() -> None:
+    """Repaired, refused and failed calls; deps and the id of the call reach the tool."""
+    registry = ToolRegistry()
+
+    @registry.tool(effect="read", context=True)
+    def double(context: ToolContext[Any], n: int) -> str:
+        """Double."""
+        return f"{n * 2} {context.deps} {context.call_id}"
+
+    @registry.tool
+    def fail(n: int) -> int:
+        """Fail."""
+        if n:
+            raise OurToolFailed("Ask for fewer.")
+        raise ValueError("password=hunter2")
+
+    calls = [("double", {"n": "2"}), ("double", {}), ("fail", {"n": 1}), ("fail", {"n": 0})]
+    agent = Agent(saying(calls), toolsets=[export_tools(registry, standard(registry))], deps_type=str)
+    result = await agent.run("go", deps="mine")
+    right, missing, failed, crashed = told(result)
+    assert right == "4 mine 0.0"
+    assert "Missing required parameter: n" in missing
+    assert "Ask for fewer." in failed
+    assert "hunter2" not in crashed
