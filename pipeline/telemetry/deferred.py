@@ -61,6 +61,7 @@ class DeferredSpans:
         self._state_lock = threading.Lock()
         self._running = False  # the thread exists, and will look into the queue at least once more
         self._flushing = False  # a thread makes spans now
+        self._given_up = False  # it takes longer than a drain waits, and what it makes was counted as dropped
         self._drain, self._drained = threading.Event(), threading.Event()
         self._sleep = self._given_sleep or self._drain.wait
 
@@ -134,7 +135,7 @@ class DeferredSpans:
                 call.make_spans()
                 done += 1
         finally:
-            self._flushing = _thread.flushing = False
+            self._flushing = _thread.flushing = self._given_up = False
             self._flush_lock.release()
         return done
 
@@ -142,10 +143,12 @@ class DeferredSpans:
         """Make all spans that wait, because the process or a provider ends; returns whether there was time for all.
 
         The thread makes them, since the exporter of a provider may take any time: what is not made by then is dropped.
+        An exporter that held one drain up holds no further one up, so the end of a process waits for it once.
 
         Args:
             timeout: Seconds.
         """
+        timeout = 0.0 if self._given_up else timeout
         until = monotonic() + timeout
         self.measure()
         if _is_flushing():
@@ -156,10 +159,11 @@ class DeferredSpans:
             self._drained.wait(timeout)
             self._drain.clear()
         self.flush(until - monotonic())
-        if late := len(self._queue) + self._flushing:
+        if late := len(self._queue) + (self._flushing and not self._given_up):
+            self._given_up = self._flushing
             self._queue.clear()
             self._count_dropped(late, f"they were not made within {timeout:.3g} seconds before the end")
-        return not late
+        return not late and not self._given_up
 
     @property
     def is_empty(self) -> bool:
