@@ -385,7 +385,7 @@ async def test_spans_have_the_version_of_the_library() -> None:
 
 
 OWN_WORDS = "the bank says no to " + SECRET
-REASONS: dict[str, tuple[ToolError, dict[str, str], str]] = {
+REASONS: dict[str, tuple[ToolError, dict[str, Any], str]] = {
     "a word of ours": (Unavailable("probe", "quota"), {"toolcall.reason": "quota"}, "unavailable: quota"),
     "a text of an author's": (Unavailable("probe", OWN_WORDS), {}, "unavailable"),
     "cut off": (
