@@ -53,6 +53,10 @@ class Classify:
         outcome = await call_next(call)
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
-            if type(error) is Crashed and (found := classify(error, call.tool, self.clock(), self.errors)) is not error:
+            if type(error) is Crashed and (found := self.read_crash(call, error)) is not error:
                 return Failure(found)
         return outcome
+
+    def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:
+        """The error that the exception of a crash means; the crash itself, if it is a bug."""
+        return classify(error, call.tool, self.clock(), self.errors)

@@ -48,10 +48,10 @@ class Trace:
             reads them. Default None: only if ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` is ``true``, ``1``,
             ``SPAN_ONLY`` or ``SPAN_AND_EVENT``.
         redact: Called with the path and the value of each value that is to be recorded, in spans, reports, events and
-            rows: ``filter.tags[1]`` in arguments, ``result.items[0]`` in a result. An object or an array comes before
-            what is in it, and so does text that holds one. It returns what is recorded in its place. If it raises, the
-            value is withheld. It sees neither what a tool declares to be secret nor keys. Default None: values are
-            recorded as they are.
+            rows: ``filter.tags[1]`` in arguments, ``result.items[0]`` in a result, ``error`` for the text of a failure,
+            ``progress`` for a message of progress. An object or an array comes before what is in it, and so does text
+            that holds one. It returns what is recorded in its place. If it raises, the value is withheld. It sees
+            neither what a tool declares to be secret nor keys. Default None: values are recorded as they are.
         principal: Say on the call span who asks: ``toolcall.principal``. Default False: principals may be persons.
         attributes: Called with each call that is recorded, as it was sent and without declared secrets, when it ends.
             It returns further attributes for the call span; a text, a truth value, a number, or a list of one of these.

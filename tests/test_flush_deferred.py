@@ -19,6 +19,7 @@ from returns.result import Success
 from middlewares import Trace, standard
 from pipeline import ToolRegistry
 from pipeline.telemetry import DeferredSpans, FlushDeferred, configure
+from pipeline.telemetry.queues import flush_queues
 from support import Exported, StageSpans, a_tool
 
 
@@ -145,6 +146,31 @@ def test_a_processor_that_flushes_in_a_flush() -> None:
     assert len(exported.spans) == 7
 
 
+def test_two_threads_that_flush_in_a_flush() -> None:
+    """Threads that make the spans of two queues, with a processor that flushes all of them, wait for nothing."""
+    exported, both = Exported(), threading.Barrier(2)
+
+    class Flushes(SpanProcessor):
+        def on_end(self, span: Any) -> None:
+            if span.name == "first":
+                both.wait(10)
+            flush_queues()
+
+    exported.provider.add_span_processor(Flushes())
+    queues = [DeferredSpans(sleep=threading.Event().wait) for _ in range(2)]
+    for queue in queues:
+        queue.max_queue = 10
+        vars(queue)["_running"] = True  # no thread of its own: the two below are those
+        queue.add(StageSpans(exported.provider.get_tracer("test"), "first", "second"))
+    threads = [threading.Thread(target=queue.flush, daemon=True) for queue in queues]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert sorted(span.name for span in exported.spans) == ["first", "first", "second", "second"]
+    assert not any(thread.is_alive() for thread in threads)
+
+
 def test_drops_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """The first call that is dropped is a warning; all of them are counted."""
     queue, exported = DeferredSpans(max_queue=0), Exported()
@@ -175,6 +201,9 @@ def test_an_end_has_a_deadline(in_thread: bool) -> None:
     try:
         assert not queue.drain(0)
         assert queue.dropped == 3
+        if in_thread:  # the hook at the exit and that of the provider both drain: the second one waits no more
+            assert not queue.drain(60)
+            assert queue.dropped == 3
     finally:
         go.set()
 

@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 from opentelemetry import trace
-from returns.result import Success
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from returns.result import Failure, Success
 
 from middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
 from pipeline import Call, Outcome, Pipeline, Stack, ToolRegistry, ValidCall
@@ -214,3 +216,70 @@ async def test_an_inner_pipeline_that_is_traced_too() -> None:
     ]
     assert calls[3].parent.span_id == attempt.context.span_id
     assert [span.status.is_ok for span in (calls[1], calls[3], attempt)] == [True, True, True]
+
+
+def red(spans: list[Any]) -> list[str]:
+    """The names of the red spans, each with its error.type."""
+    return sorted(f"{span.name} {span.attributes['error.type']}" for span in spans if not span.status.is_unset)
+
+
+async def first_of_two(call: ValidCall, call_next: Next) -> Outcome:
+    """Ask twice, and return the first answer."""
+    first = await call_next(call)
+    await call_next(call)
+    return first
+
+
+async def wrap_again(call: ValidCall, call_next: Next) -> Outcome:
+    """Return the error of the inside in another Failure."""
+    match await call_next(call):
+        case Failure(error):
+            return Failure(error)
+        case other:
+            return other
+
+
+@pytest.mark.parametrize("place", [*PLACES, "execute"])
+@pytest.mark.parametrize("stage", [first_of_two, wrap_again])
+async def test_who_passes_a_failure_on_is_not_red(stage: Any, place: str) -> None:
+    """A stage that returns the answer of any run of its inside, or its error in another Failure, decided nothing."""
+
+    async def look() -> int:
+        raise PermissionError
+
+    traced = Traced(look, stage, place)
+    report = await traced.pipeline.report(Call("look"))
+    assert [row.verdict for row in report.stages if row.name == stage.__name__] == [None]
+    assert not any(each.startswith(stage.__name__) for each in red(traced.spans))
+    assert_trace(traced.spans, reports=[report])
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"), [(ConnectionError, "transient"), (PermissionError, "permission"), (KeyError, "internal")]
+)
+@pytest.mark.parametrize("retries", [False, True])
+async def test_an_attempt_inside_of_classify_has_its_verdict(raised: type[Exception], kind: str, retries: bool) -> None:
+    """An attempt that stands inside of Classify, without Retry or beside another one, fails with what that finds."""
+
+    async def look() -> int:
+        raise raised
+
+    traced = Traced(look, first_of_two, "execute")
+    reader = InMemoryMetricReader()
+    observer = Trace(
+        tracer_provider=traced.exported.provider, meter_provider=MeterProvider([reader]), stage_durations=True
+    )
+    pipeline = traced.pipeline.replace("trace", observer).replace("retry", Retry(attempts=1))
+    report = await (pipeline if retries else pipeline.without("retry")).report(Call("look"))
+    assert [attempt.verdict for attempt in report.attempts] == [kind, kind]
+    assert {each.split()[-1] for each in red(traced.spans)} == {kind}
+    found: Any = reader.get_metrics_data()
+    metrics = {each.name: each for scope in found.resource_metrics[0].scope_metrics for each in scope.metrics}
+    of_execute = [
+        point.attributes["error.type"]
+        for point in metrics["toolcall.stage.duration"].data.data_points
+        if point.attributes["toolcall.stage"] == "execute"
+    ]
+    assert of_execute == [kind]
+    assert [point.attributes["error.type"] for point in metrics["toolcall.tool.retries"].data.data_points] == [kind]
+    assert_trace(traced.spans, reports=[report])

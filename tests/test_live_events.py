@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import anyio
 import pytest
@@ -17,7 +17,18 @@ from returns.result import Failure
 
 import remote_tools
 from middlewares import Retry, Trace, standard
-from pipeline import Call, CallReport, Pipeline, Secret, Success, ToolContext, ToolRegistry, Transient, is_failure
+from pipeline import (
+    Call,
+    CallReport,
+    Pipeline,
+    Secret,
+    SetupError,
+    Success,
+    ToolContext,
+    ToolRegistry,
+    Transient,
+    is_failure,
+)
 from pipeline.executors import Process
 from pipeline.report import LiveReport, Row
 from pipeline.telemetry import Event, Events, encode_sse, events_of, follow
@@ -326,6 +337,8 @@ def test_wrong_options(wrong: Any) -> None:
     """Options of another kind are refused when the sink is made."""
     with pytest.raises(Exception, match=r"^Events: `\w+` must be"):
         Events(**wrong)
+    with pytest.raises(SetupError, match=r"^Events\.read: `after` must be"):
+        Events().read(cast("Any", b"1-1-1-1"))
 
 
 async def test_progress_after_the_attempt_is_lost() -> None:
@@ -563,3 +576,11 @@ def test_server_sent_events_are_read_as_they_were(rows: list[Any]) -> None:
         {"at": event.at, "call_id": event.call_id, "tool": event.tool, "data": event.data} for event in events
     ]
     assert not encode_sse(Event("tool.call", 0, "", None, {})).startswith(b"id")
+
+
+def test_an_event_that_was_made_by_hand_forges_no_field() -> None:
+    """No name and no id of an event ends its line."""
+    sent = encode_sse(Event("a\ndata: b", 0, "", None, {}, "1\r\n\r\nevent: \0c"))
+    assert read_stream(sent.decode()) == [
+        {"id": "1event: c", "event": "adata: b", "data": '{"at": 0, "call_id": "", "tool": null, "data": {}}'}
+    ]

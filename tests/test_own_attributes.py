@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, IntEnum
 from typing import Annotated, Any
 
@@ -138,7 +138,15 @@ async def test_names_of_ours_stay(key: Any, caplog: pytest.LogCaptureFixture) ->
     assert len(caplog.records) == 1
 
 
-@pytest.mark.parametrize("returned", [RuntimeError("why"), 7, ["ab"]], ids=["raises", "7", "a list"])
+class Exits(BaseException):
+    """Not an Exception."""
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [RuntimeError("why"), SystemExit(3), Exits(), 7, ["ab"]],
+    ids=["raises", "exits", "raises what is no Exception", "7", "a list"],
+)
 @pytest.mark.parametrize("stages", [True, False])
 async def test_a_function_that_raises_loses_nothing(
     returned: object, stages: bool, caplog: pytest.LogCaptureFixture
@@ -147,7 +155,7 @@ async def test_a_function_that_raises_loses_nothing(
     exported = Exported()
 
     def describe(call: Call) -> object:
-        if isinstance(returned, Exception):
+        if isinstance(returned, BaseException):
             raise returned
         return returned
 
@@ -160,6 +168,48 @@ async def test_a_function_that_raises_loses_nothing(
     assert len(exported.spans) == (7 if stages else 2)
     assert ("toolcall.stage.execute.duration" in (root.attributes or {})) is not stages
     assert [record.getMessage() for record in caplog.records] == ["The attributes of a call could not be made"]
+
+
+class Broken(Sequence[int]):
+    """A value with a bug."""
+
+    def __len__(self) -> int:
+        raise RuntimeError("why")
+
+    def __getitem__(self, place: Any) -> Any:
+        raise RuntimeError("why")
+
+
+class BrokenName(str):
+    """A name with a bug."""
+
+    __slots__ = ()
+
+    def startswith(self, *_: Any) -> bool:
+        raise RuntimeError("why")
+
+
+async def test_a_broken_value_loses_no_other() -> None:
+    """What is wrong with one attribute changes nothing about those after it."""
+    exported = Exported()
+    given: dict[str, Any] = {"app.broken": Broken(), BrokenName("app.name"): 1, "app.last": 2}
+    await traced(exported, attributes=lambda call: given)(Call("probe"))
+    (root,) = [span for span in exported.spans if span.parent is None]
+    found = {key: value for key, value in (root.attributes or {}).items() if key.startswith("app.")}
+    assert found == {"app.name": 1, "app.last": 2}
+
+
+async def test_many_attributes_push_none_of_ours_out(caplog: pytest.LogCaptureFixture) -> None:
+    """Of any number of attributes as many are recorded as leave room for the library's own."""
+    exported = Exported()
+    await traced(exported, attributes=lambda call: {f"app.{n}": n for n in range(1000)})(Call("nothing"))
+    (root,) = exported.spans[-1:]
+    names = list(root.attributes or {})
+    assert sum(name.startswith("app.") for name in names) == 64
+    assert {"gen_ai.tool.name", "gen_ai.operation.name", "error.type"} <= set(names)
+    assert [each.getMessage() for each in caplog.records if "64" in each.getMessage()] == [
+        "The attribute 'app.64' of Trace(attributes=…) is left out: there are more than 64"
+    ]
 
 
 async def test_no_attributes() -> None:

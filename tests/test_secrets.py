@@ -55,7 +55,7 @@ from pipeline.executors.remote_errors import decode_error, encode_error
 from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.parameters.secrets.redaction import Redaction
 from pipeline.report import Progress
-from pipeline.telemetry import events_of
+from pipeline.telemetry import Events, events_of
 from support import Exported, a_tool, nothing
 
 CANARY = "canary-pa55-w\u00f6rd\"'\n7f3a"  # with what is escaped in JSON, in Python and in a URL
@@ -710,3 +710,44 @@ def test_a_secret_in_quotes_is_found_without_them() -> None:
     found = TextCollector()
     found.add('"hunter2-hunter2"')
     assert found.make_mask()("no login as hunter2-hunter2") == "no login as [redacted]"
+
+
+async def test_redact_sees_what_a_failure_and_progress_say() -> None:
+    """The text of a failure and each message of progress are asked for, at their own paths, and nothing else shows."""
+    tools = ToolRegistry()
+
+    @tools.tool(context=True, effect="read")
+    async def charge(context: ToolContext, pin: Annotated[str, Secret], card: str) -> str:
+        """Charge a card."""
+        context.progress(1, message=f"asks the bank about {card} with {pin}")
+        raise ToolFailed(f"card {card} was refused with {pin}")
+
+    del charge
+    asked: dict[str, object] = {}
+
+    def remember(path: str, value: object) -> object:
+        asked[path] = value
+        return value.replace("4111", "…") if isinstance(value, str) else value
+
+    def fail(path: str, value: object) -> object:
+        raise ValueError(value)
+
+    for redact, texts in (
+        (remember, ("asks the bank about … with [redacted]", "Error: card … was refused with [redacted]")),
+        (fail, ("[redacted]", "[redacted]")),
+    ):
+        exported = Exported()
+        with Events() as events:
+            trace = Trace(tracer_provider=exported.provider, content=True, redact=redact, sinks=[events])
+            pipeline = standard(tools).replace("trace", trace)
+            report = await pipeline.report(Call("charge", {"card": "4111", "pin": "hunter2secret"}))
+        heard = [event async for event in events]
+        assert [event.data["message"] for event in heard if event.name == "tool.progress"] == [texts[0]]
+        assert heard[-1].data["text"] == texts[1]
+        assert [step.message for step in report.progress] == [texts[0]]
+        assert [event.data for event in events_of(report)][-1]["text"] == texts[1]
+        told = [span.attributes["toolcall.told"] for span in exported.spans if span.attributes and not span.parent]
+        assert told == [texts[1]]
+        assert b"hunter2secret" not in pickle.dumps(report.progress)
+    assert asked["error"] == "Error: card 4111 was refused with [redacted]"
+    assert asked["progress"] == "asks the bank about 4111 with [redacted]"

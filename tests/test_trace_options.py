@@ -15,12 +15,21 @@ from error_cases import EACH_KIND
 from middlewares import Execute, Retry, Trace, standard
 from pipeline import (
     Call,
+    Denied,
     Effect,
+    InvalidParams,
+    MalformedCall,
+    Outcome,
     Pipeline,
+    Problem,
+    TimedOut,
     Tool,
     ToolError,
     ToolRegistry,
+    Unavailable,
+    UnknownTool,
     __version__,
+    approved,
 )
 from pipeline.executors import Thread
 from pipeline.semconv import CAPTURE, SCHEMA_URL
@@ -373,3 +382,50 @@ async def test_spans_have_the_version_of_the_library() -> None:
         for span in exported.spans
         if span.instrumentation_scope
     } == {(__version__, SCHEMA_URL)}
+
+
+OWN_WORDS = "the bank says no to " + SECRET
+REASONS: dict[str, tuple[ToolError, dict[str, Any], str]] = {
+    "a word of ours": (Unavailable("probe", "quota"), {"toolcall.reason": "quota"}, "unavailable: quota"),
+    "a text of an author's": (Unavailable("probe", OWN_WORDS), {}, "unavailable"),
+    "cut off": (
+        MalformedCall(approved(OWN_WORDS), truncated=True),
+        {"toolcall.reason": "truncated"},
+        "malformed_call: truncated",
+    ),
+    "not JSON": (MalformedCall(approved(OWN_WORDS)), {}, "malformed_call"),
+    "left behind": (
+        TimedOut(3, still_running=True),
+        {"toolcall.reason": "still_running"},
+        "timeout: still_running",
+    ),
+    "timeout": (TimedOut(3), {}, "timeout"),
+    "permission": (Denied(OWN_WORDS, approved(OWN_WORDS)), {}, "permission"),
+    "unknown": (UnknownTool(OWN_WORDS, (OWN_WORDS,)), {}, "unknown_tool"),
+    "a rule that is a text": (
+        InvalidParams((Problem(SECRET, OWN_WORDS, approved(OWN_WORDS)),)),
+        {"toolcall.problems": ("*: validator",)},
+        "validation: *: validator",
+    ),
+}
+
+
+@pytest.mark.parametrize("defer", [False, True])
+@pytest.mark.parametrize(("error", "facts", "status"), REASONS.values(), ids=REASONS)
+async def test_every_failure_has_a_status_without_content(
+    error: ToolError, facts: dict[str, Any], status: str, defer: bool
+) -> None:
+    """The status of a failed call and attempt is the kind, and the reason if that is a word of ours."""
+
+    async def fail(**_: object) -> Outcome:
+        return Failure(error)
+
+    exported = Exported()
+    await traced(exported, fail, defer=defer).replace("retry", Retry(attempts=1)).call("probe")
+    flush_queues()
+    failed = [span for span in exported.spans if span.name in ("execute_tool probe", "attempt probe")]
+    assert [span.status.description for span in failed] == [status, status]
+    for span in failed:
+        attributes = dict(span.attributes or {})
+        assert {key: attributes[key] for key in ("toolcall.reason", "toolcall.problems") if key in attributes} == facts
+    assert SECRET not in "".join(span.to_json() for span in exported.spans)

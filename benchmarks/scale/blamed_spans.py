@@ -7,7 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.scale.trace_cases import CASES, SECRETS, TraceCase
-from pipeline.semconv import ATTEMPT, CALL_ID, CAUSE, ERROR_TYPE, EXCEPTION_TYPE, OPERATION, PROBLEMS, STAGE_VERDICT
+from pipeline.semconv import (
+    ATTEMPT,
+    CALL_ID,
+    CAUSE,
+    ERROR_TYPE,
+    EXCEPTION_TYPE,
+    OPERATION,
+    PROBLEMS,
+    REASON,
+    STAGE_VERDICT,
+)
 from pipeline.telemetry.span_tree import FinishedSpan, id_of, walk_tree
 from pipeline.testing import assert_trace
 
@@ -50,7 +60,8 @@ def compare(case: TraceCase, spans: Sequence[FinishedSpan]) -> list[str]:
 def _find_unsaid(spans: Sequence[FinishedSpan]) -> Iterator[str]:
     """Spans whose status and whose attributes do not say the same of what failed."""
     for span in spans:
-        facts = [_get(span, PROBLEMS) or (), [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
+        reason = _get(span, REASON) if span.status.description else None  # that of a stage is words of its own
+        facts = [_get(span, PROBLEMS) or (), [reason], [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
         said = ", ".join(fact for each in facts for fact in each if fact)
         if (span.status.description or f"{_get(span, ERROR_TYPE)}: ").partition(": ")[2] != said:
             yield f"{span.name} says {span.status.description!r}, and its attributes {said!r}"

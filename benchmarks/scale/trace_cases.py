@@ -203,7 +203,7 @@ CASES: Sequence[TraceCase] = (
         _each(1, *_CANCELLED),
     ),
     TraceCase("refused by resolve", "lookup_word", ("call [unknown_tool]", "resolve [unknown_tool]")),
-    TraceCase("refused by available", "closed", ("call [unavailable]", "available [unavailable]")),
+    TraceCase("refused by available", "closed", ("call [unavailable: disabled]", "available [unavailable]")),
     TraceCase(
         "refused by validate",
         "look_up",
@@ -213,7 +213,7 @@ CASES: Sequence[TraceCase] = (
     TraceCase(
         "refused by validate, not JSON",
         "look_up",
-        ("call [malformed_call]", "validate [malformed_call]"),
+        ("call [malformed_call: truncated]", "validate [malformed_call]"),
         arguments='{"limit": ',
     ),
     TraceCase(
@@ -237,14 +237,14 @@ CASES: Sequence[TraceCase] = (
     TraceCase(
         "refused by rate_limit",
         "look_up",
-        ("call [unavailable]", "rate_limit [unavailable]"),
+        ("call [unavailable: rate_limited]", "rate_limit [unavailable]"),
         change=before_retry(lambda: RateLimit(0.001)),
         before=1,
     ),
     TraceCase(
         "refused by circuit_breaker",
         "lose",
-        ("call [unavailable]", "circuit_breaker [unavailable]"),
+        ("call [unavailable: breaker_open]", "circuit_breaker [unavailable]"),
         change=before_retry(lambda: CircuitBreaker(failures=1)),
         before=1,
     ),
@@ -252,9 +252,9 @@ CASES: Sequence[TraceCase] = (
         "circuit_breaker opens while it is retried",
         "lose",
         (
-            "call [unavailable]",
+            "call [unavailable: breaker_open]",
             *_attempts(2, LOST, "classify [transient]"),
-            "attempt 3 [unavailable]",
+            "attempt 3 [unavailable: breaker_open]",
             "attempt 3/circuit_breaker [unavailable]",
         ),
         _each(2, "execute [internal]"),
@@ -263,7 +263,7 @@ CASES: Sequence[TraceCase] = (
     TraceCase(
         "refused by concurrency",
         "look_up",
-        ("call [unavailable]", "concurrency [unavailable]"),
+        ("call [unavailable: busy]", "concurrency [unavailable]"),
         change=lambda pipeline: pipeline.before("retry", busy, name="concurrency"),
     ),
     TraceCase(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome
-from ..errors import Landed
+from ..errors import Crashed, Landed, ToolError
 from ..guards import Guards, landed_of, run_inside
 from ..report import CANCELLED, LiveReport, error_of, kind_of
 from .guarded_stage import guard_stage
@@ -21,6 +21,7 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _Part: TypeAlias = tuple[int, int]  # ns, perf_counter_ns: from, until
+_Read: TypeAlias = Callable[[Any, Crashed], ToolError]  # what Classify finds for a crash
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
@@ -89,12 +90,15 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
 def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     """The chain for a call with a report.
 
-    An attempt goes around what a repeating stage repeats or, without such a stage, around the end.
+    An attempt goes around what a repeating stage repeats or, without such a stage, around the end. One that stands
+    inside of Classify has the verdict that Classify will find for it.
     """
     repeating = next((stage for stage in stages if stage.placement.repeats), None)
+    reading = next((stage for stage in reversed(stages) if stage.placement.kind == "classify"), None)
+    read: _Read | None = getattr(reading.obj, "read_crash", None) if reading is not None else None
     handler = _recorded_end(stages[-1])
     if repeating is None:
-        handler = _recorded_attempt(handler)
+        handler = _recorded_attempt(handler, read)
     checks: list[Stage] = []  # next to each other, innermost first
     for stage in reversed(stages[:-1]):
         if stage.role == "check":
@@ -104,7 +108,9 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
             handler, checks = _recorded_checks(checks[::-1], handler), []
         if stage is repeating:
             handler = _recorded_attempt(handler)
-        handler = _recorded_wrap(stage, handler)
+        if stage is reading:
+            read = None
+        handler = _recorded_wrap(stage, handler, read)
     return _recorded_checks(checks[::-1], handler) if checks else handler
 
 
@@ -167,7 +173,7 @@ def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[An
     return handle
 
 
-def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
+def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
     """A middleware's time is its own: all but the time in which the inside ran.
 
     The time of a repeating stage is each wait between two attempts. A verdict is recorded only if the stage made or
@@ -176,7 +182,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
     run, guarded = stage.run, guard_stage(stage)
-    inner_attempt = _recorded_attempt(inner)
+    inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915
         report: LiveReport = call.report
@@ -185,6 +191,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
         running = 0  # runs of the inside
         parts: list[_Part] = []  # in which no inside ran, each but the last one; empty: the stage has not called on
         answer: Any = None
+        others: list[Any] = []  # answers of runs before the last one
         alone_since = perf_counter_ns()
 
         async def call_next(call: Any) -> Outcome:
@@ -204,7 +211,10 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
             try:
                 if call.report is not target or (call.guards is None and guards is not None):
                     call = call.under(target, call.guards or guards)  # a middleware made this call itself
-                reply = answer = await run_inner(call)
+                reply = await run_inner(call)
+                if answer is not None:
+                    others.append(answer)
+                answer = reply
             finally:
                 running -= 1
                 alone_since = perf_counter_ns()
@@ -216,7 +226,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
             outcome: Outcome = await middleware(call, call_next)
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)
-            verdict = None if outcome is answer else kind_of(outcome)
+            verdict = None if outcome is answer or _is_passed_on(outcome, answer, others) else kind_of(outcome)
             if report.raised:
                 report.caught()
             return outcome
@@ -238,6 +248,12 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any]) -> Handler[Any]:  # noqa: 
     return handle
 
 
+def _is_passed_on(outcome: Any, answer: Any, others: Sequence[Any]) -> bool:
+    """Whether a failure is that of a run of the inside, be it in another ``Failure``: the stage did not make it."""
+    error = error_of(outcome)
+    return error is not None and any(error_of(each) is error for each in (answer, *others))
+
+
 def _sum_parts(parts: Sequence[_Part]) -> tuple[int, int, int]:
     """Start and end of the part with which a middleware is shown, and the time of all its parts."""
     start, end = parts[-1]
@@ -251,7 +267,7 @@ def _sum_parts(parts: Sequence[_Part]) -> tuple[int, int, int]:
     return start, end, own
 
 
-def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:
+def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler[Any]:
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
         recorder, tool = report.recorder, getattr(call, "tool", None)
@@ -265,6 +281,9 @@ def _recorded_attempt(inner: Handler[Any]) -> Handler[Any]:
             outcome = await inner(call)
             if type(outcome) is not Success:
                 error, verdict = error_of(outcome), kind_of(outcome)
+                if read is not None and type(error) is Crashed:
+                    error = read(call, error)
+                    verdict = error.kind
             else:
                 verdict = None
             return outcome

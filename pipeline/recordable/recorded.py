@@ -43,6 +43,16 @@ class Recorded:
         """The text without the secrets of the call."""
         return text if self.mask is None else self.mask(text)
 
+    def show(self, text: str, path: str) -> str:
+        """A text of the call without its secrets, and as the application's own ``redact`` returns it for that path."""
+        text = self.hide(text)
+        if self.redact is None:
+            return text
+        from ..parameters.secrets.redaction import Redaction
+
+        shown = Redaction(None, self.redact).redact_at((), text, path)
+        return shown if isinstance(shown, str) else REDACTED
+
 
 @attrs.frozen
 class Recording:

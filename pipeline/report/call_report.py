@@ -89,6 +89,10 @@ class CallReport:
         """What may be recorded of the call, and what takes its secrets out of a text. None: all of it may."""
         return self._recorded
 
+    def show_message(self, message: str) -> str:
+        """The message of a step of progress as it may be recorded. Here it is that already."""
+        return message
+
     def __repr__(self) -> str:
         recorded = self.recorded
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}

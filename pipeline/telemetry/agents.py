@@ -19,6 +19,7 @@ from ..options import check_type, refuse
 from ..outside_text import get_logger
 from ..report import CANCELLED
 from .attributes import to_wire_text
+from .failures import NO_FACTS
 from .spans import INTERNAL, end_span
 
 AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
@@ -112,8 +113,10 @@ class Invocation:
         if self._token is not None and self._span is not None:
             detach(self._token)
             self._token = None
-            verdict = None if kind is None else kind.__name__ if issubclass(kind, Exception) else CANCELLED
-            end_span(self._span, verdict, time_ns())
+            verdict = (
+                None if kind is None else to_wire_text(kind.__name__) if issubclass(kind, Exception) else CANCELLED
+            )
+            end_span(self._span, verdict, time_ns(), NO_FACTS)
 
     async def __aenter__(self) -> Span:
         """As ``with``."""

@@ -12,7 +12,8 @@ from ..messages.values import as_json
 from ..privacy import Redact
 from ..report import CallReport
 
-_RESULT = "result"  # begins the paths of values in a result, for the application's `redact`
+# Paths for the application's `redact`: what begins those of values in a result, and that of the text of a failure.
+_RESULT, _ERROR = "result", "error"
 
 
 def render_arguments(report: CallReport) -> str:
@@ -39,14 +40,11 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
         return ""
     if recorded is None:
         return render(outcome, limit=limit)
-    if recorded.redact is not None and type(outcome) is Success:
+    if type(outcome) is not Success:
+        return recorded.show(render(outcome), _ERROR)
+    if recorded.redact is not None:
         outcome = Success(_redact_result(cast("Any", outcome).unwrap(), recorded.redact))
     return recorded.hide(render(outcome, limit=limit))
-
-
-def hide_secrets(report: CallReport, text: str) -> str:
-    """A text of a tool or a stage without the secrets of the call."""
-    return text if report.recorded is None else report.recorded.hide(text)
 
 
 def _redact_result(value: object, redact: Redact) -> object:

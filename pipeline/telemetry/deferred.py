@@ -15,6 +15,7 @@ from .queues import flush_queues_at_exit, register_queue
 
 _INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
 _logger = get_logger()
+_thread = threading.local()  # `flushing`: this thread makes the spans of some queue
 
 
 class EndedCall(Protocol):
@@ -59,7 +60,8 @@ class DeferredSpans:
         self._flush_lock = threading.Lock()
         self._state_lock = threading.Lock()
         self._running = False  # the thread exists, and will look into the queue at least once more
-        self._flushing = 0  # the thread that makes spans now; 0: none
+        self._flushing = False  # a thread makes spans now
+        self._given_up = False  # it takes longer than a drain waits, and what it makes was counted as dropped
         self._drain, self._drained = threading.Event(), threading.Event()
         self._sleep = self._given_sleep or self._drain.wait
 
@@ -108,12 +110,13 @@ class DeferredSpans:
         """Make the spans of all calls that wait now, on the caller's thread, and return how many calls that were.
 
         Calls that end meanwhile may stay in the queue: in a busy process a flush that took them too might never return.
-        A span processor that flushes from within a flush gets 0.
+        A span processor that flushes from within a flush, be it that of another queue, gets 0: two threads that flush
+        each other's queues would wait for ever.
 
         Args:
             timeout: Seconds, after which no further call is begun. Default None: no limit.
         """
-        if self._flushing == threading.get_ident():
+        if _is_flushing():
             return 0
         self.measure()
         until = None if timeout is None else monotonic() + timeout
@@ -121,7 +124,7 @@ class DeferredSpans:
             return 0
         done = 0
         try:
-            self._flushing = threading.get_ident()
+            self._flushing = _thread.flushing = True
             for _ in range(len(self._queue)):
                 if until is not None and monotonic() >= until:
                     break
@@ -132,7 +135,7 @@ class DeferredSpans:
                 call.make_spans()
                 done += 1
         finally:
-            self._flushing = 0
+            self._flushing = _thread.flushing = self._given_up = False
             self._flush_lock.release()
         return done
 
@@ -140,13 +143,15 @@ class DeferredSpans:
         """Make all spans that wait, because the process or a provider ends; returns whether there was time for all.
 
         The thread makes them, since the exporter of a provider may take any time: what is not made by then is dropped.
+        An exporter that held one drain up holds no further one up, so the end of a process waits for it once.
 
         Args:
             timeout: Seconds.
         """
+        timeout = 0.0 if self._given_up else timeout
         until = monotonic() + timeout
         self.measure()
-        if self._flushing == threading.get_ident():
+        if _is_flushing():
             return False
         if self._running and self._given_sleep is None:
             self._drained.clear()
@@ -154,10 +159,11 @@ class DeferredSpans:
             self._drained.wait(timeout)
             self._drain.clear()
         self.flush(until - monotonic())
-        if late := len(self._queue) + (self._flushing != 0):
+        if late := len(self._queue) + (self._flushing and not self._given_up):
+            self._given_up = self._flushing
             self._queue.clear()
             self._count_dropped(late, f"they were not made within {timeout:.3g} seconds before the end")
-        return not late
+        return not late and not self._given_up
 
     @property
     def is_empty(self) -> bool:
@@ -204,5 +210,11 @@ class DeferredSpans:
             if self._drain.is_set() and not self._queue:
                 self._drained.set()
         self._running = False
+        self._drained.set()  # a drain that took the thread for a running one need not wait
         if self._queue or self._measurements:  # a call was added between the last look and the line above
             self._start()
+
+
+def _is_flushing() -> bool:
+    """Whether this thread makes spans now, and one of their processors has called."""
+    return getattr(_thread, "flushing", False)

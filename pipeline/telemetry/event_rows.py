@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..report import Attempt, CallReport, Progress, RetryDecision, Row, StageRecord, kind_of
-from .content import hide_secrets, render_arguments, render_outcome
+from .content import render_arguments, render_outcome
 
 PROGRESS = "tool.progress"
 RESULT = "tool.result"
@@ -85,7 +85,7 @@ def row_event(report: CallReport, row: Row, at: int) -> Event:
             name, data = "tool.retry", {"after": row.attempt, "wait": row.wait, "reason": row.reason}
         case Progress():
             done, total, message = row.read()
-            name, data = PROGRESS, {"done": done, "total": total, "message": hide_secrets(report, message)[:_MAX_TEXT]}
+            name, data = PROGRESS, {"done": done, "total": total, "message": report.show_message(message)[:_MAX_TEXT]}
     return _make(report, name, at, data)
 
 

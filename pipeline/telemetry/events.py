@@ -89,7 +89,11 @@ class Events:
         Args:
             after: `Event.id`, such as the ``Last-Event-ID`` of a browser that comes back. An id that is not from here,
                 as after a restart: all events that are kept. Default None: only what happens from now on.
+
+        Raises:
+            SetupError: ``after`` is no text, such as the bytes of a header.
         """
+        check_type("Events.read", "after", after, str, optional=True)
         with self._lock:
             return Reader(self, self._log.last if after is None else self._log.find_mark(after))
 

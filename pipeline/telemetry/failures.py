@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from .. import semconv
-from ..errors import InvalidParams
+from ..errors import InvalidParams, MalformedCall, TimedOut, Unavailable
 from ..outside_text import get_logger
 from ..parameters.secrets.declared_paths import show_path
 from ..privacy import RemoteCause
@@ -21,12 +21,21 @@ NO_FACTS: Facts = {}
 _logger = get_logger()
 _MAX_PROBLEMS = 20  # of one call
 _MAX_STATUS = 1_000  # characters
+_MAX_RULE = 40  # characters
+_OF_A_CHECK = "validator"  # the rule of an author's own check
+# Why a tool may not be called now. Any other reason is a text of its author's, and may hold anything.
+_REASONS = frozenset(("disabled", "paused", "unregistered", "rate_limited", "breaker_open", "quota", "busy", "changed"))
 
 
 def list_problems(error: InvalidParams, tool: Tool[..., Any] | None) -> list[tuple[str, str]]:
     """The parameters and the rules that they break, at most 20; the parameter is "" for the arguments as a whole."""
     schema = error.schema if tool is None else tool.schema
-    return [(show_path(schema, problem.path), problem.rule) for problem in error.problems[:_MAX_PROBLEMS]]
+    return [(show_path(schema, problem.path), _name_rule(problem.rule)) for problem in error.problems[:_MAX_PROBLEMS]]
+
+
+def _name_rule(rule: str) -> str:
+    """The rule, if it is a word, as all of ours are: a stage may write a text there, and a value into it."""
+    return rule if len(rule) <= _MAX_RULE and rule.removeprefix("$").isidentifier() else _OF_A_CHECK
 
 
 def describe_failure(error: object, tool: Tool[..., Any] | None) -> Facts:
@@ -53,6 +62,8 @@ def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
         facts[semconv.PROBLEMS] = [
             to_wire_text(f"{path or 'arguments'}: {rule}") for path, rule in list_problems(error, tool)
         ]
+    if reason := _find_reason(error):
+        facts[semconv.REASON] = reason
     cause: object = error if isinstance(error, BaseException) else getattr(error, "cause", None)
     kind = getattr(cause, "kind", None)  # the cause of an OutcomeUnknown is an error of another kind
     if isinstance(kind, str) and not isinstance(cause, BaseException):
@@ -64,9 +75,22 @@ def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
     return facts
 
 
-def describe_status(verdict: str, facts: Facts) -> str | None:
-    """The description of the status of a failed span. None: its kind says it all."""
+def _find_reason(error: object) -> str:
+    """Why, in a word of ours. "": there is none, or only the author's."""
+    match error:
+        case Unavailable(reason=reason) if reason in _REASONS:
+            return reason
+        case MalformedCall(truncated=True):
+            return "truncated"
+        case TimedOut(still_running=True):
+            return "still_running"
+        case _:
+            return ""
+
+
+def describe_status(verdict: str, facts: Facts) -> str:
+    """The description of the status of a failed span: its kind, and what is known beside it."""
     parts: list[str] = []
     for value in facts.values():
         parts += [value] if isinstance(value, str) else value
-    return to_wire_text(f"{verdict}: {', '.join(parts)}", _MAX_STATUS) if parts else None
+    return to_wire_text(f"{verdict}: {', '.join(parts)}" if parts else verdict, _MAX_STATUS)

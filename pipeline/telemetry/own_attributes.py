@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from opentelemetry.trace import Span
@@ -13,6 +14,7 @@ from ..call import Call
 from ..outside_text import get_logger
 from ..report import CallReport
 from .attributes import to_wire_text
+from .spans import is_interrupt
 
 Describe: TypeAlias = Callable[[Call], Mapping[str, AttributeValue] | None]
 _logger = get_logger()
@@ -24,6 +26,7 @@ _OURS = (
     semconv.EXCEPTION_TYPE,
 )  # by how they begin
 _MAX_INT = 2**63  # OTLP has 64 bits, and one larger number would lose the whole batch
+_MAX_ATTRIBUTES = 64  # of one call: the SDK keeps 128 on a span, and of more the first ones go, which are ours
 _MAX_TOLD = 1_000  # attributes to remember; their names may be made without end
 _told: set[tuple[str, str]] = set()
 
@@ -31,19 +34,24 @@ _told: set[tuple[str, str]] = set()
 def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
     """Set what the function returns for the call, which it gets as it was sent and without its secrets.
 
-    Attributes of ours stay, and what no attribute can hold is left out; the first of each name is logged. If the
-    function raises, that is logged.
+    Attributes of ours stay, and what no attribute can hold is left out; the first of each name is logged, and so is one
+    beyond 64. If the function raises, that is logged.
     """
     recorded = report.recorded
     try:
         given: Any = describe(report.call if recorded is None else recorded.call)
-        items: list[tuple[Any, Any]] = [] if given is None else list(cast("Mapping[Any, Any]", given).items())
-    except Exception:  # it is the application's
+        items = [] if given is None else list(islice(cast("Mapping[Any, Any]", given).items(), _MAX_ATTRIBUTES + 1))
+    except BaseException as exc:  # it is the application's, and may raise anything
+        if is_interrupt(exc):
+            raise
         _logger.exception("The attributes of a call could not be made")
         return
-    for key, value in items:
-        if not isinstance(key, str) or not key:
-            _tell(type(key).__name__, "its name is no text")
+    if len(items) > _MAX_ATTRIBUTES:
+        _tell(_name(items.pop()[0]), f"there are more than {_MAX_ATTRIBUTES}")
+    for given_key, value in items:
+        key = _name(given_key)
+        if not isinstance(given_key, str) or not key:
+            _tell(type(given_key).__name__, "its name is no text")
         elif key.startswith(_OURS):
             _tell(key, "this name is the library's")
         elif (plain := _read_value(value)) is None:
@@ -58,8 +66,19 @@ def name_principal(span: Span, call: Call) -> None:
         span.set_attribute(semconv.PRINCIPAL, to_wire_text(call.principal))
 
 
+def _name(key: object) -> str:
+    return str.__str__(key) if isinstance(key, str) else type(key).__name__
+
+
 def _read_value(value: object) -> AttributeValue | None:
     """The value as an attribute: a text, a truth value, a number, or several of one type. None: it is none of these."""
+    try:
+        return _convert(value)
+    except Exception:  # noqa: BLE001  # a foreign number or sequence may raise anything
+        return None
+
+
+def _convert(value: object) -> AttributeValue | None:
     if isinstance(value, str):
         return str.__str__(value).encode(errors="replace").decode()
     if isinstance(value, bool):
@@ -71,7 +90,7 @@ def _read_value(value: object) -> AttributeValue | None:
     if not isinstance(value, Sequence) or isinstance(value, (bytes, bytearray)):
         return None
     items = cast("Sequence[object]", value)
-    each = [None if isinstance(one, Sequence) and not isinstance(one, str) else _read_value(one) for one in items]
+    each = [None if isinstance(one, Sequence) and not isinstance(one, str) else _convert(one) for one in items]
     return cast("AttributeValue", each) if None not in each and len(set(map(type, each))) <= 1 else None
 
 

@@ -8,6 +8,7 @@ import re
 from .event_rows import Event
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_NO_FIELD = re.compile(r"[\r\n\0]")
 
 
 def encode_sse(event: Event) -> bytes:
@@ -20,8 +21,13 @@ def encode_sse(event: Event) -> bytes:
         The lines ``id`` (if the event has one), ``event`` and ``data``, and an empty line.
     """
     body = {"at": event.at, "call_id": event.call_id, "tool": event.tool, "data": event.data}
-    lines = [f"id: {event.id}"] if event.id else []
-    lines.append(f"event: {event.name}")
+    lines = [f"id: {_to_line(event.id)}"] if event.id else []
+    lines.append(f"event: {_to_line(event.name)}")
     text = json.dumps(body, default=str, skipkeys=True)
     lines += [f"data: {line}" for line in _LINE_END.split(text)]
     return "\n".join([*lines, "", ""]).encode()
+
+
+def _to_line(text: str) -> str:
+    """The text without what would end its line, or make a browser ignore it: an event may be made by hand."""
+    return _NO_FIELD.sub("", text)

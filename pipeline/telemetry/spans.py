@@ -17,7 +17,7 @@ from .. import semconv
 from ..outside_text import get_logger
 from ..report import AttemptRow, StageRow
 from .blame import collect_verdicts, find_deciding
-from .failures import NO_FACTS, Facts, describe_status
+from .failures import Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL
 
@@ -33,8 +33,10 @@ def is_interrupt(exc: BaseException) -> bool:
     return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
 
 
-def end_span(span: Span, verdict: str | None, end: int, facts: Facts = NO_FACTS) -> None:
+def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
     """End a span: red with ``error.type`` and what failed if there is a verdict, else with its status unset.
+
+    With ``facts`` None, as of a stage, the status has no description.
 
     OK is the application's to set, says the specification. Errors of span processors are logged.
     """
@@ -43,7 +45,7 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts = NO_FACTS)
             span.set_attribute(semconv.ERROR_TYPE, verdict)
             if facts:
                 span.set_attributes(facts)
-            span.set_status(StatusCode.ERROR, describe_status(verdict, facts) if facts else None)
+            span.set_status(StatusCode.ERROR, None if facts is None else describe_status(verdict, facts))
         span.end(end)
     except BaseException as exc:  # a span processor may raise anything
         if is_interrupt(exc):

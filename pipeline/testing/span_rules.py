@@ -85,9 +85,8 @@ class CallTraces:
                 yield "a span has ended, and not before it started", span
             if (code == "ERROR") != (_attribute(span, ERROR_TYPE) is not None):
                 yield "a span is red exactly if it has an error.type", span
-            if span.status.description is not None and not span.status.description.startswith(
-                f"{_attribute(span, ERROR_TYPE)}: "
-            ):
+            description = span.status.description
+            if description is not None and description.partition(":")[0] != _attribute(span, ERROR_TYPE):
                 yield "the description of a status begins with the error.type", span
             if code == "OK":
                 yield "a span that is not red has no status: OK is the application's to set", span
