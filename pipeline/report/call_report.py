@@ -89,10 +89,6 @@ class CallReport:
         """What may be recorded of the call, and what takes its secrets out of a text. None: all of it may."""
         return self._recorded
 
-    def show_message(self, message: str) -> str:
-        """The message of a step of progress as it may be recorded. Here it is that already."""
-        return message
-
     def __repr__(self) -> str:
         recorded = self.recorded
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
@@ -106,7 +102,11 @@ class CallReport:
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
         recorded = self.recorded  # of which nothing is kept: the texts of secrets are in it
         call, repairs = (self.call, self.repairs) if recorded is None else (recorded.call, recorded.repairs)
+        progress = self.progress
+        if recorded is not None and (recorded.mask is not None or recorded.redact is not None):
+            progress = [attrs.evolve(step, message=recorded.show(step.read()[2], "progress")) for step in progress]
         return state | {
+            "progress": progress,
             "call": attrs.evolve(call, deps=None, state=None, report=None, guards=None),
             "repairs": repairs,
             "_recorded": None,

@@ -129,17 +129,6 @@ class LiveReport(CallReport):
         self.attempt = 0
         return row
 
-    def show_message(self, message: str) -> str:
-        """As that of `CallReport`."""
-        recorded = self.recorded
-        return message if recorded is None else recorded.show(message, "progress")
-
-    def _list_progress(self) -> list[Progress]:
-        recorded = self.recorded
-        if recorded is None or (recorded.mask is None and recorded.redact is None):
-            return self.progress.copy()
-        return [attrs.evolve(step, message=self.show_message(step.read()[2])) for step in self.progress]
-
     def copy(self) -> CallReport:
         """The report as it is now. What a tool that was left running still writes does not reach the copy."""
         recorded = self.recorded
@@ -152,7 +141,7 @@ class LiveReport(CallReport):
             self.outcome,
             self.repairs if recorded is None else recorded.repairs,
             self.decisions.copy(),
-            self._list_progress(),
+            self.progress.copy(),
             self._stage_rows.copy(),
             self._attempt_rows.copy(),
             recorded,
