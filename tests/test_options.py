@@ -131,6 +131,8 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "openinference": [*NO_FLAG, None],
             "content": NO_FLAG,
             "redact": NO_SYNC_FUNCTION,
+            "attributes": NO_SYNC_FUNCTION,
+            "principal": [*NO_FLAG, None],
             "sinks": [3, None, print, "sink"],
             "sinks[0]": [3, "sink", awaits, None],
             "tracer_provider": [3, "global"],

@@ -166,7 +166,8 @@ def _to_block(part: Part, place: int) -> dict[str, Any]:
 def _read(reply: object) -> Reading:
     if isinstance(reply, str):
         return Reading([], reply)
-    if (stream := get_field(reply, "stream")) is not None:
+    stream = get_field(reply, "stream")
+    if stream is not None and not isinstance(stream, bool):  # in a request of another provider it is a flag
         reply = stream
     chunks, nothing = read_chunks(reply, "Bedrock")
     if nothing is not None:

@@ -6,7 +6,6 @@ of the server, since the transport parses them.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
@@ -16,11 +15,12 @@ import attrs
 from anyio.abc import TaskStatus
 
 from ..errors import SetupError
+from ..outside_text import get_logger
 from .jsonrpc import INVALID_REQUEST, SERVER_ENDED, Message, dump, parse, read_object
 from .lines import LongLine
 from .server import ServerGoneError
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _CONNECTING = 30.0  # seconds
 _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport tells of a 404: a new greeting is due

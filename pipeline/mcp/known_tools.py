@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Any
@@ -10,14 +9,14 @@ from typing import Any
 import anyio
 
 from .. import timing
-from ..outside_text import neutralise
+from ..outside_text import get_logger, neutralise
 from ..tools import ToolRegistry
 from .effect_hints import read_effect
 from .jsonrpc import Message, read_object
 from .policy import Policy
 from .tool_definitions import make_tool, read_name
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _MAX_TOOLS = 10_000  # of one server; a list without end ends here
 _MAX_PAGES = 1_000
 _MAX_LISTINGS = 16  # that the client has begun and not ended

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, cast
@@ -11,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..compose import Pipeline
-from ..outside_text import neutralise
+from ..outside_text import get_logger, neutralise
 from ..tools import ToolRegistry
 from .call_batch import CallBatch
 from .call_relay import CallRelay
@@ -40,7 +39,7 @@ from .server import Server, ServerGoneError
 from .session import Session
 from .upstream import AnswerTooLongError, ServerFailedError, Upstream
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _CALL, _LIST, _PROGRESS = "tools/call", "tools/list", "notifications/progress"
 _LIST_CHANGED = "notifications/tools/list_changed"
 _DRAINING = 5.0  # seconds for calls to end after the client closed its end

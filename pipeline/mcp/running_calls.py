@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from ..errors import Unavailable
+from ..outside_text import get_logger
 from .call_batch import CallBatch
 from .call_relay import CallRelay
 from .jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Message, dump, is_id, key_of, make_error, read_object
@@ -18,7 +18,7 @@ from .lines import BrokenLineError
 from .policy import RelayLimits
 from .tool_results import make_error_result
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 
 # Sends the answer to the request of that key, maybe as a part of a batch. None: it was cancelled, and gets no answer.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
@@ -14,13 +13,14 @@ import attrs
 from anyio.abc import TaskGroup
 
 from .. import timing
+from ..outside_text import get_logger
 from .jsonrpc import Message, dump, is_request
 from .lines import LongLine
 from .policy import RelayLimits
 from .server import Server, ServerGoneError
 from .session import Session
 
-_LOG = logging.getLogger("toolcall_pipeline")
+_LOG = get_logger()
 _MAX_FRUITLESS = 5  # runs in a row in which a server that is started again says nothing
 _FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again
 _GONE = 0.5  # seconds for a server that closed its stdout to end

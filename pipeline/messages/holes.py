@@ -19,7 +19,8 @@ def punch_holes(example: str) -> str:
     Returns:
         "" if there is no hole in it, as in ``{}``: it would be valid, and a copy of it would run.
     """
-    form = _write(json.loads(example)) if example else ""
+    value = json.loads(example) if example else {}
+    form = _write(value) if value else ""
     return form if "<" in form else ""
 
 
