@@ -19,7 +19,7 @@ def punch_holes(example: str) -> str:
     Returns:
         "" if there is no hole in it, as in ``{}``: it would be valid, and a copy of it would run.
     """
-    value = json.loads(example) if example else {}
+    value: object = json.loads(example or "{}")
     form = _write(value) if value else ""
     return form if "<" in form else ""
 
