@@ -78,6 +78,24 @@ def test_a_repair_gives_params_and_a_record(parameters: Parameters) -> None:
     assert parameters.repair(sent, error, frozenset()) is None
 
 
+def test_a_tool_with_a_secret_gets_repaired_params() -> None:
+    """The params are those that were meant, the secret included; the repair does not show it."""
+    parameters = Parameters.of_schema(
+        {
+            "type": "object",
+            "properties": {"key": {"type": "string", "writeOnly": True}, "limit": {"type": "integer"}},
+            "required": ["key", "limit"],
+        },
+        "probe",
+    )
+    sent = {"key": "hunter2", "limit": "5"}
+    repaired = parameters.repair(sent, refuse(parameters, sent), frozenset(RULES))
+    assert repaired is not None
+    assert repaired[0] == {"key": "hunter2", "limit": 5}
+    assert [(each.path, each.rule, each.after) for each in repaired[1]] == [("limit", "number_text", 5)]
+    assert "hunter2" not in repr(repaired[1])
+
+
 @both
 def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
     """A near name or value is suggested; without one, and without repairs, the same error comes back."""
