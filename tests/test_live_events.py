@@ -235,23 +235,21 @@ async def test_calls_of_other_threads_are_heard() -> None:
     read: list[str] = []
     events = Events()
     pipeline = traced(events)
+    in_loop, in_thread = aiter(events), iter(events)  # both begin before the first event
 
-    def read_in_thread() -> None:
-        read.extend(event.id for event in events)
+    def call() -> None:
+        with events:
+            for _ in range(20):
+                pipeline.call_sync("pid")
 
-    reader = threading.Thread(target=read_in_thread)
+    reader = threading.Thread(target=lambda: read.extend(event.id for event in in_thread), daemon=True)
     reader.start()
-    caller = threading.Thread(target=lambda: [pipeline.call_sync("pid") for _ in range(20)])
-    heard: list[str] = []
+    threading.Thread(target=call, daemon=True).start()
     with anyio.fail_after(60):
-        caller.start()
-        async for event in events:
-            heard.append(event.id)
-            if sum(name == "tool.result" for name in [event.name]) and len(heard) >= 20 * 8:
-                events.close()
-    caller.join()
-    reader.join()
-    assert heard == read
+        heard = [event async for event in in_loop]
+    reader.join(60)
+    assert [event.id for event in heard] == read
+    assert sum(event.name == "tool.result" for event in heard) == 20
 
 
 async def test_progress_goes_before_results() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from error_cases import ERRORS, PROFILES, VERBOSITIES
 from pipeline import (
     Crashed,
+    Denied,
     ExecutionFailed,
     FailureDetails,
     InvalidParams,
@@ -155,6 +156,8 @@ def test_every_text_is_bounded(
         assert told["errorType"] == error.error_type
 
 
+@example(Denied("", "ab " * 20_000))
+@example(ExecutionFailed("\n" * 20_000, FailureDetails(suggestion="0")))
 @given(ERRORS)
 def test_the_short_cut_gives_the_same_text(error: ToolError) -> None:
     """The short cut for the commonest options gives the same text as the long way."""

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from middlewares import standard
@@ -106,6 +106,9 @@ JUNK: st.SearchStrategy[Any] = st.recursive(
 
 
 @every_wire
+@example({"stream": 0})
+@example({"stream": "later"})
+@example({"stream": {"chunk": []}})
 @given(JUNK.filter(lambda reply: isinstance(reply, (str, list, dict))))
 def test_calls_never_raises(wire: Wire, reply: Any) -> None:
     """Whatever stands in a reply, each call has text as its name and its id, and can be sent back."""

@@ -22,6 +22,7 @@ from .common import (
     build_definitions,
     check_pairs,
     get_field,
+    is_stream,
     list_items,
     says_error,
     text_or_empty,
@@ -166,8 +167,7 @@ def _to_block(part: Part, place: int) -> dict[str, Any]:
 def _read(reply: object) -> Reading:
     if isinstance(reply, str):
         return Reading([], reply)
-    stream = get_field(reply, "stream")
-    if stream is not None and not isinstance(stream, bool):  # in a request of another provider it is a flag
+    if is_stream(stream := get_field(reply, "stream")):  # in a request of another provider it is a flag
         reply = stream
     chunks, nothing = read_chunks(reply, "Bedrock")
     if nothing is not None:

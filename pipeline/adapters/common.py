@@ -21,6 +21,7 @@ from ..sent_names import OfferedName, make_sent_name
 from ..tools.registry import ToolRegistry
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
+_AWAITED = (Awaitable, AsyncIterable)
 
 
 def get_field(thing: object, name: str) -> Any:
@@ -83,10 +84,14 @@ def read_events(reply: object) -> Iterable[Any]:
     Raises:
         SetupError: ``reply`` has to be awaited first.
     """
-    if isinstance(reply, (Awaitable, AsyncIterable)):
+    if isinstance(reply, _AWAITED):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    is_stream = isinstance(reply, Iterable) and not isinstance(reply, (str, bytes, Mapping))
-    return cast("Iterable[Any]", reply) if is_stream else ()
+    return cast("Iterable[Any]", reply) if is_stream(reply) else ()
+
+
+def is_stream(thing: object) -> bool:
+    """Whether this can be the events of a stream, also one that has to be awaited first."""
+    return isinstance(thing, (Iterable, *_AWAITED)) and not isinstance(thing, (str, bytes, Mapping))
 
 
 @attrs.define

@@ -71,7 +71,8 @@ def build_text(
     if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
     if style.templates is None:  # whoever gives templates of their own decides what they say
-        words = add_author_words(text, error)
+        said = are_ours and not isinstance(error, InvalidParams)  # by the default text
+        words = text if said else add_author_words(text, error)
         text = words if style.verbosity.hints or isinstance(error, InvalidParams) else to_one_line(words, room)
     text = truncate(text, room)
     return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))

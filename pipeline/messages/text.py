@@ -19,8 +19,8 @@ def replace_surrogates(text: str) -> str:
 
 
 def truncate(text: str, longest: int) -> str:
-    """At most ``longest`` characters of a text. A final "…" shows that some are left out."""
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+    """At most ``longest`` characters of a text. One final "…" shows that some are left out."""
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip().removesuffix('…')}…"
 
 
 def to_one_line(text: str, longest: int) -> str:
