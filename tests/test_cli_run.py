@@ -162,6 +162,7 @@ MALFORMED = [
     ('{"name": "echo", "arguments": {"n": NaN}}', "not JSON: NaN is not a JSON value"),
     ('{"name": "echo", "arguments": {"n": ' + "9" * 5000 + "}}", "not JSON: Exceeds the limit (4300 digits)"),
     ("[" * 100_000, "nested too deeply"),
+    ('{"name": "pid", "arguments": {"a": 1, "a": 2}}', "an object has one name twice"),
     ('["echo"]', "not a JSON object"),
     ("5", "not a JSON object"),
     ("{}", '"name" is missing'),

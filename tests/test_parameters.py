@@ -262,3 +262,32 @@ def test_a_missing_parameter_of_a_nested_object_is_described() -> None:
     schema = {"type": "object", "properties": {"a": {**SCHEMA, "additionalProperties": True}}, "required": ["a"]}
     error = refuse(Parameters.of_schema(schema, "probe"), {"a": {}})
     assert error.problems == (Problem("a.path", "required", "a string"),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"path": "a", "path": "b"}',
+        '{"path": "a", "path": "a"}',
+        '{"path": "a", "pa\\u0074h": "b"}',
+        '{"path": "a", "path": "b", "more": "no object"}',
+        '{"path": "a:", "more": {"x": [{"y": 1, "y": 2}]}}',
+        '{"path": {"y": 1, "y": 2}}',
+    ],
+)
+@pytest.mark.parametrize("raw", [False, True])
+def test_a_name_that_stands_twice_is_refused(text: str, raw: bool) -> None:
+    """Text in which an object has one name twice is refused, at any depth, and never repaired: either may be meant."""
+
+    @tool(effect="mutating")
+    def delete(path: str, more: dict[str, Any] | None = None) -> str:
+        return path
+
+    tools = ToolRegistry()
+    tools.register(
+        Tool.from_schema(name="delete", parameters=delete.parameters.schema, handler=nothing) if raw else delete
+    )
+    run = standard(tools)
+    error = run.call_sync("delete", text).failure()
+    assert error == MalformedCall("an object has one name twice")
+    assert run.call_sync("delete", '{"path": "c:", "more": {"x": {"path": 1}}}').unwrap() == ("done" if raw else "c:")

@@ -21,7 +21,9 @@ from .hostile import check_schema, is_flat
 from .phrases import describe_names, describe_value
 from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .rounded import read_exactly
+from .schema import is_object
 from .tool_parameters import Compiled, Given, Parse, Undeclared
+from .twins import refuse_twins
 
 if TYPE_CHECKING:
     from .signature import Shape
@@ -51,9 +53,10 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
                 if not arguments or arguments.isspace():
                     return parse({})
                 try:
-                    return from_text(arguments, strict=True) if plain else read_exactly(arguments, read_strictly)
+                    params = from_text(arguments, strict=True) if plain else read_exactly(arguments, read_strictly)
+                    return params if arguments.count(":") <= len(params) else refuse_twins(arguments) or params
                 except ValidationError as exc:
-                    return convert(exc, _decode(arguments), arguments)
+                    return refuse_twins(arguments) or convert(exc, _decode(arguments), arguments)
             if type(arguments) is Given:
                 return parse_given(arguments)
             given = _read_object(arguments)
@@ -204,12 +207,15 @@ def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | 
 def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
     """Read what is not a dict as one: None and empty text as no arguments, other text as JSON, a mapping as a copy."""
     if isinstance(arguments, str) and arguments and not arguments.isspace():
+        text = arguments
         try:
-            arguments = from_json(arguments, allow_inf_nan=False)
+            arguments = from_json(text, allow_inf_nan=False)
         except (TypeError, UnicodeEncodeError):
             return refuse_unicode()
         except ValueError as exc:
             return refuse_json(str(exc))
+        if is_object(arguments):
+            return arguments if text.count(":") <= len(arguments) else refuse_twins(text) or arguments
     elif arguments is None or isinstance(arguments, str):
         return {}
     if isinstance(arguments, Mapping):

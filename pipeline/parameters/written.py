@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, Final
 
-from .schema import JsonObject
+from .twins import build_object
 
 # RFC 8259, section 6, bounded; digits are ASCII's only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -45,7 +45,7 @@ class Written:
             self._tokens[id(value)] = (value, token)
             return value
 
-        return json.loads(text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=_refuse_twins)
+        return json.loads(text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object)
 
 
 def is_exact(token: str) -> bool:
@@ -73,10 +73,3 @@ def read_whole(token: str) -> int | None:
 def refuse_constant(constant: str) -> None:
     """Refuse what Python's parser takes for JSON. Raises ValueError."""
     raise ValueError(constant)  # NaN and the infinities are not JSON
-
-
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> JsonObject:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name stands twice")
-    return found

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from ...call import Call
+from ...parameters.twins import TwinError, build_object
 from ..command_error import CommandError
 
 _CHUNK = 1 << 16  # bytes to read at once; other tasks run between two chunks
@@ -104,7 +105,7 @@ def _refuse_constant(word: str) -> None:
     raise ValueError(f"{word} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=build_object)
 
 
 def parse_line(number: int, raw: bytes) -> CallLine:
@@ -117,6 +118,8 @@ def parse_line(number: int, raw: bytes) -> CallLine:
         return _malformed(number, f"not JSON: {exc.msg}, in column {exc.colno}")
     except RecursionError:
         return _malformed(number, "nested too deeply")
+    except TwinError as exc:
+        return _malformed(number, str(exc))
     except ValueError as exc:  # NaN, or a number of more digits than Python converts
         return _malformed(number, f"not JSON: {str(exc).partition(';')[0]}")
     if type(found) is not dict:

@@ -1,0 +1,41 @@
+"""Twins: an object that has one name twice. Parsers disagree on what it holds, so nobody can know what was meant.
+
+Source: RFC 8259, section 4: what becomes of such an object is not predictable. pydantic and json take the last value.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ..errors import MalformedCall
+from .schema import JsonObject
+
+
+class TwinError(ValueError):
+    """An object has one name twice. The name is not repeated: it may be private."""
+
+    def __init__(self) -> None:
+        super().__init__("an object has one name twice")
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    """An object for the ``object_pairs_hook`` of a JSON decoder. Raises TwinError."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise TwinError
+    return found
+
+
+def refuse_twins(text: str) -> MalformedCall | None:
+    """Refuse JSON text in which an object, at any depth, has twins; None: there are none, or the text is no JSON."""
+    try:
+        _DECODER.decode(text)
+    except TwinError:
+        return MalformedCall("an object has one name twice")
+    except (ValueError, RecursionError):  # whoever reads it says why
+        pass
+    return None
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=build_object, parse_int=len, parse_float=len, parse_constant=len)
