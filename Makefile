@@ -19,7 +19,7 @@ PACKAGE_agent_framework := agent-framework-core
 PACKAGE_anthropic_runner := anthropic
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit bench bench-known bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -40,6 +40,9 @@ unit: .venv/dev
 
 bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to bare spans
 	$(BIN)/python -m benchmarks.overhead $(ARGS)
+
+bench-known: .venv/dev  ## how exact toolcall bench is: stages of known cost, told against true; two minutes on an idle machine
+	$(BIN)/python -m benchmarks.known_costs $(ARGS)
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
 	$(BIN)/python -m benchmarks.scale.exporting $(ARGS)
