@@ -19,7 +19,7 @@ PACKAGE_agent_framework := agent-framework-core
 PACKAGE_anthropic_runner := anthropic
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit bench bench-known bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit explore bench bench-known bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -37,6 +37,9 @@ types: .venv/dev
 
 unit: .venv/dev
 	$(BIN)/pytest
+
+explore: .venv/dev  ## every property with fresh random examples, 10 times as many; ARGS="--explore=100 tests/test_wires.py"
+	$(BIN)/pytest --explore=10 -m hypothesis -o faulthandler_timeout=3600 $(ARGS)
 
 bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to bare spans
 	$(BIN)/python -m benchmarks.overhead $(ARGS)

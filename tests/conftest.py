@@ -1,11 +1,15 @@
-"""Every async test runs on both event loops, and no example of a property has a deadline."""
+"""Async tests run on both event loops; properties have the same examples each time, unless `--explore` is given."""
 
 from __future__ import annotations
 
+import faulthandler
 import signal
 from importlib.util import find_spec
 
 import pytest
+
+STDERR = 2  # sys.stderr may be a file of the capture
+TIME_TO_EXIT = 60  # seconds after the last test; an exporter's function at exit takes up to 30
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -13,8 +17,46 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
 if find_spec("hypothesis") is not None:  # the environments for a cluster and for databases have none
     from hypothesis import settings
 
-    settings.register_profile("without a deadline", deadline=None)  # a busy machine is no failure
-    settings.load_profile("without a deadline")
+    # No deadline: a busy machine is no failure.
+    settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+    settings.register_profile("explore", deadline=None, derandomize=False, database=None, print_blob=True)
+    settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option of `make explore`."""
+    what = "fresh random examples for each property, N times as many"
+    parser.addoption("--explore", type=int, metavar="N", help=what)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the profile before a test file is imported, whose `@settings` begin with it."""
+    if config.getoption("explore"):
+        from hypothesis import settings
+
+        settings.load_profile("explore")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Multiply the examples of each property, also where its own `@settings` say how many."""
+    if times := config.getoption("explore"):
+        from hypothesis import is_hypothesis_test, settings
+
+        places: set[tuple[object, str]] = set()
+        for item in items:
+            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+                if isinstance(getattr(item.cls, "settings", None), settings):  # of a state machine
+                    places.add((item.cls, "settings"))
+                else:  # where the plugin of Hypothesis itself changes them, too
+                    places.add((getattr(item.obj, "__func__", item.obj), "_hypothesis_internal_use_settings"))
+        for holder, name in places:
+            own: settings = getattr(holder, name)
+            setattr(holder, name, settings(own, max_examples=own.max_examples * times))
+
+
+def pytest_unconfigure() -> None:
+    """End the process, with all stacks and exit code 1, if a thread that a test left keeps it from ending."""
+    faulthandler.dump_traceback_later(TIME_TO_EXIT, exit=True, file=STDERR)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
