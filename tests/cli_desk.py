@@ -10,13 +10,14 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import pytest
 from click.testing import CliRunner, Result
 
 from pipeline.cli.commands import toolcall
+from support import PATIENT, Child
 
 MODULE = """
 import asyncio
@@ -133,6 +134,7 @@ class Desk:
 
     path: Path
     module: str
+    started: list[Child] = attrs.field(factory=list[Child], init=False)
 
     @property
     def calls(self) -> Path:
@@ -160,12 +162,12 @@ class Desk:
     def run(self, *options: str, target: str = "tools") -> Result:
         return CliRunner().invoke(toolcall, self.arguments(*options, target=target))
 
-    def start(
-        self, *options: str, target: str = "tools", calls: str | None = None, **more: Any
-    ) -> subprocess.Popen[bytes]:
+    def start(self, *options: str, target: str = "tools", calls: str | None = None, **more: Any) -> Child:
+        """Run the command in a process of its own, which ends at the latest with the test."""
         command = [sys.executable, "-m", "pipeline", *self.arguments(*options, target=target, calls=calls)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-        return cast("subprocess.Popen[bytes]", subprocess.Popen(command, cwd=self.path, **pipes))
+        self.started.append(Child(command, cwd=self.path, **pipes))
+        return self.started[-1]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -187,7 +189,7 @@ def as_line(line: object) -> bytes:
     return (line if isinstance(line, str) else json.dumps(line)).encode()
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(true: Callable[[], bool], seconds: float = PATIENT) -> None:
     """Wait for what another process does; fail after so many seconds."""
     deadline = time.monotonic() + seconds
     while not true():
@@ -203,5 +205,10 @@ def open_desk(path: Path, monkeypatch: pytest.MonkeyPatch, module: str = MODULE)
     monkeypatch.chdir(path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    yield made
-    sys.modules.pop(made.module, None)
+    try:
+        yield made
+    finally:
+        sys.modules.pop(made.module, None)
+        for process in made.started:
+            with process:
+                process.kill()

@@ -214,7 +214,7 @@ async def test_postgres_closes_in_the_middle_of_a_query(client: str, database: i
                 )
                 time.sleep(0.01)
 
-    killer = Thread(target=end_each_query)
+    killer = Thread(target=end_each_query, daemon=True)
     killer.start()
     try:
         assert await kinds_of(POSTGRES[client](database, SLEEP)) == PASSING
@@ -306,7 +306,7 @@ async def test_redis(client: Any, store: int, hung: int) -> None:
                     admin.client_kill_filter(_id=each["id"])
             time.sleep(0.01)
 
-    killer = Thread(target=end_each_command)
+    killer = Thread(target=end_each_command, daemon=True)
     killer.start()
     try:
         assert await kinds_of(client(store, "BLPOP", "nothing", "60")) == PASSING

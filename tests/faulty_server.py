@@ -53,7 +53,7 @@ class FaultyServer:
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.requests = self.requests
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -19,6 +19,7 @@ from pipeline.mcp.policy import Policy
 from pipeline.mcp.relay import Relay
 from pipeline.mcp.server import Server, ServerGoneError
 from pipeline.mcp.upstream import ServerFailedError
+from support import PATIENT
 
 TOOLS: list[dict[str, Any]] = [
     {
@@ -95,7 +96,7 @@ class ScriptedServer:
 
     async def next_line(self) -> bytes:
         """What the relay sent next."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             return await self.received.receive()
 
     async def next(self) -> dict[str, Any]:
@@ -147,7 +148,7 @@ class Desk:
 
     async def next_server(self) -> ScriptedServer:
         """The next run of the server, once it is started."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             return await self._runs.receive()
 
     def make_pipeline(self, registry: ToolRegistry) -> Pipeline:
@@ -172,7 +173,7 @@ class Desk:
 
     async def receive_line(self) -> bytes:
         """The next line that the client gets."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             line = await self.replies.read()
         assert isinstance(line, bytes)
         return line

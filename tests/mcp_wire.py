@@ -10,6 +10,8 @@ from typing import Any, cast
 
 import attrs
 
+from support import PATIENT, Child
+
 INFO = {"name": "wire", "version": "1"}
 
 
@@ -61,12 +63,10 @@ class Wire:
 @contextmanager
 def open_wire(command: Sequence[str]) -> Generator[Wire]:
     """Start a command, and end it."""
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
+    with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         yield Wire(process)
-    finally:
         with suppress(BrokenPipeError):
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENT)
 
 
 def text_of(answer: Any) -> str:

@@ -14,6 +14,7 @@ from pipeline import ToolRegistry, timing
 from pipeline.mcp.adding import add_server
 from pipeline.mcp.remote_server import RemoteServer
 from pipeline.mcp.server_session import SessionLostError
+from support import PATIENT
 
 Message = dict[str, Any]
 Tell = Callable[[float, float | None, str], object]
@@ -158,6 +159,6 @@ class HeldTime:
 
 async def until(holds: Callable[[], object]) -> None:
     """Wait until something holds."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENT):
         while not holds():
             await anyio.lowlevel.checkpoint()

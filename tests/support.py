@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import TracebackType
 from typing import Any, cast
 
 import anyio
@@ -25,6 +27,8 @@ from opentelemetry.trace import Tracer
 
 from pipeline import Call, Effect, Tool, ValidCall, timing
 from pipeline.telemetry.spans import make_stage_spans
+
+PATIENT = 120  # seconds until a test gives up, on however slow a machine; none that passes waits so long
 
 
 async def nothing(**_: object) -> str:
@@ -49,6 +53,17 @@ def count_run_variables() -> int:
     """How many values the current event loop keeps for as long as it lives."""
     variable: Any = cast("Any", RunVar("counted"))
     return len(variable._current_vars)
+
+
+class Child(subprocess.Popen[bytes]):
+    """A process of a test. A block that an exception leaves kills it, and does not wait for ever for its end."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, traceback)
 
 
 class StoppedTime:
@@ -217,7 +232,7 @@ class HttpCollector(Received):
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self._thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
 
     def close(self) -> None:

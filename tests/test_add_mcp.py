@@ -22,7 +22,7 @@ from pipeline.mcp.fingerprints import make_fingerprint
 from pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
 from pipeline.messages.parts import Audio, File, Image, Link
 from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definition, said, until
-from support import a_tool
+from support import StoppedTime, a_tool
 
 COUNT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 READS = {"readOnlyHint": True}
@@ -184,11 +184,12 @@ async def test_progress_is_told_while_the_tool_runs() -> None:
     assert [(step.done, step.total, step.message) for step in report.progress] == [(1, 2, "half"), (2, None, "")]
 
 
-async def test_cancellation_reaches_the_server() -> None:
+async def test_cancellation_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that times out is cancelled at the session, which tells the server."""
+    stopped = StoppedTime(monkeypatch)
 
     async def hang(name: str, arguments: Message, tell: Tell) -> Message:
-        await anyio.sleep_forever()
+        await stopped.hang(0.01)
         raise AssertionError
 
     tools, played = ToolRegistry(), ScriptedServer(definition(annotations=READS), answer=hang)

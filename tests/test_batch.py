@@ -37,7 +37,7 @@ from pipeline import (
     gather_sync,
 )
 from pipeline.batch import run_batch
-from support import StoppedTime, a_tool
+from support import PATIENT, StoppedTime, a_tool
 
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
 BLOCKED = Failure(NotExecuted("an earlier call on the same resource is still running"))
@@ -315,7 +315,7 @@ class Hang:
         if self.hangs:
             self.hangs -= 1
             anyio.from_thread.run_sync(self.begun.set)
-            self.go_on.wait(20)
+            self.go_on.wait(PATIENT)
         return 1
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:

@@ -35,7 +35,7 @@ from pipeline import (
 )
 from pipeline.testing import FakeClock, script
 from pipeline.tools.availability import ExpiringGate
-from support import a_call, a_tool
+from support import PATIENT, a_call, a_tool
 
 DONE: Outcome = Success("done")
 FAILED: Outcome = Failure(Transient())
@@ -243,13 +243,13 @@ def test_threads_share_a_half_open_breaker() -> None:
 
     breaker.probes = Slow(1)
     calls: list[Running] = []
-    together = threading.Barrier(16)
+    together = threading.Barrier(16, timeout=PATIENT)
 
     def come() -> None:
         together.wait()
         calls.append(Running(breaker))
 
-    threads = [threading.Thread(target=come) for _ in range(16)]
+    threads = [threading.Thread(target=come, daemon=True) for _ in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from cli_desk import Desk, open_desk, until
 from pipeline.cli.commands import toolcall
+from support import PATIENT, Child
 
 
 @pytest.fixture
@@ -116,8 +117,8 @@ def test_an_interrupt(desk: Desk) -> None:
     with (desk.path / f"{desk.module}.py").open("a") as file:
         file.write(f"\n@tools.tool\nasync def begins() -> None:\n{body}")
     command = [sys.executable, "-m", "pipeline", "call", f"{desk.module}:tools", "begins"]
-    process = subprocess.Popen(command, cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    until((desk.path / "begun").exists)
-    process.send_signal(signal.SIGINT)
-    told, said = process.communicate(timeout=60)
+    with Child(command, cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        until((desk.path / "begun").exists)
+        process.send_signal(signal.SIGINT)
+        told, said = process.communicate(timeout=PATIENT)
     assert (process.returncode, told, b"Traceback" in said) == (130, b"", False)

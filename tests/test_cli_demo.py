@@ -216,7 +216,7 @@ class Collector:
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self._thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         self._thread.start()
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from cli_desk import until
 from pipeline.cli.command_error import CommandError
 from pipeline.cli.run.executor_choice import choose_executor, open_executor
 from pipeline.executors import Executor, Process, Thread
+from support import PATIENT, Child
 
 MODULE = """
 import os
@@ -98,8 +99,8 @@ def test_the_same_results_wherever_they_run(desk: Path, options: tuple[str, ...]
 def test_other_processes_are_other_processes(desk: Path) -> None:
     """With --executor process no tool runs in the command's own process, and --workers limits the others."""
     put(desk, *({"name": "who"} for _ in range(40)))
-    with subprocess.Popen(command(desk, "--executor", "process", "--workers", "2"), cwd=desk) as process:
-        process.wait(120)
+    with Child(command(desk, "--executor", "process", "--workers", "2"), cwd=desk) as process:
+        process.wait(PATIENT)
     pids = {row["told"] for row in rows(desk).values()}
     assert 1 <= len(pids) <= 2
     assert not pids & {str(process.pid), str(os.getpid())}
@@ -117,7 +118,7 @@ def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
 def test_killed_and_resumed(desk: Path) -> None:
     """A run in processes that is killed can be resumed, and each line gets one result."""
     put(desk, *({"id": n, "name": "who"} for n in range(400)))
-    with subprocess.Popen(command(desk, "--executor", "process", "--concurrency", "4"), cwd=desk) as process:
+    with Child(command(desk, "--executor", "process", "--concurrency", "4"), cwd=desk) as process:
         results = desk / "results.jsonl"
         until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 50)
         process.kill()

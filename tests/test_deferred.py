@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from pipeline.telemetry import DeferredSpans
 from pipeline.telemetry.queues import flush_queues
-from support import Exported, StageSpans
+from support import PATIENT, Exported, StageSpans
 
 NewQueue: TypeAlias = Callable[..., DeferredSpans]
 Add: TypeAlias = Callable[[DeferredSpans], None]
@@ -35,13 +35,13 @@ class StepSleep:
     def __call__(self, _seconds: float) -> None:
         self.begun.set()
         if not self._over:
-            assert self._go.wait(10)
+            assert self._go.wait(PATIENT)
             if not self._over:
                 self._go.clear()
 
     def step(self) -> None:
         """Wait until the thread sleeps, and let it look into the queue once."""
-        assert self.begun.wait(10)
+        assert self.begun.wait(PATIENT)
         self.begun.clear()
         self._go.set()
 
@@ -55,7 +55,7 @@ class StepSleep:
         self._over = True
         self._go.set()
         while running := self.threads:
-            running[0].join(10)
+            running[0].join(PATIENT)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_the_thread_makes_the_spans(sleep: StepSleep, new_queue: NewQueue, added
         add(queue)
     assert exported.spans == ()
     sleep.step()
-    assert sleep.begun.wait(10)
+    assert sleep.begun.wait(PATIENT)
     assert len(exported.spans) == 3
 
 
@@ -102,7 +102,7 @@ def test_one_thread_while_there_is_work(sleep: StepSleep, new_queue: NewQueue, a
         (thread,) = sleep.threads
         for _ in range(1 + 2):  # one look that finds the calls, two that find nothing
             sleep.step()
-        thread.join(10)
+        thread.join(PATIENT)
         assert not thread.is_alive()
         sleep.begun.clear()
         assert len(exported.spans) == 5 * round_
@@ -143,7 +143,7 @@ def test_a_call_added_while_the_thread_ends(
     monkeypatch.setattr(queue, "flush", flush_and_add)
     for _ in range(3):
         sleep.step()
-    first.join(10)
+    first.join(PATIENT)
     sleep.finish()
     assert len(exported.spans) == 2
 
@@ -205,7 +205,7 @@ def test_dropped_calls_of_many_threads_are_all_counted(new_queue: NewQueue, adde
         for _ in range(200):
             add(queue)
 
-    callers = [Thread(target=add_many) for _ in range(8)]
+    callers = [Thread(target=add_many, daemon=True) for _ in range(8)]
     for caller in callers:
         caller.start()
     for caller in callers:

@@ -19,7 +19,7 @@ from middlewares import Concurrency, Retry, standard
 from pipeline import Call, SetupError, ToolRegistry
 from pipeline.executors import Thread
 from pipeline.report import error_of
-from support import a_tool
+from support import PATIENT, a_tool
 
 SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
 
@@ -182,7 +182,7 @@ async def test_a_view_that_is_closed_while_a_call_waits_for_a_thread(watched: bo
     def work() -> None:
         runs.append(1)
         began.set()
-        release.wait(10)
+        release.wait(PATIENT)
 
     for stage in ("thread", "queue"):
         runs.clear()
@@ -202,7 +202,7 @@ async def test_a_view_that_is_closed_while_a_call_waits_for_a_thread(watched: bo
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(one)
-            await anyio.to_thread.run_sync(began.wait, 10)
+            await anyio.to_thread.run_sync(began.wait, PATIENT)
             tasks.start_soon(one)
             await anyio.wait_all_tasks_blocked()
             view.disable("probe")

@@ -17,7 +17,7 @@ from returns.result import Success
 from middlewares import Execute, Retry, Timeout, standard
 from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry, timing
 from pipeline.executors import Thread
-from support import a_tool
+from support import PATIENT, a_tool
 
 # Each fault happens once, after the tool has done its work: a second attempt would succeed. `attempts` counts those of
 # Retry, `runs` the bodies that began, `effects` the changes of the backend: one for an idempotent tool, and one for
@@ -111,7 +111,7 @@ class World:
     def act_in_thread(self, *context: ToolContext) -> str:
         if self.work(context):
             anyio.from_thread.run_sync(self.expire)
-            self.release.wait(10)
+            self.release.wait(PATIENT)
         return "done"
 
     async def sleep(self, seconds: float) -> None:

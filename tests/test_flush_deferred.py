@@ -20,7 +20,7 @@ from middlewares import Trace, standard
 from pipeline import ToolRegistry
 from pipeline.telemetry import DeferredSpans, FlushDeferred, configure
 from pipeline.telemetry.queues import flush_queues
-from support import Exported, StageSpans, a_tool
+from support import PATIENT, Exported, StageSpans, a_tool
 
 
 def call_once(provider: Any) -> Trace:
@@ -79,11 +79,11 @@ def test_whatever_a_processor_raises_the_thread_goes_on(error: type[BaseExceptio
 
     seen = TracerProvider(shutdown_on_exit=False)
     seen.add_span_processor(Sees())
-    queue = DeferredSpans(max_idle=1, sleep=lambda _: go.wait(10))
+    queue = DeferredSpans(max_idle=1, sleep=lambda _: go.wait(PATIENT))
     queue.add(StageSpans(exported.provider.get_tracer("test"), "stage", "other"))
     queue.add(StageSpans(seen.get_tracer("test"), "last"))
     go.set()
-    assert made.wait(10)
+    assert made.wait(PATIENT)
     assert "other" in [span.name for span in exported.spans]
 
 
@@ -153,7 +153,7 @@ def test_two_threads_that_flush_in_a_flush() -> None:
     class Flushes(SpanProcessor):
         def on_end(self, span: Any) -> None:
             if span.name == "first":
-                both.wait(10)
+                both.wait(PATIENT)
             flush_queues()
 
     exported.provider.add_span_processor(Flushes())
@@ -166,7 +166,7 @@ def test_two_threads_that_flush_in_a_flush() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENT)
     assert sorted(span.name for span in exported.spans) == ["first", "first", "second", "second"]
     assert not any(thread.is_alive() for thread in threads)
 
@@ -189,15 +189,15 @@ def test_an_end_has_a_deadline(in_thread: bool) -> None:
     class Hangs(SpanProcessor):
         def on_end(self, span: Any) -> None:
             inside.set()
-            assert go.wait(10)
+            assert go.wait(PATIENT)
 
     exported = Exported()
     exported.provider.add_span_processor(Hangs())
-    queue = DeferredSpans(max_idle=1) if in_thread else DeferredSpans(sleep=lambda _: go.wait(10))
+    queue = DeferredSpans(max_idle=1) if in_thread else DeferredSpans(sleep=lambda _: go.wait(PATIENT))
     for _ in range(3):
         queue.add(StageSpans(exported.provider.get_tracer("test"), "stage"))
     if in_thread:
-        assert inside.wait(10)
+        assert inside.wait(PATIENT)
     try:
         assert not queue.drain(0)
         assert queue.dropped == 3

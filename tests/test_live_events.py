@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import anyio
+import anyio.from_thread
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ from pipeline.report import LiveReport, Row
 from pipeline.telemetry import Event, Events, encode_sse, events_of, follow
 from pipeline.testing import FakeClock
 from remote_tools import Gate
+from support import PATIENT, StoppedTime
 
 TOOLS = remote_tools.tools
 LIVE = {"tool.call", "tool.progress", "tool.attempt", "tool.retry", "tool.result"}
@@ -339,33 +341,30 @@ def test_wrong_options(wrong: Any) -> None:
         Events().read(cast("Any", b"1-1-1-1"))
 
 
-async def test_progress_after_the_attempt_is_lost() -> None:
+async def test_progress_after_the_attempt_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that was abandoned in its first attempt tells nothing in the second one, and nothing after the end."""
-    began, go_on, told = threading.Event(), threading.Event(), threading.Event()
+    go_on, told, stopped = threading.Event(), threading.Event(), StoppedTime(monkeypatch)
     tools = ToolRegistry()
 
     @tools.tool(context=True, effect="read")
     def stuck(context: ToolContext) -> int:
         if context.attempt == 1:
             context.progress(1)
-            began.set()
-            go_on.wait()
+            anyio.from_thread.run_sync(stopped.advance, 60)
+            go_on.wait(PATIENT)
             context.progress(99, message="late")
             told.set()
         else:
             go_on.set()
-            told.wait()
+            told.wait(PATIENT)
             context.progress(2)
         return context.attempt
 
     del stuck
     events = Events()
     with events:
-        outcome = (
-            await traced(events, tools, timeout=0.2).replace("retry", Retry(sleep=FakeClock().sleep)).call("stuck")
-        )
+        outcome = await traced(events, tools, timeout=60).replace("retry", Retry(sleep=FakeClock().sleep)).call("stuck")
     assert outcome == Success(2)
-    assert began.is_set()
     assert [event.data["done"] async for event in events if event.name == "tool.progress"] == [1, 2]
 
 
@@ -536,11 +535,19 @@ async def test_progress_leaves_no_descriptor_behind() -> None:
         assert count_descriptors() == before
 
 
-async def test_a_time_limit_ends_a_tool_that_tells(gate: Gate) -> None:
+async def test_a_time_limit_ends_a_tool_that_tells(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call whose time is up while its tool waits in a worker ends, with what was heard until then."""
-    pipeline = standard(TOOLS, executor=Process(workers=1), attempts=1, timeout=5)
-    await pipeline.call("pid")
-    outcome, heard = await followed(pipeline, Call("tells", {"gate": gate.path}))
+    stopped, heard = StoppedTime(monkeypatch), list[Event]()
+    pipeline = standard(TOOLS, executor=Process(workers=1), attempts=1, timeout=60)
+
+    async def hear(event: Event) -> None:
+        await anyio.lowlevel.checkpoint()
+        heard.append(event)
+        if event.name == "tool.progress":
+            stopped.advance(60)
+
+    with anyio.fail_after(PATIENT):
+        outcome = await follow(pipeline, Call("tells", {"gate": gate.path}), hear)
     assert is_failure(outcome)
     assert names(heard) == ["tool.call", "tool.progress", "tool.attempt", "tool.retry", "tool.result"]
 

@@ -16,6 +16,7 @@ import attrs
 import pytest
 
 from cli_desk import until
+from support import PATIENT, Child
 
 SERVER = Path(__file__).parent / "fake_mcp_server.py"
 
@@ -54,17 +55,14 @@ class Proxy:
 def open_proxy(mode: str, *options: str, dashes: bool = True, server: Path = SERVER) -> Generator[Proxy]:
     """A proxy whose server runs."""
     command = [sys.executable, "-m", "pipeline", "proxy", *options, *(["--"] if dashes else [])]
-    process = subprocess.Popen(
-        [*command, sys.executable, "-S", str(server), mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    proxy = Proxy(process, 0)
-    try:
+    command += [sys.executable, "-S", str(server), mode]
+    with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        proxy = Proxy(process, 0)
         hello = proxy.read()
         proxy.server = hello["params"]["pid"]
         yield proxy
-    finally:
         with suppress(BrokenPipeError):
-            process.communicate(timeout=30)
+            process.communicate(timeout=PATIENT)
 
 
 def is_running(pid: int) -> bool:
@@ -187,7 +185,7 @@ def test_what_cannot_start(arguments: list[str], told: str, tmp_path: Path) -> N
 def test_the_exit_code_of_a_server_that_does_not_start() -> None:
     """A server that ends at once ends the proxy with its exit code: it is a mistake in the settings."""
     command = [sys.executable, "-m", "pipeline", "proxy", sys.executable, "-S", "-c", "import sys; sys.exit(7)"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with Child(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         told = process.stderr.read()  # until it ends, for its client has not hung up
     assert (process.returncode, b"ended before it answered" in told) == (7, True)

@@ -15,6 +15,7 @@ from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, resul
 from pipeline import CallReport
 from pipeline.mcp import upstream
 from pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
+from support import PATIENT, StoppedTime
 
 TRUSTED = Policy(trust_annotations=True)
 SHORT = Policy(limits=RelayLimits(line_bytes=2_000))
@@ -67,7 +68,7 @@ async def test_what_is_no_call_passes_to_the_server_byte_for_byte(line: bytes) -
 async def test_what_the_server_says_passes_byte_for_byte(line: bytes) -> None:
     """All that answers no call of a tool passes to the client as it came, also what is no message."""
     async with open_desk() as (desk, server):
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             await anyio.to_thread.run_sync(server.say, line)
         assert line == await desk.receive_line()
 
@@ -424,12 +425,14 @@ async def test_cancel_reaches_the_server() -> None:
         assert line == await desk.receive_line()
 
 
-async def test_a_call_that_takes_too_long_is_cancelled_at_the_server() -> None:
+async def test_a_call_that_takes_too_long_is_cancelled_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """A time limit of the policy cancels the attempt at the server, and the call may have taken effect."""
+    stopped = StoppedTime(monkeypatch)
     async with open_desk(Policy(timeout=0.01)) as (desk, server):
         desk.send(call(1, "pay", {"cents": 1}))
         await server.list_tools()
         request = await server.next()
+        stopped.advance(0.01)
         assert request["id"] == (await server.next())["params"]["requestId"]
         assert (await desk.receive())["result"]["_meta"] == {"toolcall/kind": "outcome_unknown"}
 
@@ -449,7 +452,7 @@ async def test_a_call_that_takes_too_long_is_cancelled_at_the_server() -> None:
 async def test_what_may_hide_a_call_does_not_pass(line: bytes, code: int) -> None:
     """A line that is no JSON, or a call without a proper id, is refused: the server might find a call in it."""
     async with open_desk() as (desk, server):
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             await anyio.to_thread.run_sync(desk.send, line)
         assert (None, code) == ((answer := await desk.receive())["id"], answer["error"]["code"])
         assert server.received.statistics().current_buffer_used == 0
@@ -658,7 +661,7 @@ async def test_calls_that_run_are_finished_when_the_client_hangs_up() -> None:
         desk.hang_up()
         server.say(result(request))
         assert (await desk.receive())["id"] == 1
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             await desk.ended.wait()
         assert server.closed
 

@@ -31,7 +31,7 @@ from pipeline import (
 from pipeline.executors import Process
 from pipeline.executors.remote_errors import RemoteError, RemoteTraceback
 from remote_tools import WHO, Began, OddError
-from support import Exported, a_tool
+from support import Exported, StoppedTime, a_tool
 
 TOOLS = remote_tools.tools
 # How the tool fails: the class of the error, and the class of its cause.
@@ -144,21 +144,28 @@ async def test_a_cancelled_worker_is_killed(began: Began) -> None:
     assert await pipeline.call("add", {"a": 1, "b": 2}) == Success(3)
 
 
-async def test_a_time_limit_kills_a_worker(began: Began) -> None:
+@pytest.mark.parametrize(("effect", "expected"), [("read", TimedOut), ("mutating", OutcomeUnknown)])
+async def test_a_time_limit_kills_a_worker(
+    effect: Effect, expected: type, began: Began, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A Timeout says that the tool ran and does not run any more; a mutating one may have taken effect."""
-    effects: tuple[tuple[Effect, type], ...] = ("read", TimedOut), ("mutating", OutcomeUnknown)
-    for effect, expected in effects:
-        registry, executor = ToolRegistry(), Process(workers=1)
-        registry.register(a_tool("hangs", effect, remote_tools.hangs.fn))
-        await standard(TOOLS, executor=executor).call("pid")  # so that the module has been imported
-        pipeline = standard(registry, executor=executor, attempts=1, timeout=1.0)
+    registry, stopped = ToolRegistry(), StoppedTime(monkeypatch)
+    registry.register(a_tool("hangs", effect, remote_tools.hangs.fn))
+
+    async def end_the_time() -> None:
+        await began.wait()
+        stopped.advance(60)
+
+    pipeline = standard(registry, executor=Process(workers=1), attempts=1, timeout=60)
+    async with anyio.create_task_group() as group:
+        group.start_soon(end_the_time)
         outcome = await pipeline.call("hangs", {"fifo": began.path})
-        assert is_failure(outcome)
-        error: Any = outcome.failure()
-        assert isinstance(error, expected)
-        timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
-        assert (timed.still_running, timed.landed) == (False, "maybe")
-        assert not is_alive(began.read())
+    assert is_failure(outcome)
+    error: Any = outcome.failure()
+    assert isinstance(error, expected)
+    timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+    assert (timed.still_running, timed.landed) == (False, "maybe")
+    assert not is_alive(began.read())
 
 
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))

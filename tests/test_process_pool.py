@@ -42,10 +42,9 @@ from pipeline.executors.process_pool import WorkerPool
 from pipeline.guards import Guards, TimeLimit
 from pipeline.state.loop_state import get_loop_state
 from remote_tools import Began
-from support import Exported, a_call, a_tool, count_run_variables
+from support import PATIENT, Child, Exported, a_call, a_tool, count_run_variables
 
 TOOLS = hostile_tools.tools
-PATIENT = 120  # seconds until a test gives up; none waits so long
 
 
 @pytest.fixture
@@ -442,7 +441,7 @@ def test_workers_end_with_their_caller(tmp_path: Path, how: str, anyio_backend: 
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     command = [*write_script(tmp_path, HOLDS), fifo, how, anyio_backend]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) as caller:
+    with Child(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}) as caller:
         assert select.select([reader], [], [], PATIENT)[0]
         worker = int(os.read(reader, 20))
         caller.kill()

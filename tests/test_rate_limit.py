@@ -183,7 +183,7 @@ def test_threads_share_a_limit() -> None:
     limit = RateLimit(100, burst=100, clock=slow)
     passed: list[int] = []
     threads = [
-        threading.Thread(target=lambda: passed.append(sum(wait_for(limit) is None for _ in range(50))))
+        threading.Thread(target=lambda: passed.append(sum(wait_for(limit) is None for _ in range(50))), daemon=True)
         for _ in range(8)
     ]
     for thread in threads:

@@ -700,9 +700,9 @@ def test_many_secrets_of_signs_do_not_hold_the_loop() -> None:
     found = TextCollector()
     for number in range(100):
         found.add("'\"\\" * 33 + chr(0x4E00 + number))
-    began = time.perf_counter()
+    began = time.thread_time()
     assert "[redacted]" in found.make_mask()("'\"\\" * 3000 + chr(0x4E00))
-    assert time.perf_counter() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_a_secret_in_quotes_is_found_without_them() -> None:

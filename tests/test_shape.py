@@ -334,9 +334,9 @@ def test_a_deep_result_does_not_hold_the_loop(level: str) -> None:
         deep = level.format(deep)
     best, shorter = 9.0, ""
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         shorter = shorten_result(deep, 2_000)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.thread_time() - began)
     assert json.loads(shorter)
     assert len(shorter) <= 2_000
     assert best < 0.3

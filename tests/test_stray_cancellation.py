@@ -14,7 +14,7 @@ from returns.result import Failure, Success
 from middlewares import Timeout, standard
 from pipeline import Call, Crashed, Handler, Outcome, Pipeline, Stack, TimedOut, ToolRegistry, ValidCall
 from pipeline.executors import Loop, Thread
-from support import a_tool
+from support import PATIENT, a_tool
 
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -195,7 +195,7 @@ async def check_cancelled(cancel: Cancel, fn: Callable[..., Any], limit: float |
     async def run() -> None:
         ended.append(await pipeline_of(fn).call("probe", timeout=limit))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENT):
         await cancel(run)
     assert ended == []
 

@@ -169,9 +169,9 @@ def test_no_text_holds_the_loop(text: str) -> None:
     """Time grows with the length of the text, and not with its square: parameters without an end took 9 seconds."""
     best = 9.0
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         read_text_calls(text)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.thread_time() - began)
     assert best < 1
 
 

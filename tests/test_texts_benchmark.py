@@ -43,7 +43,7 @@ def serve(respond: Respond) -> Generator[tuple[str, list[dict[str, Any]]]]:
             """Keep the output of tests clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", asked

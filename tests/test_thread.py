@@ -26,7 +26,7 @@ from pipeline import Call, SetupError, Success, ToolRegistry, Unavailable, gathe
 from pipeline.executors import Thread
 from pipeline.executors.exit_warning import EXIT_WARNING
 from pipeline.guards import NotBegunError
-from support import a_call, a_tool, count_run_variables
+from support import PATIENT, a_call, a_tool, count_run_variables
 
 BUSY = Failure(Unavailable("probe", "busy"))
 
@@ -46,7 +46,7 @@ class Hanging:
         self.begun.release()
         if self.on_begin is not None:
             anyio.from_thread.run_sync(self.on_begin)
-        self.release.wait(10)
+        self.release.wait(PATIENT)
         return name
 
     def call(self, name: str = "") -> Any:
@@ -62,7 +62,7 @@ class Hanging:
 
     async def all_ended(self) -> None:
         self.release.set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENT):
             while self.thread.abandoned:
                 await anyio.lowlevel.checkpoint()
 
@@ -112,7 +112,7 @@ async def test_calls_wait_for_a_thread() -> None:
         for name in ("a", "b"):
             group.start_soon(hanging.call, name)
         for _ in range(2):
-            assert await anyio.to_thread.run_sync(hanging.begun.acquire, True, 10)
+            assert await anyio.to_thread.run_sync(hanging.begun.acquire, True, PATIENT)
         async with anyio.create_task_group() as waiting:
             waiting.start_soon(hanging.call, "c")
             await anyio.wait_all_tasks_blocked()
@@ -183,7 +183,7 @@ class Nesting:
             self._running += 1
             self.most_at_once = max(self.most_at_once, self._running)
         if wait:
-            self.together.wait(30)
+            self.together.wait(PATIENT)
         below = 0 if not depth else anyio.from_thread.run(self.run_many, depth - 1, width)
         with self._lock:
             self._running -= 1
@@ -217,7 +217,7 @@ class Nesting:
 async def test_tools_that_call_tools(executors: list[int], outer: int, depth: int, expected: int) -> None:
     """As many tools as there are threads may call in for further sync tools: no call waits for its caller's thread."""
     nesting = Nesting(outer, *map(Thread, executors))
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         assert await nesting.run_many(depth, outer, wait=True) == expected
     levels = depth + 1
     assert nesting.most_at_once <= sum(executors) * levels  # each call has one extra thread, and no more
@@ -237,12 +237,12 @@ async def test_more_calls_than_threads_call_in() -> None:
     def outer(n: int) -> object:
         """Call another tool."""
         if n < 40:
-            all_hold_a_thread.wait(30)
+            all_hold_a_thread.wait(PATIENT)
         return anyio.from_thread.run(pipeline.call, "inner", {"n": n}).unwrap()
 
     del inner, outer
     pipeline = standard(tools)
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         outcomes = await gather(pipeline, [Call("outer", {"n": n}) for n in range(50)])
     assert outcomes == [Success(n) for n in range(50)]
 
@@ -287,7 +287,7 @@ async def test_a_recursion_without_an_end() -> None:
         return anyio.from_thread.run(thread.run, a_call(tool, {"depth": depth + 1}))
 
     tool = a_tool(fn=descend)
-    with anyio.fail_after(60):
+    with anyio.fail_after(PATIENT):
         assert await thread.run(a_call(tool, {"depth": 0})) == BUSY
     assert depths == list(range(33))
 

@@ -31,9 +31,9 @@ from pipeline.compose.deadline import run_within
 from pipeline.executors import Thread
 from pipeline.guards import Guards, NotBegunError
 from pipeline.testing import script
-from support import a_call, a_tool
+from support import PATIENT, StoppedTime, a_call, a_tool
 
-SOON = 0.1  # seconds; long enough for a body to begin on a busy machine
+SOON = 0.1  # seconds; a body in the event loop has begun by then, for nothing in front of it gives the loop away
 
 
 def registry(fn: Any, effect: Effect = "read", **options: Any) -> ToolRegistry:
@@ -96,12 +96,17 @@ async def test_a_mutating_tool_cut_off_is_unknown_and_not_repeated() -> None:
     assert len(runs) == 1
 
 
-async def test_a_thread_cannot_be_stopped_only_left_behind() -> None:
+async def test_a_thread_cannot_be_stopped_only_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync tool over its limit is left behind, and reported as still running."""
-    release = threading.Event()
+    release, stopped = threading.Event(), StoppedTime(monkeypatch)
+
+    def slow() -> None:
+        anyio.from_thread.run_sync(stopped.advance, 60)
+        release.wait(PATIENT)
+
     try:
-        pipeline = standard(registry(lambda: release.wait(10)), timeout=SOON, attempts=1)
-        assert await pipeline.call("probe") == Failure(TimedOut(SOON, still_running=True))
+        pipeline = standard(registry(slow), timeout=60, attempts=1)
+        assert await pipeline.call("probe") == Failure(TimedOut(60.0, still_running=True))
     finally:
         release.set()
 
@@ -217,7 +222,7 @@ async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.M
     late, over, begin = threading.Event(), threading.Semaphore(0), Guards.begin
 
     def begin_late(guards: Guards, call: Any) -> None:
-        late.wait(10)
+        late.wait(PATIENT)
         try:
             begin(guards, call)
         except NotBegunError:
@@ -232,24 +237,25 @@ async def test_what_was_given_back_as_not_run_does_not_run(monkeypatch: pytest.M
     assert outcome == Failure(TimedOut(SOON, landed="no"))
     late.set()
     for _ in range(3):
-        assert await anyio.to_thread.run_sync(over.acquire, True, 10)
+        assert await anyio.to_thread.run_sync(over.acquire, True, PATIENT)
     assert refused == [True, True, True]
     assert runs == []
 
 
-async def test_a_second_attempt_may_be_the_one_that_runs_on() -> None:
+async def test_a_second_attempt_may_be_the_one_that_runs_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several attempts it is told whether one still runs, though an earlier one ended."""
-    release, seen = threading.Event(), list[int]()
+    release, stopped, seen = threading.Event(), StoppedTime(monkeypatch), list[int]()
 
     def slow() -> None:
         seen.append(1)
         if len(seen) == 1:
             raise ConnectionError
-        release.wait(10)
+        anyio.from_thread.run_sync(stopped.advance, 60)
+        release.wait(PATIENT)
 
     try:
         pipeline = standard(registry(slow)).replace("retry", Retry(2, 0))
-        assert await pipeline.call("probe", timeout=SOON * 5) == Failure(TimedOut(SOON * 5, still_running=True))
+        assert await pipeline.call("probe", timeout=60) == Failure(TimedOut(60.0, still_running=True))
     finally:
         release.set()
 
@@ -354,14 +360,15 @@ async def test_a_tool_that_holds_cancellation_off_is_waited_for() -> None:
     assert await standard(registry(shielded), timeout=SOON, attempts=1).call("probe") == Success("late")
 
 
-async def test_cut_off_while_it_waits_for_a_thread() -> None:
+async def test_cut_off_while_it_waits_for_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool that got no thread in time did not begin: it is repeated, be it mutating, and runs once in the end."""
     runs: list[int] = []
     release, begun, tools = threading.Event(), anyio.Event(), registry(lambda: runs.append(1), "mutating")
+    stopped = StoppedTime(monkeypatch)
 
     def hold() -> None:
         anyio.from_thread.run_sync(begun.set)
-        release.wait(10)
+        release.wait(PATIENT)
 
     async def let_go(_seconds: float) -> None:
         release.set()
@@ -379,10 +386,15 @@ async def test_cut_off_while_it_waits_for_a_thread() -> None:
         await pipeline.call("hold")
         held.set()
 
+    async def end_the_time() -> None:
+        await anyio.wait_all_tasks_blocked()
+        stopped.advance(60)
+
     async with anyio.create_task_group() as group:
         group.start_soon(occupy)
         await begun.wait()
-        report = await pipeline.after("retry", Timeout(SOON)).report(Call("probe"))
+        group.start_soon(end_the_time)
+        report = await pipeline.after("retry", Timeout(60)).report(Call("probe"))
         assert report.outcome == Success(None)
         assert [(attempt.verdict, attempt.landed) for attempt in report.attempts] == [("timeout", "no"), (None, "yes")]
         assert runs == [1]

@@ -93,7 +93,7 @@ def receiving() -> Generator[Received]:
 
     with ThreadingHTTPServer((HOST, 0), Handler) as server:
         received = Received(f"http://{HOST}:{server.server_port}")
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()
         try:
             yield received
