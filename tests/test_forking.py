@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support import PATIENT
+
 ROOT = Path(__file__).parent.parent
 HELD_FOR_A_CALL = {
     "pipeline/guards/call_guards.py",
@@ -57,39 +59,50 @@ def locks(owner):
 def vars_of(owner):
     return getattr(owner, "__dict__", {})
 
-owner = %s
+owners = {OWNERS}
 held, end = threading.Event(), threading.Event()
 
 def hold():
-    for lock in locks(owner):
-        lock.acquire()
+    for owner in owners.values():
+        for lock in locks(owner):
+            lock.acquire()
     held.set()
     end.wait()
 
-assert locks(owner)
-assert not any(lock.locked() for lock in locks(owner))
-thread = threading.Thread(target=hold)
-thread.start()
+def count_locked():
+    return {name: sum(lock.locked() for lock in locks(owner)) for name, owner in owners.items()}
+
+assert all(map(locks, owners.values()))
+assert not any(count_locked().values())
+threading.Thread(target=hold, daemon=True).start()
 held.wait()
-assert all(lock.locked() for lock in locks(owner))
+print(count_locked(), flush=True)
 child = os.fork()
 if child == 0:
-    os._exit(sum(lock.locked() for lock in locks(owner)))
-_, status = os.waitpid(child, 0)
-assert all(lock.locked() for lock in locks(owner))
+    print(count_locked(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+print(count_locked(), flush=True)
 end.set()
-thread.join()
-print(os.waitstatus_to_exitcode(status))
 """
 
 
+@pytest.fixture(scope="module")
+def locked() -> list[dict[str, int]]:
+    """The locks that are held, by owner: in the parent at the fork, in the child, in the parent after it."""
+    owners = "".join(f"{name!r}: {owner}, " for name, owner in OWNERS.items())
+    command = [sys.executable, "-W", "ignore", "-c", FORK.replace("OWNERS", owners)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENT)
+    return [ast.literal_eval(line) for line in done.stdout.splitlines()]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="this platform has no fork")
-@pytest.mark.parametrize("owner", OWNERS.values(), ids=OWNERS)
-def test_a_lock_that_another_thread_holds(owner: str) -> None:
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_lock_that_another_thread_holds(owner: str, locked: list[dict[str, int]]) -> None:
     """Whatever another thread of the parent held at the fork, the child has fresh locks; the parent keeps its own."""
-    command = [sys.executable, "-W", "ignore", "-c", FORK % owner]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["0"]
+    before, in_child, after = (each[owner] for each in locked)
+    assert before == after > 0
+    assert in_child == 0
 
 
 HALF_DONE = """
