@@ -88,6 +88,7 @@ SCRUBBED = {
     STACK: "",
     "HTTP 500": "",
     "": "",
+    "It failed with status code 503line 3, in g": "It failed with",  # a stack only when the code is removed
 }
 
 

@@ -105,11 +105,8 @@ def scrub(text: str) -> str:
     If the text holds a stack, only the part before the stack is kept.
     """
     text = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT].rpartition(" ")[0]
-    stacks = [found.start() for each in _STACK if (found := each.search(text))]
-    if stacks:
-        text = text[: min(stacks)].rstrip()
-    for _ in range(10):  # a removal may join two parts to a new flaw
-        bare = text
+    for _ in range(10):  # a removal may join two parts to a new flaw, or end the word in front of one
+        bare = _cut_stack(text)
         for patterns in (_URL, _FOREIGN[:4], _STATUS, _CLASS, _PATH, _FOREIGN[4:]):
             bare = _remove(patterns, bare)
         if bare == text:
@@ -126,6 +123,12 @@ def mask(text: str) -> str:
         for each in patterns:
             text = each.sub("…", text)
     return text
+
+
+def _cut_stack(text: str) -> str:
+    """What stands in front of the first stack."""
+    stacks = [found.start() for each in _STACK if (found := each.search(text))]
+    return text[: min(stacks)].rstrip() if stacks else text
 
 
 def _remove(patterns: Patterns, text: str) -> str:
