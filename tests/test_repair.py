@@ -421,6 +421,10 @@ def test_undeclared_names_are_told_where_a_parameter_is_missing() -> None:
     assert "limits" in text
 
 
-def test_keys_that_are_no_text_are_refused() -> None:
-    """Arguments that JSON cannot hold are not repaired."""
-    assert isinstance(validate(a_tool(), {1: 2}).failure(), InvalidParams)
+@BOTH
+@pytest.mark.parametrize("key", [1, None, b"a", ("a",)], ids=repr)
+def test_keys_that_are_no_text_are_refused(made: Tool[..., Any], key: object) -> None:
+    """Arguments that JSON cannot hold are not repaired, wherever such a key stands."""
+    for odd in ({key: 2}, {key: 2, "item_name": "x"}):
+        for sent in (odd, {"args": odd}, {"name": "order", "args": odd}, {"item_name": "x", "scores": odd}):
+            assert isinstance(validate(made, sent).failure(), InvalidParams), sent

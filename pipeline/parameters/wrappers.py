@@ -33,7 +33,7 @@ def unwrap(
     """Return the arguments that stand inside of a known wrapper, or that became the only key of the object.
 
     Args:
-        arguments: As they were sent.
+        arguments: As they were sent; all names are text.
         declared: The parameters of the tool.
         tool_names: What the tool may be called; a call inside that names another tool is not opened. Empty: anything.
         written: Where to keep how the numbers in opened text were written.
@@ -44,7 +44,7 @@ def unwrap(
     names = set(map(fold_name, declared))
     allowed = set(map(fold, tool_names))
     for _ in range(_MAX_WRAPPERS):
-        if len(arguments) > _MAX_BESIDE or not all(type(key) is str and len(key) <= _MAX_KEY for key in arguments):
+        if len(arguments) > _MAX_BESIDE or not all(len(key) <= _MAX_KEY for key in arguments):
             return None
         if not names.isdisjoint(map(fold_name, arguments)):
             return None
@@ -85,7 +85,7 @@ def _open(
 
 def _read_object(value: Any, written: Written, *, is_call: bool) -> tuple[bool, JsonObject] | None:
     inner = read_literal(value, written) if isinstance(value, str) else value
-    return (is_call, inner) if is_object(inner) else None
+    return (is_call, inner) if is_object(inner) and all(type(key) is str for key in inner) else None
 
 
 def _is_harmless(beside: JsonObject, allowed: set[str]) -> bool:
