@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from middlewares import Validate, standard
 from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, render, tool
 from pipeline.parameters import RULES
-from support import a_tool, nothing
+from support import nothing
 
 
 class Size(enum.Enum):
