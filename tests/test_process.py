@@ -160,12 +160,12 @@ async def test_a_time_limit_kills_a_worker(
     async with anyio.create_task_group() as group:
         group.start_soon(end_the_time)
         outcome = await pipeline.call("hangs", {"fifo": began.path})
-    assert is_failure(outcome)
-    error: Any = outcome.failure()
-    assert isinstance(error, expected)
-    timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
-    assert (timed.still_running, timed.landed) == (False, "maybe")
-    assert not is_alive(began.read())
+        assert is_failure(outcome)
+        error: Any = outcome.failure()
+        assert isinstance(error, expected)
+        timed: Any = error.cause if isinstance(error, OutcomeUnknown) else error
+        assert (timed.still_running, timed.landed) == (False, "maybe")
+        assert not is_alive(began.read())
 
 
 @pytest.mark.parametrize("tool", remote_tools.FATAL, ids=lambda tool: str(tool.effect))
