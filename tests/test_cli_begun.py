@@ -386,12 +386,12 @@ KILLS: list[Any] = [
 
 
 @pytest.mark.parametrize("options", KILLS)
-def test_killed_five_times(tmp_path: Path, options: list[str]) -> None:
+def test_killed_twenty_times(tmp_path: Path, options: list[str]) -> None:
     """Whenever a run is killed, no effect happens twice, each line gets one result, and the unknown ones are named."""
-    tally = kill_and_resume(tmp_path, options, kills=5, lines=400)  # `make torture` does it 20 times
+    tally = kill_and_resume(tmp_path, options, kills=20, lines=1500)
     assert (tally.twice, tally.wrong) == (0, ()), tally
-    assert (tally.results, tally.lines_with_a_result) == (400, 400)
-    assert 0 < tally.unknown < 400 / 2
+    assert (tally.results, tally.lines_with_a_result) == (1500, 1500)
+    assert 0 < tally.unknown < 1500 / 2
     until(lambda: not any(map(is_running, tally.workers)))
 
 

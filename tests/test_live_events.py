@@ -528,7 +528,7 @@ async def test_progress_leaves_no_descriptor_behind() -> None:
         pipeline = standard(TOOLS, executor=executor, attempts=1)
         await followed(pipeline, Call("show_context", {"n": 1}))
         before = count_descriptors()
-        for _ in range(2):
+        for _ in range(5):
             await followed(pipeline, Call("show_context", {"n": 1}))
             await followed(pipeline, Call("tells_and_dies"))
         await followed(pipeline, Call("show_context", {"n": 1}))
