@@ -17,9 +17,19 @@ PACKAGE_fastmcp := fastmcp
 PACKAGE_adk := google-adk
 PACKAGE_agent_framework := agent-framework-core
 PACKAGE_anthropic_runner := anthropic
+PEERS := adk agent_framework fastmcp langchain mcp openai_agents pydantic_ai semantic_kernel strands
+NEEDS_adk := 'google-adk>=2.13'
+NEEDS_agent_framework := 'agent-framework-core>=1.23'
+NEEDS_fastmcp := 'fastmcp>=4.1'
+NEEDS_langchain := 'langchain>=1.4' 'langgraph>=1.2' 'openinference-instrumentation-langchain>=0.1.80'
+NEEDS_mcp := 'mcp>=2.3'
+NEEDS_openai_agents := 'openai-agents>=0.24'
+NEEDS_pydantic_ai := 'pydantic-ai-slim>=2.68'
+NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
+NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit explore bench bench-known bench-export worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit explore bench bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
@@ -49,6 +59,9 @@ bench-known: .venv/dev  ## how exact toolcall bench is: stages of known cost, to
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
 	$(BIN)/python -m benchmarks.scale.exporting $(ARGS)
+
+bench-peers: .venv/dev $(PEERS:%=.venv-peers/%/done)  ## this pipeline beside nine agent frameworks: cost, texts, effects, secrets
+	$(BIN)/python -m benchmarks.peers --results benchmarks/results $(ARGS)
 
 structure: .venv/dev  ## figures about the source tree
 	$(BIN)/python -m benchmarks.structure $(ARGS)
@@ -117,7 +130,7 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 	$(BIN)/python -m benchmarks.scale.phoenix test --python $(PHOENIX)/python
 
 clean:
-	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-phoenix .venv-ray .venv-wires build dist
+	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-wires build dist
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
@@ -176,6 +189,15 @@ clean:
 # Each in an environment of its own: no two of them agree on their dependencies.
 .venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
 	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
+	touch $@
+
+.venv-peers/%/bin/python:
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
+	$(PYTHON) -m venv .venv-peers/$*
+
+# Without our own package: a framework is measured with its own dependencies, and an exporter.
+.venv-peers/%/done: .venv-peers/%/bin/python Makefile
+	.venv-peers/$*/bin/pip install --quiet --disable-pip-version-check $(NEEDS_$*) 'opentelemetry-sdk>=1.40' 'pydantic>=2.12'
 	touch $@
 
 .venv-mcp/bin/python:

@@ -1,0 +1,51 @@
+"""This pipeline: the default stack, and the message that the adapter makes of an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+from benchmarks.peers.exporting import Recorder
+from benchmarks.peers.functions import ATTEMPTS, CHANGING, FUNCTIONS
+from benchmarks.peers.process import Prepare, Send
+from benchmarks.peers.scenarios import Sent
+from middlewares import Retry, Trace, standard
+from pipeline import Call, Tool, ToolRegistry, gather
+from pipeline.adapters import openai
+
+PACKAGES = ("toolcall-pipeline",)
+VARIANTS = {
+    "": "standard(tools), openai.message(call, outcome); many: gather(pipeline, calls)",
+    "Trace(stages=False)": "the same, with spans for call and attempts only",
+}
+TRACED_ONLY = frozenset({"Trace(stages=False)"})  # it changes nothing else
+
+
+async def _no_sleep(seconds: float) -> None:
+    """Waits are not what is measured."""
+
+
+@asynccontextmanager
+async def serve(variant: str, recorder: Recorder | None) -> AsyncGenerator[Prepare]:
+    """As README.md says."""
+    tools = ToolRegistry()
+    for function in FUNCTIONS:
+        tools.register(Tool(function.__name__, function, "mutating" if function.__name__ in CHANGING else "read"))
+    pipeline = standard(tools).replace("retry", Retry(ATTEMPTS, sleep=_no_sleep))
+    if variant:
+        pipeline = pipeline.replace("trace", Trace(stages=False))
+
+    def prepare(sent: Sequence[Sent]) -> Send:
+        calls = [Call(each.name, each.arguments, id=str(number)) for number, each in enumerate(sent)]
+
+        async def send_one() -> list[str]:
+            message = openai.message(calls[0], await pipeline(calls[0]))
+            return [str(message["content"])]
+
+        async def send_many() -> list[str]:
+            outcomes = await gather(pipeline, calls)
+            return [str(openai.message(*each)["content"]) for each in zip(calls, outcomes, strict=True)]
+
+        return send_many if len(calls) > 1 else send_one
+
+    yield prepare

@@ -1,0 +1,77 @@
+"""The cost of a call as a ratio to the loop by hand, from slices that stand within milliseconds of each other."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from statistics import median
+from time import process_time_ns
+from typing import NamedTuple
+
+Run = Callable[[], Awaitable[object]]
+
+
+class Effort(NamedTuple):
+    """How long to measure.
+
+    Args:
+        rounds: of loop, subject, loop; the median counts.
+        slice: seconds of CPU time of each.
+        batches: rounds of many calls at once.
+    """
+
+    rounds: int
+    slice: float
+    batches: int
+
+
+async def compare(run: Run, loop: Run, effort: Effort, settle: Callable[[], object], *, batch: bool) -> float:
+    """How many times as long as the loop one call takes.
+
+    All threads count, for some frameworks leave work to another.
+
+    Args:
+        run: Makes one call, or one batch.
+        loop: The same by hand.
+        effort: How long to measure.
+        settle: Ends what was left to another thread, such as an export; it counts as well.
+        batch: Whether both make many calls: each slice is then one of them.
+    """
+    ratios: list[float] = []
+    gc.collect()
+    gc.freeze()  # else each collection looks at all that the framework has imported
+    rounds, times = effort.batches, (1, 1)
+    if not batch:
+        rounds, times = effort.rounds, (await _fit(loop, effort.slice), await _fit(run, effort.slice))
+    for _ in range(rounds):
+        before = await _spend(loop, times[0])
+        spent = await _spend(run, times[1], settle)
+        after = await _spend(loop, times[0])
+        ratios.append(spent / ((before + after) / 2))
+    gc.unfreeze()
+    return median(ratios)
+
+
+async def _fit(run: Run, seconds: float) -> int:
+    """How many calls fill a slice."""
+    await _spend(run, 3)
+    times = 4
+    while (spent := await _spend(run, times)) * times < seconds * 1e9 / 4:
+        times *= 2
+    return max(3, int(seconds * 1e9 / spent))
+
+
+async def _spend(run: Run, times: int, settle: Callable[[], object] | None = None) -> float:
+    """Nanoseconds of CPU of each call. What a failure raises is caught: whoever calls would have to."""
+    gc.collect()
+    began = process_time_ns()
+    for _ in range(times):
+        try:  # noqa: SIM105  # suppress() would add a cost of its own
+            await run()
+        except Exception:  # noqa: BLE001, S110  # that it raises is part of what it costs
+            pass
+    await asyncio.sleep(0)  # some leave work to the next turn of the loop
+    if settle is not None:
+        settle()
+    return (process_time_ns() - began) / times
