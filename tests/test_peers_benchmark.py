@@ -30,7 +30,7 @@ FOLDER = ROOT / "benchmarks" / "peers"
 
 def found(cost: float, **changes: Any) -> dict[str, Any]:
     """What a process writes of a subject that answers all calls well."""
-    good = {"told": "5", "died": "", "right": True, "leaked": [], "begun": 1, "done": 0, "spans": 0, "cost": cost}
+    good: dict[str, Any] = {"told": "5", "died": "", "right": True, "leaked": [], "begun": 1, "done": 0, "spans": 0, "cost": cost}
     cells = {each.key: good | changes for each in SCENARIOS}
     return {"paths": {"": "its entry"}, "versions": {"package": "1"}, "variants": {"": cells}}
 

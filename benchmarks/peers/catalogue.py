@@ -55,9 +55,10 @@ PEERS: Mapping[str, Peer] = {
     ),
     "mcp": Peer(
         "MCP SDK",
-        "the protocol itself: servers, clients, transports, sampling, authentication",
-        "A server's model is told the text of the validation library, with its URL, and no names of tools. Nothing "
-        " is retried",
+        "the protocol itself: servers, clients, transports, sampling, authentication. It is the only other one that "
+        "reads JSON text where an object is due",
+        "A server's model is told the text of the validation library, with its URL, and no names of tools. "
+        "Nothing is retried",
     ),
     "openai_agents": Peer(
         "OpenAI Agents SDK",
@@ -74,8 +75,8 @@ PEERS: Mapping[str, Peer] = {
     "semantic_kernel": Peer(
         "Semantic Kernel",
         "planners, prompt templates, plugins from OpenAPI, memory connectors",
-        "The model reads the text of every exception. Nothing is retried, and a filter that does so knows nothing of "
-        "effects",
+        "The model reads the text of every exception, and so does the trace. Nothing is retried, and a filter that does "
+        "so knows nothing of effects",
     ),
     "strands": Peer(
         "Strands Agents",
@@ -87,18 +88,23 @@ PEERS: Mapping[str, Peer] = {
 
 # Each says why the figure of another one is lower. What went wrong there is said beside it.
 _BARE = "it looks up, validates and runs, no more: no retry, no effects, no repairs, and a fixed text"
+_SPANS = (
+    "it exports one span or none; ours exports one for the call, one for each attempt and one for each stage, or the "
+    "first two with `Trace(stages=False)`"
+)
 REASONS: Mapping[str, str] = {
     "success": _BARE,
     "unknown_name": "it sends a fixed text; ours looks for near names, and lists the tools that may be called",
     "bad_parameter": "it sends the text of the validation library, or a fixed one; ours tries to repair the value, and "
     "says in words what each parameter has to be",
-    "json_text": "it refuses the call; ours looks for one safe way to read it, and validates the result again",
+    "json_text": "it refuses the call, or parses any text before it validates; ours validates first, then looks for the one "
+    "safe way to read it, and validates again",
     "raising_tool": "it sends a fixed text, or lets the exception through; ours finds its kind in the table of "
     "exceptions",
     "503_once": "it makes one attempt; ours makes two",
-    "lost_answer": "it answers at once; ours finds out whether the call took effect",
+    "lost_answer": "it keeps no account of effects; ours notes when a tool that changes something begins, and says that it may "
+    "have taken effect",
     "at_once": _BARE,
-    "traced": "it exports one span or none; ours exports one for the call, one for each attempt and one for each stage",
-    "traced_crash": "it exports one span or none; ours exports one for the call, one for each attempt and one for each "
-    "stage",
+    "traced": _SPANS,
+    "traced_crash": _SPANS,
 }

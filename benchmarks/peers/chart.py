@@ -11,13 +11,13 @@ from benchmarks.peers.results import Row, find_faults
 from benchmarks.peers.scenarios import SCENARIOS, Scenario
 from benchmarks.peers.table import format_number
 
-_NAMES, _BARS, _CELL, _GAP = 250, 300, 88, 60  # px: names, bars, one column of the grid, between both
+_NAMES, _BARS, _CELL, _GAP = 300, 280, 98, 60  # px: names, bars, one column of the grid, between both
 _ROW, _BAR, _TOP, _BOTTOM = 26, 14, 104, 60  # px
-_INK, _FAINT, _MINE, _THEIRS = "#222", "#ddd", "#1b7f5c", "#8a9aa8"
+_INK, _PAPER, _FAINT, _MINE, _THEIRS = "#222", "white", "#ddd", "#1b7f5c", "#8a9aa8"
 _GOOD, _NOTHING, _BAD, _LEAK = "#cfe8dc", "#f3e3b3", "#e8a79b", "#c9503c"
 _GRID = tuple(each for each in SCENARIOS if each.key != "success")
 _LEGEND = (
-    (_GOOD, "result, or told what is wrong"),
+    (_GOOD, "the result, or a message about the failure"),
     (_NOTHING, "survives, without the result that was to be had"),
     (_BAD, "the run ends, or a tool took effect too often"),
     (_LEAK, "a secret got out"),
@@ -32,7 +32,7 @@ def draw_chart(rows: Sequence[Row], title: str) -> str:
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
+        f'<rect width="{width}" height="{height}" fill="{_PAPER}"/>',
         _text(12, 24, title, size=15, weight="bold"),
         *_draw_legend(),
         *_draw_axis(decades, _TOP + _ROW * len(rows)),
@@ -89,10 +89,15 @@ def _draw_row(row: Row, top: int, decade: float) -> Iterator[str]:
             continue
         x = _NAMES + _BARS + _GAP + number * _CELL
         cell = f'x="{x + 1}" y="{top + 1}" width="{_CELL - 2}" height="{_ROW - 2}"'
-        yield f'<rect {cell} fill="{choose_colour(scenario, row)}"/>'
-        yield _text(x + _CELL / 2, middle + 4, format_number(row.cells[scenario.key].cost), anchor="middle", size=11)
+        colour = choose_colour(scenario, row)
+        ink = _PAPER if colour == _LEAK else _INK
+        yield f'<rect {cell} fill="{colour}"/>'
+        told = format_number(row.cells[scenario.key].cost)
+        yield _text(x + _CELL / 2, middle + 4, told, anchor="middle", size=11, ink=ink)
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", size: int = 12) -> str:
-    style = f'text-anchor="{anchor}" font-weight="{weight}" font-size="{size}" fill="{_INK}"'
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", weight: str = "normal", size: int = 12, ink: str = _INK
+) -> str:
+    style = f'text-anchor="{anchor}" font-weight="{weight}" font-size="{size}" fill="{ink}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'

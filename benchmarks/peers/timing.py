@@ -9,6 +9,7 @@ from statistics import median
 from time import process_time_ns
 from typing import NamedTuple
 
+_LEAST = 16  # calls of a slice
 Run = Callable[[], Awaitable[object]]
 
 
@@ -55,23 +56,27 @@ async def compare(run: Run, loop: Run, effort: Effort, settle: Callable[[], obje
 
 async def _fit(run: Run, seconds: float) -> int:
     """How many calls fill a slice."""
-    await _spend(run, 3)
-    times = 4
+    times = _LEAST
     while (spent := await _spend(run, times)) * times < seconds * 1e9 / 4:
         times *= 2
-    return max(3, int(seconds * 1e9 / spent))
+    return max(_LEAST, int(seconds * 1e9 / spent))
 
 
 async def _spend(run: Run, times: int, settle: Callable[[], object] | None = None) -> float:
     """Nanoseconds of CPU of each call. What a failure raises is caught: whoever calls would have to."""
     gc.collect()
+    await _repeat(run, times // _LEAST)  # a collection empties the caches of the processor
     began = process_time_ns()
+    await _repeat(run, times)
+    await asyncio.sleep(0)  # some leave work to the next turn of the loop
+    if settle is not None:
+        settle()
+    return (process_time_ns() - began) / times
+
+
+async def _repeat(run: Run, times: int) -> None:
     for _ in range(times):
         try:  # noqa: SIM105  # suppress() would add a cost of its own
             await run()
         except Exception:  # noqa: BLE001, S110  # that it raises is part of what it costs
             pass
-    await asyncio.sleep(0)  # some leave work to the next turn of the loop
-    if settle is not None:
-        settle()
-    return (process_time_ns() - began) / times
