@@ -30,8 +30,8 @@ FOLDER = ROOT / "benchmarks" / "peers"
 
 def found(cost: float, **changes: Any) -> dict[str, Any]:
     """What a process writes of a subject that answers all calls well."""
-    good: dict[str, Any] = {"told": "5", "died": "", "right": True, "leaked": [], "begun": 1, "done": 0, "spans": 0, "cost": cost}
-    cells = {each.key: good | changes for each in SCENARIOS}
+    good: dict[str, Any] = {"told": "5", "died": "", "right": True, "leaked": [], "begun": 1, "done": 0, "spans": 0}
+    cells = {each.key: good | {"cost": cost} | changes for each in SCENARIOS}
     return {"paths": {"": "its entry"}, "versions": {"package": "1"}, "variants": {"": cells}}
 
 

@@ -75,8 +75,8 @@ PEERS: Mapping[str, Peer] = {
     "semantic_kernel": Peer(
         "Semantic Kernel",
         "planners, prompt templates, plugins from OpenAPI, memory connectors",
-        "The model reads the text of every exception, and so does the trace. Nothing is retried, and a filter that does "
-        "so knows nothing of effects",
+        "The model reads the text of every exception, and the trace holds it. Nothing is retried, and a filter that "
+        "does so knows nothing of effects",
     ),
     "strands": Peer(
         "Strands Agents",
@@ -97,13 +97,13 @@ REASONS: Mapping[str, str] = {
     "unknown_name": "it sends a fixed text; ours looks for near names, and lists the tools that may be called",
     "bad_parameter": "it sends the text of the validation library, or a fixed one; ours tries to repair the value, and "
     "says in words what each parameter has to be",
-    "json_text": "it refuses the call, or parses any text before it validates; ours validates first, then looks for the one "
-    "safe way to read it, and validates again",
+    "json_text": "it refuses the call, or parses any text before it validates; ours validates first, then looks for "
+    "the one safe way to read it, and validates again",
     "raising_tool": "it sends a fixed text, or lets the exception through; ours finds its kind in the table of "
     "exceptions",
     "503_once": "it makes one attempt; ours makes two",
-    "lost_answer": "it keeps no account of effects; ours notes when a tool that changes something begins, and says that it may "
-    "have taken effect",
+    "lost_answer": "it keeps no account of effects; ours notes when a tool that changes something begins, and says that "
+    "it may have taken effect",
     "at_once": _BARE,
     "traced": _SPANS,
     "traced_crash": _SPANS,
