@@ -102,8 +102,8 @@ REASONS: Mapping[str, str] = {
     "raising_tool": "it sends a fixed text, or lets the exception through; ours finds its kind in the table of "
     "exceptions",
     "503_once": "it makes one attempt; ours makes two",
-    "lost_answer": "it keeps no account of effects; ours notes when a tool that changes something begins, and says that "
-    "it may have taken effect",
+    "lost_answer": "it keeps no account of effects; ours notes when a tool that changes something begins, and says "
+    "that it may have taken effect",
     "at_once": _BARE,
     "traced": _SPANS,
     "traced_crash": _SPANS,
