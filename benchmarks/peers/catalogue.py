@@ -34,7 +34,7 @@ PEERS: Mapping[str, Peer] = {
         "an exception of a tool ends the run; with it, the model reads the text of the exception. Nothing is retried",
     ),
     "agent_framework": Peer(
-        "Microsoft Agent Framework",
+        "MS Agent Framework",
         "agents, workflows, limits for calls and time in a run, security labels",
         "The model is told neither which argument is wrong nor which tools there are. Nothing is retried, and a "
         "middleware for that repeats payments, for it knows nothing of effects",

@@ -11,16 +11,16 @@ from benchmarks.peers.results import Row, find_faults
 from benchmarks.peers.scenarios import SCENARIOS, Scenario
 from benchmarks.peers.table import format_number
 
-_NAMES, _BARS, _CELL, _GAP = 300, 280, 98, 60  # px: names, bars, one column of the grid, between both
+_NAMES, _BARS, _CELL, _GAP = 250, 200, 68, 44  # px: names, bars, one column of the grid, between both
 _ROW, _BAR, _TOP, _BOTTOM = 26, 14, 104, 60  # px
 _INK, _PAPER, _FAINT, _MINE, _THEIRS = "#222", "white", "#ddd", "#1b7f5c", "#8a9aa8"
 _GOOD, _NOTHING, _BAD, _LEAK = "#cfe8dc", "#f3e3b3", "#e8a79b", "#c9503c"
 _GRID = tuple(each for each in SCENARIOS if each.key != "success")
 _LEGEND = (
-    (_GOOD, "the result, or a message about the failure"),
-    (_NOTHING, "survives, without the result that was to be had"),
-    (_BAD, "the run ends, or a tool took effect too often"),
-    (_LEAK, "a secret got out"),
+    (_GOOD, "result, or a message about the failure"),
+    (_NOTHING, "no result where there could be one"),
+    (_BAD, "run ends, or effect too often"),
+    (_LEAK, "secret got out"),
 )
 
 
@@ -58,7 +58,7 @@ def _draw_legend() -> Iterator[str]:
     for colour, meaning in _LEGEND:
         yield f'<rect x="{x}" y="38" width="12" height="12" fill="{colour}"/>'
         yield _text(x + 18, 48, meaning)
-        x += 44 + 7 * len(meaning)
+        x += 40 + int(6.6 * len(meaning))
 
 
 def _draw_axis(decades: int, bottom: int) -> Iterator[str]:
@@ -72,7 +72,9 @@ def _draw_axis(decades: int, bottom: int) -> Iterator[str]:
 def _draw_heads() -> Iterator[str]:
     for number, scenario in enumerate(_GRID):
         middle = _NAMES + _BARS + _GAP + (number + 0.5) * _CELL
-        yield _text(middle, _TOP - 12, scenario.label, anchor="middle", size=11)
+        first, *rest = scenario.label.rsplit(" ", 1)
+        yield _text(middle, _TOP - 26, first, anchor="middle", size=11)
+        yield _text(middle, _TOP - 12, "".join(rest), anchor="middle", size=11)
 
 
 def _draw_row(row: Row, top: int, decade: float) -> Iterator[str]:
