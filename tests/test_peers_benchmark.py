@@ -38,12 +38,13 @@ def found(cost: float, **changes: Any) -> dict[str, Any]:
 def test_ours_passes_every_scenario(tmp_path: Path) -> None:
     """The run survives, the result comes where it can, nothing leaks, and nothing takes effect twice."""
     assert main(["--only", OURS, "--quick", "--results", str(tmp_path)]) == 0
-    [ours, calls_only] = json.loads((tmp_path / "peers.json").read_text())["rows"]
+    [ours, undeclared, calls_only] = json.loads((tmp_path / "peers.json").read_text())["rows"]
     assert set(ours["scenarios"]) == set(BY_KEY)
     for key, cell in ours["scenarios"].items():
         assert find_faults(BY_KEY[key], Cell(**{name: cell[name] for name in attrs.fields_dict(Cell)})) == [], key
     assert ours["scenarios"]["lost_answer"]["done"] == ours["scenarios"]["lost_answer"]["begun"] == 1
     assert ours["scenarios"]["503_once"]["begun"] == 2
+    assert undeclared["scenarios"]["503_once"]["begun"] == 1
     assert set(calls_only["scenarios"]) == {each.key for each in SCENARIOS if each.traced}
     assert ours["scenarios"]["traced"]["spans"] > calls_only["scenarios"]["traced"]["spans"] > 0
     ET.fromstring((tmp_path / "peers.svg").read_text())

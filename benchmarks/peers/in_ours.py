@@ -16,6 +16,7 @@ from pipeline.adapters import openai
 PACKAGES = ("toolcall-pipeline",)
 VARIANTS = {
     "": "standard(tools), openai.message(call, outcome); many: gather(pipeline, calls)",
+    "undeclared": "the same with no effect declared: each tool counts as one that changes something",
     "stages=False": "the same with Trace(stages=False): spans for call and attempts only",
 }
 TRACED_ONLY = frozenset({"stages=False"})  # it changes nothing else
@@ -30,9 +31,10 @@ async def serve(variant: str, recorder: Recorder | None) -> AsyncGenerator[Prepa
     """As README.md says."""
     tools = ToolRegistry()
     for function in FUNCTIONS:
-        tools.register(Tool(function.__name__, function, "mutating" if function.__name__ in CHANGING else "read"))
+        changes = variant == "undeclared" or function.__name__ in CHANGING
+        tools.register(Tool(function.__name__, function, "mutating" if changes else "read"))
     pipeline = standard(tools).replace("retry", Retry(ATTEMPTS, sleep=_no_sleep))
-    if variant:
+    if variant in TRACED_ONLY:
         pipeline = pipeline.replace("trace", Trace(stages=False))
 
     def prepare(sent: Sequence[Sent]) -> Send:

@@ -78,7 +78,7 @@ def merge(found: Mapping[str, Sequence[Any]]) -> list[Row]:
                 costs = [each["variants"][variant][key]["cost"] for each in rounds]
                 cells[key] = Cell(costs, **{field: value for field, value in verdict.items() if field != "cost"})
             rows.append(Row(name, variant, rounds[0]["paths"][variant], rounds[0]["versions"], cells))
-    return sorted(rows, key=lambda row: (row.name != OURS, not row.ours, row.success))
+    return sorted(rows, key=lambda row: (row.name != OURS, row.name != OURS and row.success))  # ours in their own order
 
 
 def find_ours(rows: Sequence[Row]) -> Row:
