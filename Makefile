@@ -31,6 +31,9 @@ WHEN_STALE := pyproject.toml Makefile
 
 .PHONY: demo test lint types unit explore bench bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
+# Else make takes them for intermediate files, and removes them at its end.
+.PRECIOUS: .venv-hosts/%/bin/python .venv-peers/%/bin/python
+
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
 

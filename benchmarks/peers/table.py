@@ -65,7 +65,7 @@ def find_cheaper(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _not_first(rows: Sequence[Row]) -> Iterator[str]:
     yield from ("", "## Where something costs less than ours", "")
-    yield "Ours is the first row, whose tools declare their effects; what it costs to declare nothing is the second one."
+    yield "Ours is the first row, whose tools declare their effects; what it costs to declare nothing is the second."
     yield ""
     found = find_cheaper(rows)
     if not found:
