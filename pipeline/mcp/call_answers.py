@@ -1,4 +1,4 @@
-"""What a server answers to a call, as the value of a tool or as an error of ours."""
+"""What a server answers to a call: as the value of a tool, as an error of ours, or only whether it failed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..messages.mcp_content import read_mcp
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from ..tools.detectors import ReturnedError, TextPolicy
+from .jsonrpc import Message, is_message
 from .server_session import Answer, InvalidAnswerError, RequestRefusedError, SessionLostError
+from .tool_results import KIND
 
-_KIND: Final = "toolcall/kind"  # in the `_meta` of a result that `toolcall` made
 _REQUEST_TIMEOUT: Final = -32001  # of the package mcp
 _MAX_TEXT: Final = 8_000  # characters of an error
 
@@ -31,7 +32,7 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
         structured: Whether the tool declared an output schema.
         trusted: Whether the kind that a server of ours names is believed.
     """
-    if answer.get("isError") is True:
+    if _is_failure(answer):
         return Failure(_read_error(answer, text, trusted=trusted))
     read = read_mcp(answer)
     if read is None:
@@ -39,6 +40,31 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
     if structured and read.structured is not None and all(isinstance(part, str) for part in read.parts):
         return read.structured
     return read.parts[0] if len(read.parts) == 1 else read.parts
+
+
+def read_reply(reply: Message, cause: Exception) -> ExecutionFailed | None:
+    """The failure that a reply of JSON-RPC tells of, in the server's words and of one kind; None: it succeeded.
+
+    A relay passes on what the server says of a failure, so it reads no more than that there is one.
+
+    Args:
+        reply: The whole reply, as it came.
+        cause: The private cause of the failure.
+    """
+    result: Any = reply.get("result")
+    if not is_message(result):
+        error: Any = reply.get("error")
+        text: Any = error.get("message") if is_message(error) else None
+        return ExecutionFailed(approved(text if isinstance(text, str) else ""), cause=cause)
+    if not _is_failure(result):
+        return None
+    read = read_mcp(result)
+    texts = [part for part in read.parts if isinstance(part, str)] if read is not None else []
+    return ExecutionFailed(approved("\n".join(texts)), cause=cause)
+
+
+def _is_failure(answer: Answer) -> bool:
+    return answer.get("isError") is True
 
 
 def read_exception(exc: Exception, text: TextPolicy) -> Failure[ToolError]:
@@ -60,7 +86,7 @@ def read_exception(exc: Exception, text: TextPolicy) -> Failure[ToolError]:
 def _read_error(answer: Answer, text: TextPolicy, *, trusted: bool) -> ToolError:
     structured, meta = answer.get("structuredContent"), answer.get("_meta")
     said: dict[str, Any] = dict(cast("Mapping[str, Any]", structured)) if isinstance(structured, Mapping) else {}
-    kind = cast("Mapping[str, Any]", meta).get(_KIND) if trusted and isinstance(meta, Mapping) else None
+    kind = cast("Mapping[str, Any]", meta).get(KIND) if trusted and isinstance(meta, Mapping) else None
     if kind == "outcome_unknown":  # Classify says so again if the tool is mutating
         return Transient(None, landed="maybe")
     named = {"errorType": kind} if isinstance(kind, str) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -12,16 +13,17 @@ from returns.result import Failure, Success
 
 from ..call import Call, Outcome
 from ..compose import Pipeline
-from ..errors import Crashed, ExecutionFailed, ToolError, Transient, Unavailable
+from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
+from .call_answers import read_reply
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id
 from .known_tools import KnownTools
 from .policy import Policy
 from .server import ServerGoneError
-from .tool_results import make_error_result, read_failure
-from .upstream import Answer, AnswerTooLongError, Upstream
+from .tool_results import make_error_result
+from .upstream import Answer, UnusableAnswerError, Upstream
 
 _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake
 _AWAY = approved("The server of this tool is not running. It is being started again")
@@ -89,13 +91,7 @@ class CallRelay:
     async def _learn(self, name: object, meta: Message) -> ToolError | None:
         """Learn the server's tools, if they are not known. Returns why that is not possible."""
         about_client = {key: value for key, value in meta.items() if key.startswith(_MODERN)}
-
-        async def ask(cursor: str | None) -> Message:
-            params: Message = {} if cursor is None else {"cursor": cursor}
-            if about_client:
-                params["_meta"] = about_client
-            return (await self._upstream.ask("tools/list", params)).message
-
+        ask = partial(self._ask_for_page, about_client)
         shown = name if isinstance(name, str) else ""
         for _ in range(2):  # a server that ends meanwhile is asked again when it is back
             try:
@@ -104,11 +100,25 @@ class CallRelay:
             except ServerGoneError as exc:
                 if exc.is_away:
                     break
-            except (TimeoutError, ValueError, AnswerTooLongError):
+            except (TimeoutError, ValueError, UnusableAnswerError):
                 return Unavailable(shown, "unlisted", message=approved("The server does not list its tools."))
             else:
                 return None
         return Unavailable(shown, "disconnected", message=_AWAY)
+
+    async def _ask_for_page(self, about_client: Message, cursor: str | None) -> Message:
+        params: Message = {} if cursor is None else {"cursor": cursor}
+        if about_client:
+            params["_meta"] = about_client
+        return (await self._upstream.ask("tools/list", params)).message
+
+    async def find_changes(self) -> bool:
+        """Whether the server has other tools than before it ended; False also if that cannot be known."""
+        try:
+            with anyio.fail_after(self._limits.list_wait):
+                return await self.known.find_changes(partial(self._ask_for_page, {}))
+        except (ServerGoneError, TimeoutError, ValueError, UnusableAnswerError):
+            return False
 
     async def _call_server(self, context: ToolContext[Exchange], /, **arguments: Any) -> object:
         """The body of each tool: one request to the server, and its answer."""
@@ -131,20 +141,27 @@ class CallRelay:
             if exc.is_away:
                 return Failure(Unavailable(context.tool, "disconnected", message=_AWAY))
             return Failure(Transient(exc, landed=exc.landed))
-        except AnswerTooLongError as exc:
-            text = f"The result is longer than {self._limits.line_bytes:,} bytes, and was thrown away."
-            return Failure(ExecutionFailed(approved(text), cause=exc))
+        except UnusableAnswerError as exc:
+            return self._tell_unusable(exc)
         finally:
             if token is not None and self._progress.get(token) is context:
                 del self._progress[token]
+        self._upstream.note_use()
+        if not answer.message.keys() & {"result", "error"}:
+            return self._tell_unusable(UnusableAnswerError(is_long=False))
         exchange.answer = answer
         told = _ToldByServer()
-        failure = read_failure(answer.message, told)
+        failure = read_reply(answer.message, told)
         if failure is not None:
             exchange.told = told
             return Failure(failure)
         exchange.value = answer.message["result"]
         return exchange.value
+
+    def _tell_unusable(self, exc: UnusableAnswerError) -> Failure[ToolError]:
+        why = f"is longer than {self._limits.line_bytes:,} bytes" if exc.is_long else "cannot be read"
+        text = f"The result {why}, and was thrown away. The tool has run."
+        return Failure(ExecutionFailed(approved(text), cause=exc))
 
     def note_progress(self, notification: Message) -> None:
         """Add a progress notification to the report of its call. It also passes to the client, as it came."""
@@ -176,8 +193,4 @@ class CallRelay:
         else:
             result = make_error_result(error, complete=is_modern)
             message = {"jsonrpc": "2.0", "id": request_id, "result": result}
-        try:
-            return dump(message)
-        except ValueError as exc:  # a number that JSON cannot hold
-            result = make_error_result(Crashed(exc), complete=is_modern)
-            return dump({"jsonrpc": "2.0", "id": request_id, "result": result})
+        return dump(message)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn, TypeAlias, TypeGuard
+from collections.abc import Iterable
+from math import inf
+from secrets import token_hex
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard, cast
+
+import attrs
 
 Message: TypeAlias = dict[str, Any]
+TOOLS_CALL: Final = "tools/call"
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -19,6 +25,10 @@ _SHORT = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*|"method"\s*:\s*"[^"\\]{0,200}"\s*,\
 _ID_IN_HEAD = re.compile(rb"\s*\{\s*" + _SHORT + rb'"id"\s*:\s*' + _ID + rb"\s*,")
 _ID_IN_TAIL = re.compile(rb'[,{]\s*"id"\s*:\s*' + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 _METHOD = re.compile(rb'"method"\s*:')
+# Each character of "tools/call" as it is, or escaped.
+_SPELLED_CALL = re.compile(
+    b'"%s"' % b"".join(rb"(?:\\?%s|\\u00(?i:%02x))" % (char.encode(), ord(char)) for char in TOOLS_CALL)
+)
 
 
 def parse(line: bytes) -> Any:
@@ -27,27 +37,105 @@ def parse(line: bytes) -> Any:
     Raises:
         ValueError: It is not JSON, or nested more deeply than Python reads.
     """
+    return _decode(_STRICT, line)
+
+
+def parse_leniently(line: bytes) -> Any:
+    """Read a line as `parse` does, and also the constants and the long numbers that some servers write into results.
+
+    Raises:
+        ValueError: It is not even that.
+    """
     try:
-        return _DECODER.decode(line.decode(errors="replace").strip())
+        return _decode(_STRICT, line)
+    except ValueError:
+        return _decode(_LENIENT, line)
+
+
+def _decode(decoder: json.JSONDecoder, line: bytes) -> Any:
+    try:
+        return decoder.decode(line.decode(errors="replace").strip())
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def dump(message: object) -> bytes:
-    """Write a message as a line.
+def split_array(line: bytes) -> list[bytes]:
+    """The elements of an array, each byte for byte.
 
-    Raises:
-        ValueError: It holds a number that JSON cannot hold, such as the infinity that ``1e999`` is read as.
+    Args:
+        line: What `parse` or `parse_leniently` read as a list.
     """
+    text = line.decode(errors="surrogateescape")
+    found: list[bytes] = []
+    start = _skip_between(text, text.index("[") + 1)
+    while text[start] != "]":
+        _, end = _LENIENT.raw_decode(text, start)
+        found.append(text[start:end].encode(errors="surrogateescape"))
+        start = _skip_between(text, end)
+    return found
+
+
+def _skip_between(text: str, start: int) -> int:
+    while text[start] in " \t\r\n,":
+        start += 1
+    return start
+
+
+def join_array(elements: Iterable[bytes]) -> bytes:
+    """The line that holds an array of these elements."""
+    return b"[" + b",".join(elements) + b"]\n"
+
+
+def hides_call(line: bytes) -> bool:
+    """Whether another reader could find a call of a tool in a line in which `parse` finds none.
+
+    Readers differ in which of two equal keys counts, and some read ``Method`` as ``method``.
+
+    Args:
+        line: What `parse` could read.
+    """
+    if not _SPELLED_CALL.search(line):
+        return False
     try:
-        return _ENCODER.encode(message).encode() + b"\n"
+        waiting: list[object] = [_PAIRS.decode(line.decode(errors="replace").strip())]
+    except RecursionError:
+        return True
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, _Pairs):
+            if any(key.casefold() == "method" and value == TOOLS_CALL for key, value in each.pairs):
+                return True
+        elif isinstance(each, list):
+            waiting.extend(cast("list[object]", each))
+    return False
+
+
+def dump(message: object) -> bytes:
+    """Write a message as a line. What ``1e999`` is read as is written as that, and the constant NaN as ``NaN``."""
+    try:
+        return _write(message, _STRICT_ENCODER)
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
-        return json.dumps(message, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        return _write(message, _ASCII_ENCODER)
+    except ValueError:  # a number that is not finite
+        line = _write(_mark_infinite(message), _ASCII_ENCODER)
+        return line.replace(b'"-%s"' % _MARK.encode(), b"-1e999").replace(b'"%s"' % _MARK.encode(), b"1e999")
+
+
+def _write(message: object, encoder: json.JSONEncoder) -> bytes:
+    return encoder.encode(message).encode() + b"\n"
+
+
+def _mark_infinite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _mark_infinite(each) for key, each in cast("Message", value).items()}
+    if isinstance(value, list):
+        return [_mark_infinite(each) for each in cast("list[Any]", value)]
+    return _MARK if value == inf else f"-{_MARK}" if value == -inf else value
 
 
 def key_of(request_id: object) -> str:
-    """The key of a request in a table: the ids ``1`` and ``"1"`` are two."""
-    return json.dumps(request_id)
+    """The key of a request in a table: the ids ``1`` and ``"1"`` are two; whatever is no id has one key."""
+    return json.dumps(request_id) if request_id is None or isinstance(request_id, (str, int, float)) else "[]"
 
 
 def is_message(value: object) -> TypeGuard[Message]:
@@ -61,8 +149,8 @@ def is_request(message: Message) -> bool:
 
 
 def is_answer(message: Message) -> bool:
-    """Whether a message is the answer to a request, or an error without one."""
-    return "method" not in message and ("result" in message or "error" in message)
+    """Whether a message is the answer to a request, or an error without one; be it an odd one."""
+    return message.get("method") is None and ("id" in message or "error" in message)
 
 
 def is_id(value: object) -> TypeGuard[str | int]:
@@ -101,5 +189,23 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _read_int(digits: str) -> float:
+    try:
+        return int(digits)
+    except ValueError:  # Python reads no more than 4,300 digits
+        return float(digits)
+
+
+@attrs.frozen
+class _Pairs:
+    """An object with all its members, those of equal keys included."""
+
+    pairs: list[tuple[str, Any]]
+
+
+_MARK: Final = f"toolcall-{token_hex(8)}"  # stands for infinity
+_STRICT = json.JSONDecoder(parse_constant=_refuse_constant)
+_LENIENT = json.JSONDecoder(parse_int=_read_int)
+_PAIRS = json.JSONDecoder(object_pairs_hook=_Pairs)
+_STRICT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_ASCII_ENCODER = json.JSONEncoder(separators=(",", ":"))

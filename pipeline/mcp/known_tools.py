@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import islice
+from types import NoneType
 from typing import Any
 
 import anyio
@@ -45,6 +46,7 @@ class KnownTools:
         self._learned = -1  # the number of changes that the definitions know of
         self._learned_at = 0.0
         self._listings: dict[str, tuple[int, list[Any]]] = {}  # by the cursor of the page that is to come
+        self._before: dict[str, Message] | None = None  # the definitions that the last run of the server had
         self._lock = anyio.Lock()
         self._unseen: set[str] = {*policy.tools}  # named in the policy, and not seen at the server
 
@@ -58,6 +60,24 @@ class KnownTools:
         self._changes += 1
         self._listings.clear()
 
+    def note_death(self) -> None:
+        """The server ended: the next run may have other tools."""
+        if self._learned >= 0:
+            self._before = self._definitions
+        self.forget()
+
+    async def find_changes(self, ask: AskForPage) -> bool:
+        """Whether the server has other tools than before it ended; False if they were not known.
+
+        Raises:
+            ServerGoneError, TimeoutError, ValueError: As `learn`.
+        """
+        if self._before is None:
+            return False
+        await self.learn(None, ask)
+        before, self._before = self._before, None
+        return _differ(before, self._definitions)
+
     def learn_page(self, params: Message, changes: int, answer: Message) -> None:
         """Learn from the answer to a ``tools/list`` of the client.
 
@@ -67,9 +87,9 @@ class KnownTools:
             answer: What the server answered.
         """
         cursor, result = params.get("cursor"), read_object(answer, "result")
-        if not isinstance(result.get("tools"), list):
+        if not isinstance(result.get("tools"), list) or not isinstance(cursor, (str, NoneType)):
             return
-        begun = (changes, list[Any]()) if cursor is None else self._listings.pop(str(cursor), None)
+        begun = (changes, list[Any]()) if cursor is None else self._listings.pop(cursor, None)
         if begun is None:
             return
         since, found = begun
@@ -77,8 +97,8 @@ class KnownTools:
         following = result.get("nextCursor")
         if not following:
             self._replace_all(found, since)
-        elif len(self._listings) < _MAX_LISTINGS:
-            self._listings[str(following)] = since, found
+        elif isinstance(following, str) and len(self._listings) < _MAX_LISTINGS:
+            self._listings[following] = since, found
 
     async def learn(self, name: object, ask: AskForPage) -> None:
         """Ask the server for its tools, if they are not known, or if none has this name and some time has passed.
@@ -109,7 +129,7 @@ class KnownTools:
     def _knows(self, name: object) -> bool:
         if self._learned != self._changes:
             return False
-        return name in self._definitions or timing.monotonic() - self._learned_at < _OLD
+        return (isinstance(name, str) and name in self._definitions) or timing.monotonic() - self._learned_at < _OLD
 
     def _replace_all(self, found: list[Any], since: int) -> None:
         definitions: dict[str, Message] = {}
@@ -120,7 +140,7 @@ class KnownTools:
         for name in self._definitions.keys() - definitions.keys():
             self._registry.unregister(name)
         for name, definition in definitions.items():
-            if self._definitions.get(name) != definition:
+            if _differ(self._definitions.get(name), definition):
                 self._put(name, definition)
         self._definitions = definitions
         self._learned, self._learned_at = since, timing.monotonic()
@@ -148,3 +168,10 @@ class KnownTools:
             self._registry.register(tool)
         if policy.closed:
             self._registry.disable(name)
+
+
+def _differ(before: object, now: object) -> bool:
+    try:
+        return before != now
+    except RecursionError:  # as deep as Python can read
+        return True

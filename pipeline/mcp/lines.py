@@ -125,6 +125,8 @@ class LineWriter:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLOUT)
         self._rest = memoryview(b"")  # of a line whose writer was cancelled
+        self._waiting = 0  # bytes of the lines that wait to be written
+        self._less_waits = anyio.Event()
 
     async def write(self, line: bytes) -> None:
         """Write a line. If the caller is cancelled in the middle, the next caller writes the rest first.
@@ -132,6 +134,20 @@ class LineWriter:
         Raises:
             BrokenLineError: Nobody reads it.
         """
+        self._waiting += len(line)
+        try:
+            await self._write(line)
+        finally:
+            self._waiting -= len(line)
+            self._less_waits.set()
+
+    async def wait_for_room(self, most: int) -> None:
+        """Wait until the lines that wait to be written have no more than so many bytes."""
+        while self._waiting > most:
+            self._less_waits = anyio.Event()
+            await self._less_waits.wait()
+
+    async def _write(self, line: bytes) -> None:
         async with self._lock:
             await self._write_rest(begun=False)
             self._rest = memoryview(line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from .call_batch import CallBatch
@@ -42,18 +44,25 @@ class OpenRequests:
         self._asked: dict[str, object] = {}  # the ids of what the server has asked the client, by their keys
         self._void: dict[str, object] = {}  # as above, asked by a server that has ended
 
-    def note_sent(self, message: Message, changes: int, batch: CallBatch | None) -> None:
-        """Note what passes to the server."""
+    def note_sent(self, message: Message, changes: int, batch: CallBatch | None) -> OpenRequest | None:
+        """Note what passes to the server.
+
+        Returns:
+            The request whose answer is not waited for any more: it is cancelled, or the oldest of too many. None: none.
+        """
         method = message.get("method")
+        forgotten = None
         if is_request(message):
-            if len(self._sent) >= self._limit:
-                del self._sent[next(iter(self._sent))]
-            self._sent[key_of(message["id"])] = OpenRequest(message, changes, batch)
+            key = key_of(message["id"])
+            if key in self._sent or len(self._sent) >= self._limit:
+                forgotten = self._sent.pop(key if key in self._sent else next(iter(self._sent)))
+            self._sent[key] = OpenRequest(message, changes, batch)
         elif method == CANCELLED:
-            self._sent.pop(key_of(read_object(message, "params").get("requestId")), None)
+            forgotten = self._sent.pop(key_of(read_object(message, "params").get("requestId")), None)
         elif method is None:
             self._asked.pop(key_of(message.get("id")), None)
         self._session.note_sent(message)
+        return forgotten
 
     def note_asked(self, request: Message) -> None:
         """Note a request of the server."""
@@ -79,9 +88,14 @@ class OpenRequests:
         """That answer came."""
         self._void.pop(key_of(message.get("id")), None)
 
-    def end(self) -> tuple[list[OpenRequest], list[object]]:
-        """The server ended. Returns what it will not answer, and the ids of what it does not ask any more."""
-        sent, self._sent = self._sent, {}
+    def end(self, unsent: Iterable[Message]) -> tuple[list[OpenRequest], list[object]]:
+        """The server ended. Returns what it will not answer, and the ids of what it does not ask any more.
+
+        Args:
+            unsent: Messages that were noted, and that it did not get. They stay open: the next server gets them.
+        """
+        keys = {key_of(each["id"]) for each in unsent if is_request(each)}
+        ended = [self._sent.pop(key) for key in list(self._sent) if key not in keys]
         self._void, self._asked = self._asked, {}
-        self._session.forget_open()
-        return list(sent.values()), list(self._void.values())
+        self._session.forget_open(keys)
+        return ended, list(self._void.values())

@@ -70,16 +70,16 @@ class RunningCalls:
             batch: The batch that it came in. None: it came alone.
             group: Where its task runs.
         """
-        request_id = request.get("id")
-        if not is_id(request_id):
-            if "id" in request:  # without one no answer is wanted, and none of MCP calls a tool so
-                error = make_error(None, INVALID_REQUEST, "the id must be a string or a number")
-                await self._reply("", dump(error), None)
+        if "id" not in request:  # no answer is wanted, and nobody of MCP calls a tool so
             return
+        request_id = request["id"]
         key = key_of(request_id)
-        if key in self._running:
-            error = make_error(request_id, INVALID_REQUEST, f"the id {key} is that of a call that runs")
-            await self._reply("", dump(error), None)
+        if not is_id(request_id):
+            error = make_error(None, INVALID_REQUEST, "the id must be a string or a number")
+            await self._reply(key, dump(error), batch)
+        elif key in self._running:
+            error = make_error(request_id, INVALID_REQUEST, "the id is that of a call that runs")
+            await self._reply(key, dump(error), batch)
         elif self._is_full(size):
             is_modern = _VERSION in read_object(read_object(request, "params"), "_meta")
             result = make_error_result(Unavailable("", "busy"), complete=is_modern)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from .jsonrpc import Message, is_request, key_of, read_object
 
@@ -30,9 +30,9 @@ class Session:
         if method == INITIALIZED:
             self._told[INITIALIZED] = message
         elif is_request(message) and method in (INITIALIZE, _SET_LEVEL, _SUBSCRIBE, _UNSUBSCRIBE):
-            subject = str(read_object(message, "params").get("uri")) if method in (_SUBSCRIBE, _UNSUBSCRIBE) else ""
-            if len(self._asked) < _MAX_SUBSCRIPTIONS:
-                self._asked[key_of(message["id"])] = f"{method} {subject}", message
+            uri: Any = read_object(message, "params").get("uri") if method in (_SUBSCRIBE, _UNSUBSCRIBE) else ""
+            if isinstance(uri, str) and len(self._asked) < _MAX_SUBSCRIPTIONS:
+                self._asked[key_of(message["id"])] = f"{method} {uri}", message
 
     def note_answer(self, answer: Message) -> None:
         """Note what the server has accepted."""
@@ -45,9 +45,18 @@ class Session:
         elif len(self._told) < _MAX_SUBSCRIPTIONS:
             self._told[subject] = message
 
-    def forget_open(self) -> None:
-        """The server ended: what it has not answered, it never accepts."""
-        self._asked.clear()
+    def forget_open(self, kept: Iterable[str]) -> None:
+        """The server ended: what it has not answered, it never accepts.
+
+        Args:
+            kept: The keys of requests that it did not get, and the next one will.
+        """
+        self._asked = {key: self._asked[key] for key in kept if key in self._asked}
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether there was a handshake, so that the server may tell of changes that nobody listens for."""
+        return INITIALIZED in self._told
 
     def __iter__(self) -> Iterator[Message]:
         """What to tell a new server, in this order; the requests with the ids that they had."""

@@ -1,39 +1,17 @@
-"""What a server answers to ``tools/call``, told as a value or as a kind of error, and the way back."""
+"""Results of ``tools/call`` that say of a failure of ours what a server says of its own."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from returns.result import Failure
 
 from ..call import Outcome
-from ..errors import ExecutionFailed, ToolError
+from ..errors import ToolError
 from ..messages import render
-from ..messages.mcp_content import read_mcp
-from ..privacy import approved
-from .jsonrpc import Message, is_message
+from .jsonrpc import Message
 
 KIND: Final = "toolcall/kind"  # in the `_meta` of a result that the server did not make
-
-
-def read_failure(answer: Message, cause: Exception | None = None) -> ExecutionFailed | None:
-    """The failure that an answer tells of: a result with ``isError``, or an error of JSON-RPC; None: it succeeded.
-
-    Args:
-        answer: The whole answer, as it came.
-        cause: Kept as the private cause of the failure. Default None: none.
-    """
-    result: Any = answer.get("result")
-    if is_message(result):
-        return ExecutionFailed(approved(_read_text(result)), cause=cause) if result.get("isError") is True else None
-    error: Any = answer.get("error")
-    text: Any = error.get("message") if is_message(error) else None
-    return ExecutionFailed(approved(text if isinstance(text, str) else ""), cause=cause)
-
-
-def _read_text(result: Message) -> str:
-    read = read_mcp(result)
-    return "\n".join(part for part in read.parts if isinstance(part, str)) if read is not None else ""
 
 
 def make_error_result(error: ToolError, *, complete: bool) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
@@ -22,7 +23,8 @@ from .session import Session
 
 _LOG = get_logger()
 _MAX_FRUITLESS = 5  # runs in a row in which a server that is started again says nothing
-_FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again
+_FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again; doubles after each run of no use
+_STEADY = 10.0  # seconds: a run that lasted so long was of use
 _GONE = 0.5  # seconds for a server that closed its stdout to end
 _CLOSING = 2.0  # seconds for each step of the shutdown
 _CANCELLING = 1.0  # seconds to tell the server of a cancellation
@@ -43,8 +45,16 @@ class Answer:
     token: bytes
 
 
-class AnswerTooLongError(Exception):
-    """The answer was longer than a line may be."""
+class UnusableAnswerError(Exception):
+    """An answer came, and was thrown away: it was longer than a line may be, or cannot be read.
+
+    Attributes:
+        is_long: It was too long.
+    """
+
+    def __init__(self, *, is_long: bool) -> None:
+        super().__init__("too long" if is_long else "not to be read")
+        self.is_long = is_long
 
 
 class ServerFailedError(Exception):
@@ -70,11 +80,16 @@ class Downstream(Protocol):
         """The server ended. What it has not answered, it never will."""
         ...
 
+    async def learn_of_return(self) -> None:
+        """The server was started again, and greeted."""
+        ...
+
 
 @attrs.define(eq=False)
 class _Waiting:
     event: anyio.Event = attrs.field(factory=anyio.Event)
     answer: Answer | Exception | None = None
+    server: Server | None = None  # the run that was asked, or is being asked
 
 
 class Upstream:
@@ -92,10 +107,17 @@ class Upstream:
         self._session = session
         self._server: Server | None = None
         self._up = anyio.Event()  # set while a server runs that has been greeted
+        self._down_since = timing.monotonic()
         self._prefix = f"toolcall-{token_hex(6)}-"
+        self._our_id = re.compile(rb'"id"\s*:\s*"(%s\d+)"' % self._prefix.encode())
         self._number = 0
         self._waiting: dict[str, _Waiting] = {}
         self._stopping = False
+        self._is_of_use = False  # this run has answered the client
+
+    def note_use(self) -> None:
+        """This run of the server has answered a request of the client, so to start it was worth it."""
+        self._is_of_use = True
 
     async def run(self, downstream: Downstream, group: TaskGroup) -> None:
         """Start the server, and again whenever it ends.
@@ -110,18 +132,19 @@ class Upstream:
                 self._server = server = await self._start()
             except OSError as exc:
                 raise ServerFailedError(f"the server cannot be started: {exc}", None) from exc
+            begun, self._is_of_use = timing.monotonic(), False
             try:
                 if is_first:
                     self._up.set()
                 else:
-                    group.start_soon(self._greet, server)
+                    group.start_soon(self._greet, server, downstream)
                 group.start_soon(self._watch, server)
                 has_spoken = await self._read_all(server, downstream)
             finally:
                 self._set_down()
                 with anyio.CancelScope(shield=True):
                     await server.close(_GONE)
-            self._fail_waiting()
+            self._fail_waiting(server)
             await downstream.learn_of_death()
             if self._stopping:
                 return
@@ -130,7 +153,8 @@ class Upstream:
             if fruitless > (0 if is_first else inf if may_come_back else _MAX_FRUITLESS):
                 raise ServerFailedError("the server ended before it answered anything", server.exit_code)
             _LOG.warning("the server ended (exit code %s) and is started again", server.exit_code)
-            delay = _FIRST_DELAY if has_spoken else min(delay * 2, _MAX_DELAY)
+            was_good = self._is_of_use or timing.monotonic() - begun >= _STEADY
+            delay = _FIRST_DELAY if was_good else min(delay * 2, _MAX_DELAY)
             is_first = False
             await timing.sleep(delay)
 
@@ -145,7 +169,7 @@ class Upstream:
         if server.exit_code is not None:  # a process that it left behind may hold its stdout open
             await server.close(_GONE)
 
-    async def _greet(self, server: Server) -> None:
+    async def _greet(self, server: Server, downstream: Downstream) -> None:
         """Say again what the client has said to the run before; then the waiting calls go on."""
         try:
             for message in self._session:
@@ -154,7 +178,7 @@ class Upstream:
                         await self._ask(server, message["method"], message.get("params"))
                 else:
                     await server.send(dump(message))
-        except (ServerGoneError, AnswerTooLongError):
+        except (ServerGoneError, UnusableAnswerError):
             return
         except TimeoutError:
             _LOG.warning("the server does not answer its greeting, and is ended")
@@ -162,6 +186,7 @@ class Upstream:
             return
         if server is self._server:
             self._up.set()
+            await downstream.learn_of_return()
 
     async def stop(self) -> None:
         """End the server. What it still says is read."""
@@ -169,34 +194,43 @@ class Upstream:
         if self._server is not None:
             await self._server.close(_CLOSING)
 
-    async def send(self, line: bytes) -> Server:
+    async def send(self, line: bytes) -> None:
         """Send a line, once the server is there. What a server that ended did not take goes to the next one.
 
-        Returns:
-            The run that took it.
+        Other lines wait for this one. So the time that it may wait counts from when the server went away: a hundred
+        lines wait no longer than one.
 
         Raises:
             ServerGoneError: It ended with a part of the line, or is not there in time.
         """
+        await self._send(line, None)
+
+    async def _send(self, line: bytes, waiting: _Waiting | None) -> None:
         while True:
-            server = await self._wait_for_server()
+            server = await self._wait_for_server(self._down_since if waiting is None else timing.monotonic())
+            if waiting is not None:
+                waiting.server = server
             try:
                 await server.send(line)
             except ServerGoneError as exc:
                 if exc.landed != "no":
                     raise
+                if waiting is not None:  # it may have been told already that this run ended
+                    waiting.server = waiting.answer = None
+                    waiting.event = anyio.Event()
                 self._set_down()
                 await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
             else:
-                return server
+                return
 
     def _set_down(self) -> None:
         if self._up.is_set():  # or somebody waits for this very event
             self._up = anyio.Event()
+            self._down_since = timing.monotonic()
 
-    async def _wait_for_server(self) -> Server:
+    async def _wait_for_server(self, since: float) -> Server:
         if not self._up.is_set():
-            with anyio.move_on_after(self._limits.server_wait):
+            with anyio.move_on_after(since + self._limits.server_wait - timing.monotonic()):
                 await self._up.wait()
         if self._server is None or not self._up.is_set():
             raise ServerGoneError("no", is_away=True)
@@ -207,7 +241,7 @@ class Upstream:
 
         Raises:
             ServerGoneError: The server ended, or is not there in time.
-            AnswerTooLongError: The answer was thrown away.
+            UnusableAnswerError: The answer was thrown away.
         """
         return await self._ask(None, method, params)
 
@@ -220,8 +254,9 @@ class Upstream:
         waiting = self._waiting[request_id] = _Waiting()
         try:
             if server is None:
-                await self.send(line)
+                await self._send(line, waiting)
             else:
+                waiting.server = server
                 await server.send(line)
             await waiting.event.wait()
         except anyio.get_cancelled_exc_class():
@@ -254,8 +289,20 @@ class Upstream:
             waiting.event.set()
         return True
 
-    def _fail_waiting(self) -> None:
+    def deliver_unusable(self, line: bytes, *, is_long: bool) -> bool:
+        """Fail whoever waits for an answer that cannot be used. Returns whether the request was ours.
+
+        The id is found in the text: our ids begin with what nobody can guess, so that nothing else is taken for one.
+
+        Args:
+            line: The line, or both ends of it.
+            is_long: Whether it was too long.
+        """
+        found = {each.decode() for each in self._our_id.findall(line)}
+        return len(found) == 1 and self.deliver(found.pop(), UnusableAnswerError(is_long=is_long))
+
+    def _fail_waiting(self, server: Server) -> None:
         for waiting in self._waiting.values():
-            if waiting.answer is None:
+            if waiting.answer is None and waiting.server is server:
                 waiting.answer = ServerGoneError("maybe")
                 waiting.event.set()
