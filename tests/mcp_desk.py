@@ -122,6 +122,15 @@ class ScriptedServer:
         self.say({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": tools}})
         return request
 
+    async def next_call(self) -> dict[str, Any]:
+        """The next call, after the list of tools if the relay asks for it before."""
+        request = await self.next()
+        if request["method"] == "tools/list":
+            self.say({"jsonrpc": "2.0", "id": request["id"], "result": {"tools": TOOLS}})
+            request = await self.next()
+        assert request["method"] == "tools/call"
+        return request
+
 
 @attrs.define(eq=False, slots=False)
 class Desk:

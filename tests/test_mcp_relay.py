@@ -278,7 +278,7 @@ async def test_a_lost_read_is_repeated_where_annotations_are_trusted() -> None:
         assert (greeting["method"], greeting["params"]) == ("initialize", {"clientInfo": {"name": "test"}, "n": 1.5})
         again.say({"jsonrpc": "2.0", "id": greeting["id"], "result": {"protocolVersion": "2025-06-18"}})
         assert as_line(INITIALIZED).replace(b" ", b"") == await again.next_line()
-        request = await again.next()
+        request = await again.next_call()
         again.say(result(request, "second"))
         assert ((answer := await desk.receive())["id"], text_of(answer)) == (1, "second")
 
