@@ -11,6 +11,7 @@ import pytest
 
 from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open_desk, result
 from pipeline import timing
+from pipeline.mcp import relay
 from pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
 from pipeline.mcp.lines import LineWriter
 from pipeline.mcp.policy import Policy, RelayLimits
@@ -394,6 +395,56 @@ async def test_a_client_without_a_handshake_is_told_nothing_that_it_does_not_lis
         again = await desk.next_server()
         line = desk.send(PING)
         assert line == await again.next_line()
+
+
+async def test_a_consent_to_a_dead_server_is_none_to_the_next_one() -> None:
+    """A question whose id a dead server used too gets another id, so that each answer goes where it belongs."""
+    question = {"jsonrpc": "2.0", "id": 0, "method": "elicitation/create", "params": {"message": "Send it?"}}
+    async with open_desk() as (desk, server):
+        server.say(question)
+        await desk.receive()
+        server.die()
+        assert (await desk.receive())["params"]["requestId"] == 0
+        again = await desk.next_server()
+        again.say({**question, "params": {"message": "Delete it?"}})
+        asked = await desk.receive()
+        assert (asked["params"]["message"], asked["id"] != 0) == ("Delete it?", True)
+        desk.send({"jsonrpc": "2.0", "id": 0, "result": {"action": "accept"}})  # to the dead one, and too late
+        desk.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}})
+        assert await again.next() == {"jsonrpc": "2.0", "id": 0, "result": {"action": "decline"}}
+        again.say({**question, "id": 0})  # now the number is free again
+        assert (await desk.receive())["id"] == 0
+
+
+async def test_a_question_with_another_id_is_cancelled_under_that_one() -> None:
+    """The client hears of the cancellation under the id that it knows."""
+    question = {"jsonrpc": "2.0", "id": "a", "method": "sampling/createMessage"}
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a", "reason": "late"}}
+    async with open_desk() as (desk, server):
+        server.say(question)
+        await desk.receive()
+        server.die()
+        await desk.receive()
+        again = await desk.next_server()
+        again.say(question)
+        asked = await desk.receive()
+        again.say(cancel)
+        assert {"requestId": asked["id"], "reason": "late"} == (await desk.receive())["params"]
+
+
+async def test_a_client_that_is_gone_ends_a_relay_that_cannot_pass_its_message_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that reads nothing does not keep the relay, and so itself, when nobody is there any more."""
+    monkeypatch.setattr(relay, "_LOOK", 0.001)
+    monkeypatch.setattr(relay, "_DRAINING", 0.001)
+    async with open_desk() as (desk, server):
+        monkeypatch.setattr(server, "send", lambda _line: anyio.sleep_forever())
+        desk.send(PING)
+        desk.hang_up()
+        with anyio.fail_after(10):
+            await desk.ended.wait()
+        assert server.closed
 
 
 # -- a client that reads slowly

@@ -13,6 +13,7 @@ import attrs
 
 _CHUNK = 65_536  # bytes; what a pipe of Linux holds
 _END = 4_096  # bytes kept of each end of a line that is too long
+_HUNG_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)  # the latter is Linux's, for sockets
 _PIECE = 4_096  # bytes; PIPE_BUF: a pipe that is writable takes so many without blocking
 
 
@@ -48,6 +49,12 @@ class LineReader:
         self._size = 0  # bytes of that line
         self._head = self._tail = b""  # of that line, once it is too long
         self._ended = False
+
+    def is_hung_up(self) -> bool:
+        """Whether the other end was closed, be there more to read or not."""
+        poll = select.poll()
+        poll.register(self._fd, _HUNG_UP)
+        return bool(poll.poll(0))
 
     async def read(self) -> bytes | LongLine | None:
         """The next line, with its line end. The last one may have none. None: there are no more."""

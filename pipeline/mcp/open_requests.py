@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from secrets import token_hex
 
 import attrs
 
@@ -43,6 +44,7 @@ class OpenRequests:
         self._sent: dict[str, OpenRequest] = {}
         self._asked: dict[str, object] = {}  # the ids of what the server has asked the client, by their keys
         self._void: dict[str, object] = {}  # as above, asked by a server that has ended
+        self._own_ids: dict[str, object] = {}  # those of the server, by the keys under which the client was asked
 
     def note_sent(self, message: Message, changes: int, batch: CallBatch | None) -> OpenRequest | None:
         """Note what passes to the server.
@@ -64,14 +66,42 @@ class OpenRequests:
         self._session.note_sent(message)
         return forgotten
 
-    def note_asked(self, request: Message) -> None:
-        """Note a request of the server."""
-        if len(self._asked) < self._limit:
-            self._asked[key_of(request["id"])] = request["id"]
+    def note_asked(self, request: Message) -> Message:
+        """Note a request of the server.
 
-    def forget_asked(self, notification: Message) -> None:
-        """The server has cancelled a request of its own."""
-        self._asked.pop(key_of(read_object(notification, "params").get("requestId")), None)
+        Returns:
+            It, as the client gets it: with another id, if a server that has ended asked under the same one. The client
+            may still answer that, and a consent to one question must not be taken for a consent to another.
+        """
+        if len(self._asked) >= self._limit:
+            return request
+        own_id = request["id"]
+        if key_of(own_id) in self._void:
+            request = {**request, "id": f"toolcall-{token_hex(8)}"}
+            self._own_ids[key_of(request["id"])] = own_id
+        self._asked[key_of(request["id"])] = request["id"]
+        return request
+
+    def forget_asked(self, notification: Message) -> Message:
+        """The server has cancelled a request of its own. Returns the notification as the client gets it."""
+        params = read_object(notification, "params")
+        own_key = key_of(params.get("requestId"))
+        key = next((key for key, own_id in self._own_ids.items() if key_of(own_id) == own_key), None)
+        if key is None:
+            self._asked.pop(own_key, None)
+            return notification
+        del self._own_ids[key]
+        return {**notification, "params": {**params, "requestId": self._asked.pop(key, None)}}
+
+    def has_other_id(self, message: Message) -> bool:
+        """Whether the client answers a request under another id than that of the server."""
+        return "method" not in message and key_of(message.get("id")) in self._own_ids
+
+    def restore_id(self, message: Message) -> Message:
+        """Such an answer with the id of the server."""
+        key = key_of(message["id"])
+        self._asked.pop(key, None)
+        return {**message, "id": self._own_ids.pop(key)}
 
     def close(self, answer: Message) -> OpenRequest | None:
         """The request of the client to which this is the answer; None: no such request is open."""
@@ -96,6 +126,10 @@ class OpenRequests:
         """
         keys = {key_of(each["id"]) for each in unsent if is_request(each)}
         ended = [self._sent.pop(key) for key in list(self._sent) if key not in keys]
-        self._void, self._asked = self._asked, {}
+        asked = list(self._asked.values())
+        self._void.update(self._asked)
+        while len(self._void) > self._limit:
+            del self._void[next(iter(self._void))]
+        self._asked, self._own_ids = {}, {}
         self._session.forget_open(keys)
-        return ended, list(self._void.values())
+        return ended, asked

@@ -47,6 +47,7 @@ _LOG = get_logger()
 _LIST, _PROGRESS = "tools/list", "notifications/progress"
 _LIST_CHANGED = "notifications/tools/list_changed"
 _DRAINING = 5.0  # seconds for calls to end after the client closed its end
+_LOOK = 1.0  # seconds between two looks at whether the client is gone
 _MAX_METHOD = 200  # characters of a method that is told back
 
 
@@ -76,6 +77,8 @@ class Relay:
         self._running = RunningCalls(self._calls, policy.limits, self._reply)
         self._open = OpenRequests(policy.limits.in_flight, session)
         self._passing: list[Message] = []  # noted, and not sent yet
+        self._taken = 0  # lines of the client that were dealt with
+        self._has_read_all = False
         self._reader, self._writer = reader, writer
         self._group: TaskGroup = anyio.create_task_group()
 
@@ -88,6 +91,7 @@ class Relay:
         failed: ServerFailedError | None = None
         async with self._group as group:
             group.start_soon(self._serve_client)
+            group.start_soon(self._watch_client)
             try:
                 await self._upstream.run(self, group)
             except BrokenLineError:  # the client is gone
@@ -98,10 +102,25 @@ class Relay:
         if failed is not None:  # not raised inside: a task group would put it into a group of exceptions
             raise failed
 
+    async def _watch_client(self) -> None:
+        """End the relay if the client is gone, and a line of its waits for somebody who takes nothing."""
+        while not self._reader.is_hung_up():  # noqa: ASYNC110  # no event tells of it while there is more to read
+            await anyio.sleep(_LOOK)
+        taken = -1
+        while taken != self._taken:
+            taken = self._taken
+            await anyio.sleep(_DRAINING)
+        if not self._has_read_all:
+            _LOG.warning("the client is gone, and a message of it cannot be passed on")
+            await self._upstream.stop()
+            self._group.cancel_scope.cancel()
+
     async def _serve_client(self) -> None:
         with suppress(BrokenLineError):  # it reads no more
             while (line := await self._reader.read()) is not None:
                 await self._take_from_client(line)
+                self._taken += 1
+            self._has_read_all = True
             with anyio.move_on_after(_DRAINING):
                 await self._running.wait()
         await self._upstream.stop()
@@ -167,7 +186,7 @@ class Relay:
         method = message.get("method")
         if method == CANCELLED:
             return key_of(read_object(message, "params").get("requestId")) in self._running
-        return method == TOOLS_CALL or self._open.is_void(message)
+        return method == TOOLS_CALL or self._open.is_void(message) or self._open.has_other_id(message)
 
     async def _keep(self, message: Message, size: int, batch: CallBatch | None) -> bool:
         """Deal with a message that does not pass. Returns False for one that does."""
@@ -178,6 +197,9 @@ class Relay:
             await self._running.begin(message, size, batch, self._group)
         elif method == CANCELLED:
             self._running.cancel(key_of(read_object(message, "params").get("requestId")))
+        elif self._open.has_other_id(message):
+            answer = self._open.restore_id(message)
+            await self._pass_on(dump(answer), [answer])
         else:
             self._open.drop_void(message)
         return True
@@ -255,14 +277,21 @@ class Relay:
         if is_answer(message):
             return await self._take_answer(message, line)
         if is_request(message):
-            self._open.note_asked(message)
-        elif method == _LIST_CHANGED:
+            return await self._pass_back(self._open.note_asked(message), message)
+        if method == _LIST_CHANGED:
             self._calls.known.forget()
         elif method == _PROGRESS:
             self._calls.note_progress(message)
         elif method == CANCELLED:
-            self._open.forget_asked(message)
+            return await self._pass_back(self._open.forget_asked(message), message)
         return False
+
+    async def _pass_back(self, changed: Message, message: Message) -> bool:
+        """Pass a message of the server with another id. Returns whether it has one."""
+        if changed is message:
+            return False
+        await self._writer.write(dump(changed))
+        return True
 
     async def _take_answer(self, answer: Message, line: bytes) -> bool:
         if self._upstream.deliver(answer.get("id"), answer, line):
