@@ -98,6 +98,18 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         Unavailable("read", "quota", math.inf),
         "Error: The quota of this tool is used up. Try again later.",
     ),
+    "server away": (
+        Unavailable("read", "disconnected"),
+        "Error: The server of this tool is not connected. Try again later.",
+    ),
+    "held back": (
+        Unavailable("read", "changed"),
+        "Error: The definition of this tool has changed, and a person has to accept it first. Try again later.",
+    ),
+    "unlisted": (
+        Unavailable("read", "unlisted"),
+        "Error: The server of this tool does not list its tools. Try again later.",
+    ),
     "unavailable for a while": (Unavailable("read", "paused", 3.0), "This tool is not available"),
     "not executed": (NotExecuted("the batch stopped"), "Error: Not executed: the batch stopped."),
     "not executed, a sentence": (NotExecuted("Plan mode."), "Error: Not executed: Plan mode."),

@@ -26,7 +26,6 @@ from .tool_results import make_error_result
 from .upstream import Answer, UnusableAnswerError, Upstream
 
 _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake
-_AWAY = approved("The server of this tool is not running. It is being started again")
 
 
 class _ToldByServer(Exception):  # noqa: N818  # it marks a failure as the server's own
@@ -101,10 +100,10 @@ class CallRelay:
                 if exc.is_away:
                     break
             except (TimeoutError, ValueError, UnusableAnswerError):
-                return Unavailable(shown, "unlisted", message=approved("The server does not list its tools."))
+                return Unavailable(shown, "unlisted")
             else:
                 return None
-        return Unavailable(shown, "disconnected", message=_AWAY)
+        return Unavailable(shown, "disconnected")
 
     async def _ask_for_page(self, about_client: Message, cursor: str | None) -> Message:
         params: Message = {} if cursor is None else {"cursor": cursor}
@@ -139,7 +138,7 @@ class CallRelay:
             answer = await self._upstream.ask("tools/call", params)
         except ServerGoneError as exc:
             if exc.is_away:
-                return Failure(Unavailable(context.tool, "disconnected", message=_AWAY))
+                return Failure(Unavailable(context.tool, "disconnected"))
             return Failure(Transient(exc, landed=exc.landed))
         except UnusableAnswerError as exc:
             return self._tell_unusable(exc)

@@ -15,9 +15,12 @@ from ..outside_text import neutralise
 _PROSE: Final = frozenset(("description", "title", "$comment"))  # what they say is told, and means nothing to a parser
 _MAX_TEXT: Final = 20_000  # characters of a description
 _MAX_DEPTH: Final = 100  # levels of a schema
-# Controls, overrides of direction, and tags (Unicode 16, sections 23.1, 23.2 and 23.9). Other format characters are
-# part of ordinary words and emoji.
-_HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]")
+# Controls, overrides of direction, tags, and the variation selectors that can carry a hidden text: those of the second
+# block, and several in a row (Unicode 16, sections 23.1, 23.2, 23.4 and 23.9). Other format characters are part of
+# ordinary words and emoji.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u2064\u2066-\u2069\U000e0000-\U000e01ef]|[\ufe00-\ufe0f]{2}"
+)
 
 
 def escape_description(description: object) -> str:

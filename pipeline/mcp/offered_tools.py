@@ -58,7 +58,7 @@ class OfferedTools:
     ) -> None:
         self._registry, self._call = registry, call
         self._prefix, self._trust, self._effects = prefix, trust, effects
-        self.pins = dict(fingerprints)
+        self.pins = dict(fingerprints)  # by what a model reads as the server's names
         self.offers: dict[str, Offer] = {}  # by the names in the registry
         self.held: set[str] = set()  # of these names
         self._ours: dict[str, Tool[..., Any]] = {}  # as they were put into the registry
@@ -108,7 +108,7 @@ class OfferedTools:
             held = ", ".join(sorted(self.held)) or "none"
             raise SetupError(f"accept: no tool {name!r} is held back; held back: {held}")
         offer = self.offers[name]
-        self.pins[offer.name] = offer.fingerprint
+        self.pins[escape_name(offer.name)] = offer.fingerprint
         self._put(name, offer)
 
     def close_all(self, reason: str) -> None:
@@ -145,14 +145,14 @@ class OfferedTools:
                 continue
             if name in offers:
                 _LOG.warning("an MCP server offers two tools of one name; the first one counts: %s", name)
-            elif own not in self.pins and len(self.pins) >= _MAX_PINS:
+            elif escape_name(own) not in self.pins and len(self.pins) >= _MAX_PINS:
                 _LOG.warning("an MCP server has offered too many tools; left out: %s", name)
             else:
                 offers[name] = offer
         return offers
 
     def _put(self, name: str, offer: Offer) -> None:
-        pinned = self.pins.setdefault(offer.name, offer.fingerprint)
+        pinned = self.pins.setdefault(escape_name(offer.name), offer.fingerprint)
         if pinned == offer.fingerprint:
             self._publish(self._make(name, offer))
             self._registry.reopen(name, CHANGED, owner=self)

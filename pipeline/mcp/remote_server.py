@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, Final, cast
@@ -30,6 +31,9 @@ _MOST_DELAY: Final = 30.0  # seconds between two attempts to connect
 _SHOWN: Final = 500  # characters of what a server or its transport said
 _STEADY: Final = 10.0  # seconds: a connection that lasted so long was a good one
 _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away are closed
+
+
+_ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:[^\s/?#'\"<>]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?")
 
 
 class RemoteServer:
@@ -258,6 +262,10 @@ def _as_setup_error(exc: BaseException) -> SetupError:
 
 
 def _describe(exc: BaseException) -> str:
-    """With its text: it is for the operator."""
+    """With its text: it is for the operator. Of an address only the part that holds no secret."""
     first = find_first(exc)
-    return f"{type(first).__name__}: {first}"
+    return f"{type(first).__name__}: {_ADDRESS.sub(_shorten_address, str(first))}"
+
+
+def _shorten_address(found: re.Match[str]) -> str:
+    return found["scheme"] + found["place"] + ("?…" if found["rest"] else "")

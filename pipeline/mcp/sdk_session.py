@@ -88,7 +88,8 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
     if isinstance(target, Sequence):
         words = list(cast("Sequence[object]", target))
         if not words or not all(type(word) is str for word in words):
-            refuse("add_mcp", "target", "a command of at least one text", words)
+            kinds = [type(word).__name__ for word in words]  # a word may be a secret
+            refuse("add_mcp", "target", "a command of at least one text", kinds)
         given = sdk.command(command=words[0], args=words[1:])
     if isinstance(given, sdk.command):
         return lambda: sdk.start(given)

@@ -57,6 +57,9 @@ UNAVAILABLE = {
     "busy": "This tool is busy.",
     "breaker_open": "This tool failed repeatedly and is switched off for a while.",
     "quota": "The quota of this tool is used up.",
+    "disconnected": "The server of this tool is not connected.",
+    "changed": "The definition of this tool has changed, and a person has to accept it first.",
+    "unlisted": "The server of this tool does not list its tools.",
 }
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
 _MAX_LINE = 10**9  # a larger number helps no reader

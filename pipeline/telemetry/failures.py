@@ -24,7 +24,20 @@ _MAX_STATUS = 1_000  # characters
 _MAX_RULE = 40  # characters
 _OF_A_CHECK = "validator"  # the rule of an author's own check
 # Why a tool may not be called now. Any other reason is a text of its author's, and may hold anything.
-_REASONS = frozenset(("disabled", "paused", "unregistered", "rate_limited", "breaker_open", "quota", "busy", "changed"))
+_REASONS = frozenset(
+    (
+        "disabled",
+        "paused",
+        "unregistered",
+        "rate_limited",
+        "breaker_open",
+        "quota",
+        "busy",
+        "changed",
+        "disconnected",
+        "unlisted",
+    )
+)
 
 
 def list_problems(error: InvalidParams, tool: Tool[..., Any] | None) -> list[tuple[str, str]]:
