@@ -205,6 +205,32 @@ def test_the_client_of_the_sdk(name: str, mode: str) -> None:
 
 @needs_npm
 @every_server
+def test_lists_through_the_sdk_without_a_handshake(name: str) -> None:
+    """The official client, in the newest era that the server speaks, gets equal lists and an equal greeting."""
+    async def listing(command: list[str]) -> tuple[Any, ...]:
+        client = import_module("mcp.client.client").Client
+        parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command[0], args=command[1:])
+        async with client(parameters) as session:
+            return session.protocol_version, (await session.list_tools()).model_dump_json()
+
+    assert anyio.run(listing, SERVERS[name]) == anyio.run(listing, [*PROXY, "--", *SERVERS[name]])
+
+
+def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
+    """A server made with the SDK hears of a cancellation through the proxy, and the call gets no answer."""
+    with open_wire([*PROXY, "--", sys.executable, str(HERE / "mcp_changing_server.py")]) as wire:
+        wire.greet()
+        wire.ask("tools/list")
+        request = {"jsonrpc": "2.0", "id": "h", "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
+        wire.send(request)
+        wire.call("pid")  # begun after it, on the same server
+        wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "h"}})
+        until(lambda: "hang" in text_of(wire.call("list_cancelled")), 30)
+        assert "h" not in [note.get("id") for note in wire.notes if note]
+
+
+@needs_npm
+@every_server
 def test_the_inspector(name: str) -> None:
     """The Inspector, which takes ``--`` for itself, prints the same list with and without the proxy."""
 

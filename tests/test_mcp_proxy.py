@@ -145,6 +145,18 @@ def test_a_gigabyte_in_one_line_takes_little_memory() -> None:
         assert "content" in proxy.ask(2, "echo", n=1)
 
 
+def test_three_megabytes_pass_and_two_hundred_calls_are_paired() -> None:
+    """Through real pipes, which hold 64 kB."""
+    text = "x" * 3_000_000
+    with open_proxy("good") as proxy:
+        assert json.loads(proxy.ask(1, "echo", text=text)["content"][0]["text"])["text"] == text
+        for number in range(200):
+            proxy.call(number, "echo", n=number)
+        answers = [proxy.read() for _ in range(200)]
+    found = {each["id"]: json.loads(each["result"]["content"][0]["text"])["n"] for each in answers}
+    assert found == {number: number for number in range(200)}
+
+
 def test_each_call_reaches_the_server_once(tmp_path: Path) -> None:
     """Of 300 writes with a kill after each 50th none is lost without a word, and none is made twice."""
     log = tmp_path / "log"
