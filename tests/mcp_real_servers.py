@@ -207,6 +207,7 @@ def test_the_client_of_the_sdk(name: str, mode: str) -> None:
 @every_server
 def test_lists_through_the_sdk_without_a_handshake(name: str) -> None:
     """The official client, in the newest era that the server speaks, gets equal lists and an equal greeting."""
+
     async def listing(command: list[str]) -> tuple[Any, ...]:
         client = import_module("mcp.client.client").Client
         parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command[0], args=command[1:])

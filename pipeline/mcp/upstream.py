@@ -218,7 +218,8 @@ class Upstream:
                 if waiting is not None:  # it may have been told already that this run ended
                     waiting.server = waiting.answer = None
                     waiting.event = anyio.Event()
-                self._set_down()
+                if server is self._server:
+                    self._set_down()
                 await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
             else:
                 return
