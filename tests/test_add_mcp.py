@@ -454,7 +454,12 @@ async def test_hidden_characters_are_escaped() -> None:
 def test_no_value_of_a_schema_hides_anything(hidden: int) -> None:
     """A name or a value cannot be escaped, so the schema is refused; an emoji and its variation are shown."""
     assert escape_schema({"enum": ["\u2764\ufe0f"]}) == {"enum": ["\u2764\ufe0f"]}
-    for schema in ({"enum": [f"a{chr(hidden)}"]}, {"properties": {f"a{chr(hidden)}": {}}}, {"enum": ["a\ufe00\ufe01"]}):
+    schemas: list[Any] = [
+        {"enum": [f"a{chr(hidden)}"]},
+        {"properties": {f"a{chr(hidden)}": {}}},
+        {"enum": ["a\ufe00\ufe01"]},
+    ]
+    for schema in schemas:
         with pytest.raises(SetupError, match=r"the schema holds the character"):
             escape_schema(schema)
 
@@ -552,17 +557,21 @@ async def test_what_goes_wrong_comes_out_as_it_is() -> None:
             raise AssertionError
 
 
-OTHER_LOOPS: list[Callable[[Pipeline], Outcome]] = [
-    lambda pipeline: pipeline.call_sync("read", {}),
-    lambda pipeline: anyio.run(pipeline.call, "read", {}, backend="asyncio"),
-    lambda pipeline: anyio.run(pipeline.call, "read", {}, backend="trio"),
-]
+def call_elsewhere(pipeline: Pipeline, how: str) -> Outcome:
+    """Call in an event loop of its own."""
+    if how == "call_sync":
+        return pipeline.call_sync("read", {})
+
+    async def call() -> Outcome:
+        return await pipeline.call("read", {})
+
+    return anyio.run(call, backend=how)
 
 
-@pytest.mark.parametrize("call", OTHER_LOOPS, ids=["call_sync", "asyncio", "trio"])
+@pytest.mark.parametrize("how", ["call_sync", "asyncio", "trio"])
 @pytest.mark.parametrize("away", [False, True])
 async def test_another_event_loop_is_refused(
-    call: Callable[[Pipeline], Outcome], away: bool, caplog: pytest.LogCaptureFixture, held_time: HeldTime
+    how: str, away: bool, caplog: pytest.LogCaptureFixture, held_time: HeldTime
 ) -> None:
     """A call from another loop says at once what is wrong, also while the server is away."""
     caplog.set_level(logging.CRITICAL)
@@ -572,7 +581,7 @@ async def test_another_event_loop_is_refused(
             played.down = True
             played.kill()
             await until(lambda: not server.is_connected)
-        outcome = await anyio.to_thread.run_sync(call, standard(tools))
+        outcome = await anyio.to_thread.run_sync(call_elsewhere, standard(tools), how)
         assert kind_of(outcome) == "configuration"
         assert "only be called in the event loop in which it was added" in str(render(outcome))
     assert played.calls == []

@@ -57,8 +57,9 @@ class Crowd:
         """Take what the client gets."""
         while (line := await self.desk.replies.read()) is not None:
             assert isinstance(line, bytes)
-            found = json.loads(line)
-            for each in found if isinstance(found, list) else [found]:
+            found: Any = json.loads(line)
+            messages: Any = found if isinstance(found, list) else [found]
+            for each in messages:
                 if "method" not in each:
                     self.answers.setdefault(each["id"], []).append(each)
 
@@ -112,6 +113,7 @@ class Crowd:
 async def play(steps: list[tuple[str, int]]) -> Crowd:
     """Let the steps happen, each after the relay had some turns of the event loop."""
     policy = Policy(trust_annotations=True)
+    crowd: Crowd | None = None
     async with open_desk(policy) as (desk, server), anyio.create_task_group() as group:
         crowd = Crowd(desk, server)
         server.say(HELLO)  # one that ends without a word is not started again
@@ -125,6 +127,7 @@ async def play(steps: list[tuple[str, int]]) -> Crowd:
                 await anyio.lowlevel.checkpoint()
         await take_turns(50)  # for an answer too many
         group.cancel_scope.cancel()
+    assert crowd is not None
     return crowd
 
 

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open_desk, result
-from pipeline import timing
+from pipeline import CallReport, timing
 from pipeline.mcp import relay
 from pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
 from pipeline.mcp.lines import LineWriter
@@ -121,7 +121,7 @@ async def test_a_long_answer_with_its_id_in_an_odd_place_ends_its_call() -> None
 @pytest.mark.parametrize("number", [b"1e999", b"true", b"-1", b"1" + b"0" * 400, b"NaN", b'"1"', b"null"])
 async def test_odd_progress_does_no_harm(number: bytes) -> None:
     """It passes as it came, and its call goes on."""
-    async with open_desk(sinks=[lambda _report: None]) as (desk, server):
+    async with open_desk(sinks=[list[CallReport]().append]) as (desk, server):
         request = await begin(desk, server, _meta={"progressToken": 5})
         params = b'{"progressToken":5,"progress":%s,"total":%s,"message":"\\ud800"}' % (number, number)
         line = server.say(b'{"jsonrpc":"2.0","method":"notifications/progress","params":%s}\n' % params)
@@ -436,10 +436,14 @@ async def test_a_client_that_is_gone_ends_a_relay_that_cannot_pass_its_message_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A server that reads nothing does not keep the relay, and so itself, when nobody is there any more."""
+
+    async def take_nothing(_line: bytes) -> None:
+        await anyio.sleep_forever()
+
     monkeypatch.setattr(relay, "_LOOK", 0.001)
     monkeypatch.setattr(relay, "_DRAINING", 0.001)
     async with open_desk() as (desk, server):
-        monkeypatch.setattr(server, "send", lambda _line: anyio.sleep_forever())
+        monkeypatch.setattr(server, "send", take_nothing)
         desk.send(PING)
         desk.hang_up()
         with anyio.fail_after(10):
