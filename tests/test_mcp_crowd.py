@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -58,8 +58,7 @@ class Crowd:
         while (line := await self.desk.replies.read()) is not None:
             assert isinstance(line, bytes)
             found: Any = json.loads(line)
-            messages: Any = found if isinstance(found, list) else [found]
-            for each in messages:
+            for each in cast("list[Any]", found) if isinstance(found, list) else [found]:
                 if "method" not in each:
                     self.answers.setdefault(each["id"], []).append(each)
 
