@@ -222,7 +222,8 @@ def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
     with open_wire([*PROXY, "--", sys.executable, str(HERE / "mcp_changing_server.py")]) as wire:
         wire.greet()
         wire.ask("tools/list")
-        request = {"jsonrpc": "2.0", "id": "h", "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
+        params: dict[str, Any] = {"name": "hang", "arguments": {}}
+        request = {"jsonrpc": "2.0", "id": "h", "method": "tools/call", "params": params}
         wire.send(request)
         wire.call("pid")  # begun after it, on the same server
         wire.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "h"}})
