@@ -77,9 +77,10 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
+        if guards is guards_of_reads:  # as most calls; the rest of this is skipped
+            return middleware(call, inner)
         if guards is None:  # a stage made this call of a read itself
-            guards = guards_of_reads
-            call = call.under(call.report, guards)
+            return middleware(call.under(call.report, guards_of_reads), inner)
         if guards.lock is None:
             return middleware(call, inner)
         return guarded(call, inner)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from ..errors import InvalidParams, MalformedCall, Problem
+from ..errors import InvalidParams, MalformedCall, Problem, make_invalid_params
 from ..privacy import PublicText, approved
 from .limits import count_problems, limit_found
 from .phrases import (
@@ -72,13 +72,25 @@ class PydanticErrors:
             sent: The arguments as they were sent, for the refusal.
         """
         # Text may be wrong as a whole; a name that is not declared may be another name of a parameter.
-        if type(sent) is not _DICT or sent.keys() >= self._required or not self._declared.issuperset(sent):
+        if type(sent) is not _DICT or not self._declared.issuperset(sent):
             return self._list_all(exc, arguments, sent)
+        if not sent.keys() >= self._required:
+            return self._list_missing(exc, arguments, sent)
+        if exc.error_count() == 1:  # a value of a wrong type, mostly
+            (only,) = exc.errors(include_url=False)
+            loc = only["loc"]
+            if len(loc) == 1:
+                known = self._common.get((loc[0], only["type"], class_of(only["input"])))
+                if known is not None and loc[0] in sent:
+                    return make_invalid_params((known,), sent, self.schema)
+        return self._list_all(exc, arguments, sent)
+
+    def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
         missing = self._required.difference(sent)
         if len(missing) != exc.error_count():
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all
-            return InvalidParams(known, sent=sent, schema=self.schema)
+            return make_invalid_params(known, sent, self.schema)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):

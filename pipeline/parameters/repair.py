@@ -5,13 +5,13 @@ Each repair is recorded with the rule, the value before and the value after. See
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce
 from .expectations import Sent
-from .limits import Limits, is_incomplete
+from .limits import SCALARS, Limits, is_incomplete
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
@@ -113,12 +113,6 @@ def repair_arguments(
     Returns:
         The params and the repairs; None where the refusal stands.
     """
-    if (
-        type(error) is InvalidParams
-        and type(arguments) is _DICT
-        and _is_past_repair(arguments, error, parameters, rules)
-    ):
-        return None
     found: JsonObject | InvalidParams | MalformedCall = error
     written = Written()
     if type(error) is MalformedCall:
@@ -143,18 +137,31 @@ def repair_arguments(
     return (found, tuple(draft.repairs)) if type(found) is dict else None
 
 
-def _is_past_repair(
-    arguments: JsonObject, error: InvalidParams, parameters: Parameters, rules: frozenset[Rule]
+def is_past_repair(
+    arguments: JsonObject,
+    problems: Sequence[Problem],
+    parameters: Parameters,
+    rules: frozenset[Rule],
+    longest: int | None,
 ) -> bool:
-    """Whether all that is wrong is a value or two of declared parameters that no rule reads: most refusals are so."""
-    if len(error.problems) > _FEW or not parameters.names.issuperset(arguments):
+    """Whether all that is wrong is a value or two of declared parameters that no rule reads.
+
+    It is a short way through `repair_arguments`, for arguments that hold declared names only. For ``longest`` see
+    `Parameters.is_settled`.
+    """
+    if len(problems) > _FEW:
         return False
+    known = parameters.expected
     sent = Sent(_NOT_WRITTEN)
-    for problem in error.problems:
-        path, keyword = problem.path, problem.rule
-        if keyword == "required" or path not in arguments:
+    for problem in problems:
+        path = problem.path
+        if path not in arguments:
             return False
-        if coerce(arguments[path], parameters.expected_at([path]), rules, sent) is not None:
+        value = arguments[path]
+        if longest is not None and ((len(value) > longest) if type(value) is str else type(value) not in SCALARS):
+            return False
+        expected = known.get(path) or parameters.expected_at([path])
+        if coerce(value, expected, rules, sent) is not None:
             return False
     return True
 

@@ -14,10 +14,10 @@ from .expectations import Expected
 from .hostile import list_texts
 from .limits import Limits
 from .reading import read_arguments
-from .repair import repair_arguments
+from .repair import is_past_repair, repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
 from .secrets.secret_schemas import SecretSchema
-from .suggestions import with_suggestions
+from .suggestions import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
     from .secrets.secret_guard import SecretGuard
@@ -63,7 +63,8 @@ class Parameters:
     secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)  # None: it declares none
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())  # of flat ones those that may be text
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
-    _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    # What `expected_at` found for declared parameters.
+    expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         self.parse = self._compile_and_parse
@@ -137,15 +138,31 @@ class Parameters:
         """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
-    def is_only_incomplete(self, arguments: Any, error: InvalidParams | MalformedCall) -> bool:
-        """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
-        if type(error) is not InvalidParams or type(arguments) is not _DICT:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int | None) -> bool:
+        """Whether `repair` and `advise` would leave a refusal as it is; False where only they can tell.
+
+        Most refusals are of this kind: only declared parameters were sent, and either some are missing, or there is a
+        value or two that no rule reads.
+
+        Args:
+            arguments: As they were sent.
+            error: What `parse` said of them.
+            rules: The rules that may be used.
+            longest: For parameters that are flat, `Limits.flat_value`: False for a wrong value that is a longer text,
+                an object or an array, by which the arguments may be too large. None: they were measured.
+        """
+        if type(arguments) is not _DICT or not self.names.issuperset(arguments):
             return False
-        names = self.names
+        if longest is not None and longest < 0:
+            return False
         for problem in error.problems:
-            if problem.rule != "required" or problem.path not in names:
-                return False
-        return names.issuperset(arguments)
+            if problem.rule in ADVISED or problem.got == "null":
+                return self._is_only_incomplete(error)
+        return is_past_repair(arguments, error.problems, self, rules, longest)
+
+    def _is_only_incomplete(self, error: InvalidParams) -> bool:
+        """Whether declared parameters are missing, and nothing else is wrong."""
+        return all(problem.rule == "required" and problem.path in self.names for problem in error.problems)
 
     def repair(
         self,
@@ -176,7 +193,7 @@ class Parameters:
             return repaired
         return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
 
-    def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
+    def advise(self, arguments: Any, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add to a refusal what the model may have meant.
 
         Args:
@@ -188,7 +205,8 @@ class Parameters:
             The same error where there is nothing to add.
         """
         problems = error.problems
-        if not self.is_only_incomplete(arguments, error):
+        only_declared = type(arguments) is _DICT and self.names.issuperset(arguments)
+        if not (only_declared and self._is_only_incomplete(error)):
             problems = with_suggestions(problems, arguments, self.schema)
         if problems is error.problems and not repairs:
             return error
@@ -213,14 +231,14 @@ class Parameters:
     def expected_at(self, parts: Parts) -> Expected:
         """Return what the schema expects at a path; of a declared parameter it is kept."""
         last = parts[-1]
-        if len(parts) == 1 and (known := self._expected.get(last)) is not None:
+        if len(parts) == 1 and (known := self.expected.get(last)) is not None:
             return known
         name = last if isinstance(last, str) else None
         optional = name is not None and not is_required(self.schema, parts)
         items = partial(self.expected_at, [*parts, 0])
         expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
         if name is not None and len(parts) == 1 and name in self.names:
-            self._expected[name] = expected
+            self.expected[name] = expected
         return expected
 
     def _guard_secrets(self, compiled: Compiled) -> Compiled:

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..privacy import PublicText, approved
-from .client_exceptions import find_meaning
+from .client_exceptions import find_meaning, means_nothing
 from .definition import Tool
 from .error_building import build_error
 from .error_tables import ErrorTable, declared
@@ -57,6 +57,15 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
     tables = () if own is None and errors is None else tuple(each for each in (own, errors) if each is not None)
     found = _classify(error.cause, tool, now, tables, _MAX_DEPTH)
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
+
+
+def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
+    """Whether `classify` without a table of the pipeline gives the crash itself, as a look at its class tells.
+
+    False where only `classify` can tell. A tool that crashes mostly does so again with the same class of exception.
+    """
+    cause = error.cause
+    return cause is not None and tool.errors is None and not tool.reveal and means_nothing(cause)
 
 
 def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:
