@@ -15,6 +15,7 @@ from pipeline.parameters import RULES, Rule
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _DICT: Any = dict
 _INVALID_PARAMS: Any = InvalidParams
+_ANY = 2**62  # characters: no text is longer
 _DEFAULT = Limits()
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
@@ -80,7 +81,8 @@ class Validate:
         if type(params) is _DICT:
             return call.validated(params)
         if type(params) is _INVALID_PARAMS and not call.repairs:
-            longest = None if measured else self.limits.flat_value
+            # Of the arguments of a flat tool only wrong ones may still be too large: the right texts were measured.
+            longest = _ANY if measured else self.limits.flat_value
             if parameters.is_settled(arguments, params, self._rules, longest):
                 return fail(params if len(params.problems) <= self.limits.problems else self.limits.tell(params))
         if not measured and (too_large := self.limits.check(arguments)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from returns.result import Failure
@@ -49,7 +49,7 @@ class LastWord:
     registries: Sequence[ToolRegistry]
     find: Any
 
-    def say(  # noqa: C901  # one frame
+    def say(  # noqa: C901, PLR0912  # one frame
         self,
         call: Call,
         current: Any,
@@ -58,20 +58,20 @@ class LastWord:
         params: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
-        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         failed = type(outcome) is _FAILURE
         error: Any = outcome.failure() if failed else outcome
-        if (  # most failures are told as they are; the rest of this is skipped
-            failed
-            and type(error) in _TOLD_AS_THEY_ARE
-            and isinstance(call, Call)
-            and (effect is None or effect.lost is None)
-            and (self.find is None if tool is None else tool.parameters.secrets is None)
-        ):
-            if is_logged(error):
-                _log(call, tool, error, None)
-            told: Outcome = outcome  # a cast is a call
-            return told
+        if failed and type(error) in _TOLD_AS_THEY_ARE and (effect is None or effect.lost is None):
+            # Most failures, and most tools declare no secrets: the rest of this is skipped.
+            if isinstance(current, ResolvedCall):
+                plain = current.tool.parameters.secrets is None
+            else:
+                plain = self.find is None and isinstance(cast("object", call), Call)
+            if plain:
+                if is_logged(error):
+                    _log(call, getattr(current, "tool", None), error, None)
+                told: Outcome = outcome  # a cast is a call
+                return told
+        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         crashed = not failed and type(outcome) is _CRASHED  # a stage did, not the tool
         sent: Any = call
         if not isinstance(sent, Call):

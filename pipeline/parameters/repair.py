@@ -5,13 +5,13 @@ Each repair is recorded with the rule, the value before and the value after. See
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce
 from .expectations import Sent
-from .limits import SCALARS, Limits, is_incomplete
+from .limits import Limits, is_incomplete
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
-_FEW = 2  # problems that are looked at before a draft is made
-_NOT_WRITTEN = Written()  # of arguments that came as a mapping nobody knows how they were written
 _MAX_LEVELS = 16  # levels of arguments in which values are repaired
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
@@ -135,35 +133,6 @@ def repair_arguments(
             return None
         found = _parse(draft, parameters, limits)
     return (found, tuple(draft.repairs)) if type(found) is dict else None
-
-
-def is_past_repair(
-    arguments: JsonObject,
-    problems: Sequence[Problem],
-    parameters: Parameters,
-    rules: frozenset[Rule],
-    longest: int | None,
-) -> bool:
-    """Whether all that is wrong is a value or two of declared parameters that no rule reads.
-
-    It is a short way through `repair_arguments`, for arguments that hold declared names only. For ``longest`` see
-    `Parameters.is_settled`.
-    """
-    if len(problems) > _FEW:
-        return False
-    known = parameters.expected
-    sent = Sent(_NOT_WRITTEN)
-    for problem in problems:
-        path = problem.path
-        if path not in arguments:
-            return False
-        value = arguments[path]
-        if longest is not None and ((len(value) > longest) if type(value) is str else type(value) not in SCALARS):
-            return False
-        expected = known.get(path) or parameters.expected_at([path])
-        if coerce(value, expected, rules, sent) is not None:
-            return False
-    return True
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
-from .coercions import Rule
-from .expectations import Expected
+from .coercions import Rule, coerce
+from .expectations import UNWRITTEN, Expected
 from .hostile import list_texts
-from .limits import Limits
+from .limits import SCALARS, Limits
 from .reading import read_arguments
-from .repair import is_past_repair, repair_arguments
+from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
 from .secrets.secret_schemas import SecretSchema
 from .suggestions import ADVISED, with_suggestions
@@ -63,8 +63,7 @@ class Parameters:
     secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)  # None: it declares none
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())  # of flat ones those that may be text
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
-    # What `expected_at` found for declared parameters.
-    expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
+    _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
     def __attrs_post_init__(self) -> None:
         self.parse = self._compile_and_parse
@@ -138,31 +137,41 @@ class Parameters:
         """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
-    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int | None) -> bool:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
         """Whether `repair` and `advise` would leave a refusal as it is; False where only they can tell.
 
-        Most refusals are of this kind: only declared parameters were sent, and either some are missing, or there is a
-        value or two that no rule reads.
+        Most refusals are of this kind: only declared parameters were sent, and either some are missing, or the wrong
+        values are scalars that no rule reads.
 
         Args:
             arguments: As they were sent.
             error: What `parse` said of them.
             rules: The rules that may be used.
-            longest: For parameters that are flat, `Limits.flat_value`: False for a wrong value that is a longer text,
-                an object or an array, by which the arguments may be too large. None: they were measured.
+            longest: Characters of a wrong text up to which this looks at it, ≥ 0. Negative: False for all arguments.
         """
-        if type(arguments) is not _DICT or not self.names.issuperset(arguments):
-            return False
-        if longest is not None and longest < 0:
+        if longest < 0 or type(arguments) is not _DICT or not self.names.issuperset(arguments):
             return False
         for problem in error.problems:
             if problem.rule in ADVISED or problem.got == "null":
                 return self._is_only_incomplete(error)
-        return is_past_repair(arguments, error.problems, self, rules, longest)
+            path = problem.path
+            try:
+                value = arguments[path]
+            except KeyError:
+                return False
+            if (len(value) > longest) if type(value) is str else type(value) not in SCALARS:
+                return False
+            expected = self._expected.get(path) or self.expected_at([path])
+            if coerce(value, expected, rules, UNWRITTEN) is not None:
+                return False
+        return True
 
     def _is_only_incomplete(self, error: InvalidParams) -> bool:
         """Whether declared parameters are missing, and nothing else is wrong."""
-        return all(problem.rule == "required" and problem.path in self.names for problem in error.problems)
+        for problem in error.problems:  # noqa: SIM110  # a generator takes twice as long
+            if problem.rule != "required" or problem.path not in self.names:
+                return False
+        return True
 
     def repair(
         self,
@@ -231,14 +240,14 @@ class Parameters:
     def expected_at(self, parts: Parts) -> Expected:
         """Return what the schema expects at a path; of a declared parameter it is kept."""
         last = parts[-1]
-        if len(parts) == 1 and (known := self.expected.get(last)) is not None:
+        if len(parts) == 1 and (known := self._expected.get(last)) is not None:
             return known
         name = last if isinstance(last, str) else None
         optional = name is not None and not is_required(self.schema, parts)
         items = partial(self.expected_at, [*parts, 0])
         expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
         if name is not None and len(parts) == 1 and name in self.names:
-            self.expected[name] = expected
+            self._expected[name] = expected
         return expected
 
     def _guard_secrets(self, compiled: Compiled) -> Compiled:

@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..privacy import PublicText, approved
-from .client_exceptions import find_meaning, means_nothing
+from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .definition import Tool
 from .error_building import build_error
 from .error_tables import ErrorTable, declared
@@ -65,7 +65,12 @@ def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
     False where only `classify` can tell. A tool that crashes mostly does so again with the same class of exception.
     """
     cause = error.cause
-    return cause is not None and tool.errors is None and not tool.reveal and means_nothing(cause)
+    if cause is None or tool.errors is not None or tool.reveal:
+        return False
+    try:
+        return type(cause) in WITHOUT_MEANING and not cause.__dict__  # nothing was set on it, such as a status
+    except Exception:  # noqa: BLE001  # a foreign class may raise anything
+        return False
 
 
 def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:

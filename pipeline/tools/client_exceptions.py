@@ -186,17 +186,6 @@ def find_meaning(exc: BaseException) -> Meaning | None:
     return found if isinstance(found, Meaning) else Meaning(found)
 
 
-def means_nothing(exc: BaseException) -> bool:
-    """Whether it is known already that `find_meaning` finds nothing: by the class, and nothing was set on the instance.
-
-    False where it is not known. Most tools that crash do so again, and this takes a tenth of the time.
-    """
-    try:
-        return type(exc) in _WITHOUT_MEANING and not exc.__dict__
-    except Exception:  # noqa: BLE001  # a foreign class may raise anything
-        return False
-
-
 def _find_rule(cls: type[BaseException]) -> Rule | None:
     try:
         return _FOUND[cls]
@@ -206,10 +195,10 @@ def _find_rule(cls: type[BaseException]) -> Rule | None:
         return None
     if len(_FOUND) >= _MAX_FOUND:  # classes made at run time must not be kept for ever
         _FOUND.clear()
-        _WITHOUT_MEANING.clear()
+        WITHOUT_MEANING.clear()
     rule = _FOUND[cls] = _look_up(cls)
     if rule is None and not issubclass(cls, (BaseExceptionGroup, ToolFailed)) and not _may_hold_status(cls):
-        _WITHOUT_MEANING.add(cls)
+        WITHOUT_MEANING.add(cls)
     return rule
 
 
@@ -233,5 +222,6 @@ def _look_up(cls: type[BaseException]) -> Rule | None:
 # What was found for a class, so that an exception that nobody knows costs a walk only once.
 _FOUND: dict[type[BaseException], Rule | None] = {}
 _MAX_FOUND = 1_000
-_WITHOUT_MEANING: set[type[BaseException]] = set()  # those of them that stand in no row, and have no HTTP status
+# Those of them that stand in no row, and of which an instance has an HTTP status only if somebody set it there.
+WITHOUT_MEANING: set[type[BaseException]] = set()
 _SHOWS_STATUS = frozenset(("response", "status_code", "__dict__", "__getattr__", "__getattribute__"))
