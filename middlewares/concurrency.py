@@ -113,7 +113,7 @@ class Concurrency:
         except KeyError:
             partition = self._add_partition(partitions, key)
         free = partition.free - weight
-        if free < heaviest or partition.queue:
+        if free < heaviest:  # as always while there is a queue: its first one needs more units than are free
             return await self._run_last(call, call_next, partition, weight)
         partition.free = free
         try:
