@@ -100,7 +100,8 @@ class Concurrency:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
         key: Hashable
         if self._plain and not call.principal:  # as below, for most limits
-            key, weight, heaviest = call.tool.name, 1, 1
+            key = call.tool.name
+            weight = heaviest = 1
         else:
             key, weight, heaviest = self._key_of(call), self._weigh(call), self._heaviest
             if key is None:

@@ -1,13 +1,14 @@
-"""``succeed(value)`` is ``Success(value)``, and ``fail(error)`` is ``Failure(error)``, in less than half the time."""
+"""``succeed(value)``, ``fail(error)`` and ``value_of(success)``: as the classes of returns do it, in half the time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
+T = TypeVar("T")
 _Set = Callable[[Any, Any], None]
 
 
@@ -48,5 +49,10 @@ def _make_makers() -> tuple[Callable[[Any], Success[Any]], Callable[[Any], Failu
 
 if TYPE_CHECKING:
     succeed, fail = Success, Failure
+
+    def value_of(success: Success[T]) -> T:
+        """As ``success.unwrap()``."""
+        ...
 else:
     succeed, fail = _make_makers()
+    value_of = Success.unwrap if _find_setters() is None else vars(BaseContainer)["_inner_value"].__get__
