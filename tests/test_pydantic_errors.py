@@ -70,7 +70,7 @@ def count(
     """Parameters of which some are scalars and some look like one in the schema."""
 
 
-SCALARS = st.sampled_from([1, 2, 2.5, "one", "x", True, None, [], {}])
+SCALARS: st.SearchStrategy[Any] = st.sampled_from([1, 2, 2.5, "one", "x", True, None, [], {}])
 OF_SCALARS = st.fixed_dictionaries(
     {"a": SCALARS, "b": SCALARS},
     optional=dict.fromkeys(("weight", "by", "number", "note", "flag", "other"), SCALARS),
