@@ -20,7 +20,7 @@ def _find_setters() -> tuple[_Set, _Set] | None:
     return vars(BaseContainer)["_inner_value"].__set__, vars(Result)["_trace"].__set__
 
 
-def _make_makers() -> tuple[Callable[[Any], Success[Any]], Callable[[Any], Failure[Any]]]:
+def make_makers() -> tuple[Callable[[Any], Success[Any]], Callable[[Any], Failure[Any]]]:
     """Two functions that do what the constructors do.
 
     These go through two frames of Python and one or two calls of ``object.__setattr__``, which for a Success costs a
@@ -48,11 +48,18 @@ def _make_makers() -> tuple[Callable[[Any], Success[Any]], Callable[[Any], Failu
 
 
 if TYPE_CHECKING:
-    succeed, fail = Success, Failure
+
+    def succeed(value: T) -> Success[T]:
+        """As ``Success(value)``."""
+        ...
+
+    def fail(error: T) -> Failure[T]:
+        """As ``Failure(error)``."""
+        ...
 
     def value_of(success: Success[T]) -> T:
         """As ``success.unwrap()``."""
         ...
 else:
-    succeed, fail = _make_makers()
+    succeed, fail = make_makers()
     value_of = Success.unwrap if _find_setters() is None else vars(BaseContainer)["_inner_value"].__get__

@@ -45,7 +45,7 @@ def test_a_value_is_read() -> None:
 def test_a_failure_has_the_trace_that_returns_collects() -> None:
     """Inside of ``collect_traces`` a failure has its frames, and none elsewhere."""
     with collect_traces():
-        traced = fail("boom")
+        traced: Any = fail("boom")
     assert traced.trace
     assert fail("boom").trace is None
 
@@ -53,7 +53,7 @@ def test_a_failure_has_the_trace_that_returns_collects() -> None:
 def test_another_version_of_returns_makes_them_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the results have other slots, the constructors are used."""
     monkeypatch.setattr(made_by, "Result", type("Result", (Result,), {"__slots__": ("_more",)}))
-    assert made_by._make_makers() == (Success, Failure)
+    assert made_by.make_makers() == (Success, Failure)
 
 
 def test_errors_that_are_made_often_are_those_of_their_constructors() -> None:
@@ -75,8 +75,15 @@ def test_each_phase_has_all_fields_of_the_one_before() -> None:
     """No field is lost on the way from a call to its params, and none is without a value."""
     tools = ToolRegistry()
     tool = tools.tool(effect="read")(make_nothing)
-    given = {"id": "1", "principal": "p", "deps": [], "finish_reason": "stop", "timeout": 5.0, "state": {}}
-    call = Call("make_nothing", {"a": 1}, **given)  # type: ignore[arg-type]
+    given: dict[str, Any] = {
+        "id": "1",
+        "principal": "p",
+        "deps": [],
+        "finish_reason": "stop",
+        "timeout": 5.0,
+        "state": {},
+    }
+    call = Call("make_nothing", {"a": 1}, **given)
     resolved = call.resolved(tool)
     valid = resolved.validated({"a": 1})
     sent: dict[str, Any] = {field.name: getattr(call, field.name) for field in attrs.fields(Call)}

@@ -111,8 +111,8 @@ def test_advice_is_added_to_a_refusal(parameters: Parameters) -> None:
     assert parameters.advise({}, error, repairs) == attrs.evolve(error, repairs=repairs)
 
 
-ODD = st.sampled_from(["a", "5", "", "KG", "true", 5, 5.0, 2.5, True, None, [], ["a"], {}, "x" * 2_000])
-SENT = st.dictionaries(st.sampled_from(["path", "limit", "unit", "other"]), ODD)
+VALUES: list[Any] = ["a", "5", "", "KG", "true", 5, 5.0, 2.5, True, None, [], ["a"], {}, "x" * 2_000]
+SENT = st.dictionaries(st.sampled_from(["path", "limit", "unit", "other"]), st.sampled_from(VALUES))
 
 
 @both

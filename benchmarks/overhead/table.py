@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
-from benchmarks.overhead.importing import IMPORTING
+from benchmarks.overhead.importing import IMPORTING, LOADING
 from benchmarks.overhead.instructions import INSTRUCTIONS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
 from benchmarks.overhead.rows import Group
@@ -19,6 +19,7 @@ GROUPS: tuple[Group, ...] = (
     AMONG_MANY,
     AT_ONCE,
     IMPORTING,
+    LOADING,
     MEMORY,
     INSTRUCTIONS,
 )
