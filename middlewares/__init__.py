@@ -1,6 +1,6 @@
 """The stages, one file each, named after them.
 
-Those of the standard stack are imported with the package, the others when they are first used.
+Each is imported when it is first used.
 """
 # ruff: noqa: E402, PTH100, PTH118, PTH120  # the check of the name comes first, and pathlib takes 4 ms to import
 
@@ -31,23 +31,24 @@ def _check_pipeline() -> None:
 
 _check_pipeline()
 
-from .available import Available
-from .classify import Classify
-from .execute import Execute
-from .resolve import Resolve
-from .retry import Retry
-from .standard_stack import standard
-from .timeout import Timeout
-from .trace import Trace
-from .validate import Validate
+from pipeline import lazy_names
 
 if typing.TYPE_CHECKING:
+    from .available import Available
     from .cache import Cache
     from .circuit_breaker import CircuitBreaker
+    from .classify import Classify
     from .concurrency import Concurrency
+    from .execute import Execute
     from .loop_guard import LoopGuard
     from .rate_limit import RateLimit
+    from .resolve import Resolve
+    from .retry import Retry
     from .shape import Shape
+    from .standard_stack import standard
+    from .timeout import Timeout
+    from .trace import Trace
+    from .validate import Validate
 
 __all__ = [
     "Available",
@@ -66,17 +67,21 @@ __all__ = [
     "Validate",
     "standard",
 ]
-_LATER = {
-    "Cache": "cache",
-    "CircuitBreaker": "circuit_breaker",
-    "Concurrency": "concurrency",
-    "LoopGuard": "loop_guard",
-    "RateLimit": "rate_limit",
-    "Shape": "shape",
+_NAMES = {  # module -> what it provides; as the imports above, which the type checkers read
+    "available": "Available",
+    "cache": "Cache",
+    "circuit_breaker": "CircuitBreaker",
+    "classify": "Classify",
+    "concurrency": "Concurrency",
+    "execute": "Execute",
+    "loop_guard": "LoopGuard",
+    "rate_limit": "RateLimit",
+    "resolve": "Resolve",
+    "retry": "Retry",
+    "shape": "Shape",
+    "standard_stack": "standard",
+    "timeout": "Timeout",
+    "trace": "Trace",
+    "validate": "Validate",
 }
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+__getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

@@ -9,7 +9,7 @@ import attrs
 
 from pipeline import Crashed, Errors, ErrorTable, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
 from pipeline.options import check_function
-from pipeline.tools import classify
+from pipeline.tools import classify, stays_crash
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -53,8 +53,11 @@ class Classify:
         outcome = await call_next(call)
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
-            if type(error) is Crashed and (found := self.read_crash(call, error)) is not error:
-                return Failure(found)
+            if type(error) is Crashed:
+                if self.errors is None and stays_crash(error, call.tool):
+                    return outcome
+                if (found := self.read_crash(call, error)) is not error:
+                    return Failure(found)
         return outcome
 
     def read_crash(self, call: ResolvedCall, error: Crashed) -> ToolError:

@@ -100,7 +100,8 @@ class Concurrency:
         """The inside's outcome; or Unavailable, ``busy``, and then nothing ran."""
         key: Hashable
         if self._plain and not call.principal:  # as below, for most limits
-            key, weight, heaviest = call.tool.name, 1, 1
+            key = call.tool.name
+            weight = heaviest = 1
         else:
             key, weight, heaviest = self._key_of(call), self._weigh(call), self._heaviest
             if key is None:
@@ -113,7 +114,7 @@ class Concurrency:
         except KeyError:
             partition = self._add_partition(partitions, key)
         free = partition.free - weight
-        if free < heaviest or partition.queue:
+        if free < heaviest:  # as always while there is a queue: its first one needs more units than are free
             return await self._run_last(call, call_next, partition, weight)
         partition.free = free
         try:

@@ -20,6 +20,7 @@ from pipeline import (
     approved,
     classify_own,
 )
+from pipeline.errors import make_crashed
 from pipeline.executors import (
     Executor,
     Loop,
@@ -31,6 +32,7 @@ from pipeline.executors import (
     run_inside,
 )
 from pipeline.options import read_by_name, refuse
+from pipeline.outcomes import fail, succeed
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -115,13 +117,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
+            return fail(make_crashed(exc))  # in no variable: the traceback would hold itself
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))  # the tool awaited what was cancelled elsewhere
         kind = type(value)
-        return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
+        return succeed(value) if kind is not Success and kind is not Failure else _read_result(value)
 
     async def _run(self, call: ValidCall) -> Outcome:
         """Run the body in the executor of the tool."""
@@ -179,7 +181,7 @@ def _read_result(value: Any) -> Outcome:
     if kind is Success:
         return cast("Outcome", value)
     if kind is not Failure:
-        return Success(value)
+        return succeed(value)
     error = value.failure()
     if type(error) in _ERRORS:
         return cast("Outcome", value)

@@ -22,6 +22,7 @@ from pipeline import (
     timing,
 )
 from pipeline.options import check_count, check_function, check_number, read_names
+from pipeline.outcomes import value_of
 from pipeline.outside_text import get_logger
 from pipeline.state.last_calls import LastCall, LastCalls, Row
 
@@ -102,7 +103,8 @@ class LoopGuard:
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
-        tool, params = call.tool, call.params
+        tool = call.tool
+        params = call.params
         try:
             last = self._kept.recent[call.principal].calls[tool]
         except KeyError:
@@ -117,13 +119,14 @@ class LoopGuard:
             return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
         if type(outcome) is Success:
-            value = outcome.unwrap()
+            value = value_of(outcome)
             last.digest = value if type(value) in _SMALL else _digest(outcome)
             if tool.effect != "read":
                 last.conversation.changes += 1
         else:
             last.digest = _digest(outcome)
-        last.params, last.row = params, None
+        last.params = params
+        last.row = None
         if self._kept.newest is not last:
             self._kept.weigh(last)
         return outcome

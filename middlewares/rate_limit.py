@@ -61,6 +61,7 @@ class RateLimit:
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
     _slack: float = attrs.field(init=False, repr=False)  # seconds by which a burst is ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
+    _by_default: bool = attrs.field(init=False, repr=False)  # whether it has the default clock
     _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
@@ -76,6 +77,7 @@ class RateLimit:
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)
         self._roundings = burst + 1
+        self._by_default = self.clock is timing.monotonic
         register_after_fork(self._renew_lock)
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
@@ -84,7 +86,7 @@ class RateLimit:
             key: Hashable = call.tool.name
         elif (key := self.key_of(call)) is None:
             return call
-        now = self.clock()
+        now = timing.now() if self._by_default else self.clock()
         lock = self._lock
         lock.acquire()  # `with` takes twice as long
         try:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextvars import ContextVar
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import attrs
 from returns.result import Failure
@@ -35,6 +35,7 @@ class _Owner:
     over = False  # a task that the attempt left running copied the context, so the mark is never reset, only over
 
 
+_REPEATED = frozenset((TimedOut, Transient))
 _OWNER: ContextVar[_Owner | None] = ContextVar("_OWNER", default=None)
 
 
@@ -100,8 +101,9 @@ class Retry:
         outcome = await call_next(call)
         while type(outcome) is Failure:
             error: ToolError = outcome.failure()
-            if not isinstance(error, (TimedOut, Transient)):
+            if type(error) not in _REPEATED:
                 return outcome
+            error = cast("TimedOut | Transient", error)
             wait, reason = self._plan(error, call)
             if call.report is not None:
                 call.report.add_decision(call.attempt, wait, reason)
@@ -158,4 +160,4 @@ class Retry:
 
 
 def _may_pass(outcome: Outcome) -> bool:
-    return type(outcome) is Failure and isinstance(outcome.failure(), (TimedOut, Transient))
+    return type(outcome) is Failure and type(outcome.failure()) in _REPEATED

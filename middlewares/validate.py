@@ -9,9 +9,13 @@ from returns.result import Failure
 
 from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, ValidCall
 from pipeline.options import check_type, read_names
+from pipeline.outcomes import fail
 from pipeline.parameters import RULES, Rule
 
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+# By these names a type checker does not narrow a value of any type to one of unknown things.
+_DICT: Any = dict
+_INVALID_PARAMS: Any = InvalidParams
+_ANY = 2**62  # characters: no text is longer
 _DEFAULT = Limits()
 _WITHHELD = MalformedCall("the provider withheld the rest of this reply")
 _STOPPED = {  # finish reasons after which a call may be incomplete; after any other it is whole
@@ -47,7 +51,9 @@ class Validate:
         check_type("Validate", "limits", self.limits, Limits)
         object.__setattr__(self, "_rules", read_names("Validate", "repair", self.repair, RULES))
 
-    def __call__(self, call: ResolvedCall) -> ValidCall | Failure[MalformedCall | InvalidParams]:
+    def __call__(  # noqa: C901  # one frame
+        self, call: ResolvedCall
+    ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         """Return the call with its params, or a Failure that holds all problems at once.
 
         A call that the provider cut off or withheld is refused, even if what is left of it parses.
@@ -74,6 +80,11 @@ class Validate:
         params: Any = tool.parse(arguments)
         if type(params) is _DICT:
             return call.validated(params)
+        if type(params) is _INVALID_PARAMS and not call.repairs:
+            # Of the arguments of a flat tool only wrong ones may still be too large: the right texts were measured.
+            longest = _ANY if measured else self.limits.flat_value
+            if parameters.is_settled(arguments, params, self._rules, longest):
+                return fail(params if len(params.problems) <= self.limits.problems else self.limits.tell(params))
         if not measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
         return self._repair_or_refuse(call, params)
@@ -82,8 +93,6 @@ class Validate:
         self, call: ResolvedCall, error: InvalidParams | MalformedCall
     ) -> ValidCall | Failure[MalformedCall | InvalidParams]:
         parameters = call.tool.parameters
-        if not call.repairs and type(error) is InvalidParams and parameters.is_only_incomplete(call.arguments, error):
-            return Failure(self.limits.tell(error))
         names = (call.tool.name, call.name) if isinstance(cast("object", call.name), str) else (call.tool.name,)
         repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
         if repaired is not None:

@@ -131,20 +131,20 @@ class Call:
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
         """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
-        return ResolvedCall(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.state,
-            self.report,
-            self.guards,
-            tool,
-            repairs,
-        )
+        made: Any = _new(ResolvedCall)  # and then each field: in two thirds of the time of a call of the class
+        made.name = self.name
+        made.arguments = self.arguments
+        made.id = self.id
+        made.principal = self.principal
+        made.deps = self.deps
+        made.finish_reason = self.finish_reason
+        made.timeout = self.timeout
+        made.state = self.state
+        made.report = self.report
+        made.guards = self.guards
+        made.tool = tool
+        made.repairs = repairs
+        return made  # type: ignore[no-any-return]  # a cast is a call
 
     def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
         """A copy with another report and other guards, in a third of the time of ``attrs.evolve``."""
@@ -173,23 +173,24 @@ class ResolvedCall(Call):
 
     def validated(self, params: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> ValidCall:
         """The next phase: these are the arguments, parsed; ``repairs`` says what was changed in them."""
-        return ValidCall(
-            self.name,
-            self.arguments,
-            self.id,
-            self.principal,
-            self.deps,
-            self.finish_reason,
-            self.timeout,
-            self.state,
-            self.report,
-            self.guards,
-            self.tool,
-            self.repairs + repairs if repairs else self.repairs,
-            params,
-            1,
-            str(uuid4()) if self.tool.context else "",
-        )
+        tool = self.tool
+        made: Any = _new(ValidCall)  # as in `resolved`
+        made.name = self.name
+        made.arguments = self.arguments
+        made.id = self.id
+        made.principal = self.principal
+        made.deps = self.deps
+        made.finish_reason = self.finish_reason
+        made.timeout = self.timeout
+        made.state = self.state
+        made.report = self.report
+        made.guards = self.guards
+        made.tool = tool
+        made.repairs = self.repairs + repairs if repairs else self.repairs
+        made.params = params
+        made.attempt = 1
+        made.idempotency_key = str(uuid4()) if tool.context else ""
+        return made  # type: ignore[no-any-return]
 
 
 @phase
@@ -225,6 +226,7 @@ def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
     return calls
 
 
+_new: Any = object.__new__
 _REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout", "state")
 _OWN_FIELDS: dict[type[Call], attrgetter[Any]] = {
     ResolvedCall: attrgetter("tool", "repairs"),

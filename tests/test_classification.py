@@ -26,7 +26,8 @@ from pipeline import (
     Unavailable,
     render,
 )
-from pipeline.tools.classification import classify
+from pipeline.tools.classification import classify, stays_crash
+from pipeline.tools.client_exceptions import find_meaning
 from pipeline.tools.http_status import parse_retry_after
 from support import a_tool
 
@@ -200,3 +201,56 @@ def test_a_crash_stays_the_same_object(cause: Exception | None) -> None:
     """A crash that the table does not know is returned as it is."""
     crash = Crashed(cause)
     assert classify(crash, a_tool(), NOW) is crash
+
+
+class PlainError(Exception):
+    """Stands in no table."""
+
+
+class WithProperty(Exception):
+    """Its status is a property."""
+
+    @property
+    def status_code(self) -> int:
+        """The status."""
+        return 503
+
+
+class Dynamic(Exception):
+    """Answers for any attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "status_code":
+            return 503
+        raise AttributeError(name)
+
+
+def with_status(exc: Exception) -> Exception:
+    vars(exc)["status_code"] = 503
+    return exc
+
+
+@pytest.mark.parametrize("cls", [PlainError, WithProperty, Dynamic, RuntimeError])
+def test_a_crash_that_is_known_says_nothing_of_one_with_a_status(cls: type[Exception]) -> None:
+    """However often a class has crashed, an instance of it that has a status means what the status means."""
+    tool = a_tool()
+    for exc in (cls(), cls()):
+        error = Crashed(exc)
+        found = classify(error, tool, NOW)
+        assert not stays_crash(error, tool) or found is error
+    error = Crashed(with_status(cls()) if cls is not WithProperty else cls())
+    assert not stays_crash(error, tool)
+    assert classify(error, tool, NOW).kind == "transient"
+
+
+def test_a_crash_stays_one_where_nothing_else_may_decide() -> None:
+    """A class that crashed before is known, except where the tool has words or a table of its own for it."""
+    crash = Crashed(PlainError())
+    classify(crash, a_tool(), NOW)
+    assert stays_crash(crash, a_tool())
+    assert not stays_crash(crash, a_tool(reveal=PlainError))
+    assert not stays_crash(crash, a_tool(errors={PlainError: "transient"}))
+    assert not stays_crash(Crashed(), a_tool())
+    for exc in (ToolFailed("no"), ExceptionGroup("many", [PlainError()])):
+        find_meaning(exc)  # as for the reason of another exception
+        assert not stays_crash(Crashed(exc), a_tool())

@@ -17,7 +17,7 @@ import pipeline
 
 ROOT = Path(__file__).parent.parent
 LAYERS = """
-    forking privacy semconv sent_names timing
+    forking lazy_names outcomes privacy semconv sent_names timing
     outside_text
     error_kind
     errors

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import types
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import middlewares
 import pipeline
+import pipeline.executors
 import pipeline.messages
 import pipeline.telemetry
 import pipeline.testing
 
 PACKAGES = [pipeline, middlewares, pipeline.messages, pipeline.telemetry, pipeline.testing]
+LAZY_PACKAGES = [pipeline, middlewares, pipeline.executors, pipeline.messages, pipeline.telemetry]
 
 
 @pytest.mark.parametrize("module", PACKAGES, ids=lambda module: module.__name__)
@@ -47,6 +51,39 @@ def test_every_public_name_is_documented(value: Any) -> None:
         for name, member in vars(value).items():
             if isinstance(member, (types.FunctionType, property)) and not name.startswith("_"):
                 assert member.__doc__, name
+
+
+def names_for_type_checkers(package: types.ModuleType) -> dict[str, set[str]]:
+    """What the ``if TYPE_CHECKING:`` of a package imports, by module."""
+    assert package.__file__ is not None
+    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {str(node.module): {alias.name for alias in node.names} for node in imports}
+
+
+@pytest.mark.parametrize("package", LAZY_PACKAGES, ids=lambda package: package.__name__)
+def test_type_checkers_see_what_is_imported_at_first_use(package: Any) -> None:
+    """The table of a package names the same modules and the same names as its imports for type checkers."""
+    assert names_for_type_checkers(package) == {
+        module: set(provided.split()) for module, provided in package._NAMES.items() if provided
+    }
+
+
+def test_a_name_is_imported_once_and_an_unknown_one_is_refused() -> None:
+    """After its first use a name is an attribute of the package; an unknown one is an AttributeError."""
+    code = """
+import pipeline, sys
+assert not {"pipeline.call", "attrs", "anyio"} & set(sys.modules)
+assert "Call" not in vars(pipeline)
+assert pipeline.Call is pipeline.call.Call is vars(pipeline)["Call"]
+try:
+    pipeline.Cal
+except AttributeError as exc:
+    print(exc)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "module 'pipeline' has no attribute 'Cal'"
 
 
 LAZY = ("pydantic", "pydantic_core", "jsonschema_rs", "rapidfuzz", "griffe", "opentelemetry.sdk", "click", "rich")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import anyio
+from rapidfuzz import fuzz, process
 
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.subjects import ARGUMENTS, add, around, boom, by_hand, calls, flaky, named
+from benchmarks.overhead.subjects import ARGUMENTS, add, around, boom, by_hand, calls, flaky, named, plain
 from middlewares import standard
 from pipeline import Call, Tool, ToolRegistry, is_failure
 from pipeline.testing.overhead.slices import Measurable
 
 # The call, and the kind of error that it ends in, or None.
-_CALLS: dict[str, tuple[Call, str | None]] = {
+CALLS: dict[str, tuple[Call, str | None]] = {
     "strange": (Call("zzzzzz", ARGUMENTS), "unknown_tool"),
     "near": (Call("boon", ARGUMENTS), "unknown_tool"),
     "missing": (Call("add", {"a": 2}), "validation"),
@@ -49,14 +50,14 @@ def misspelt(names: Collection[str], count: int) -> list[str]:
 @contextmanager
 def _failing() -> Generator[Mapping[str, Measurable]]:
     pipeline, few = around(add, boom, flaky), many_tools(20)
-    for what, (call, kind) in _CALLS.items():
+    for what, (call, kind) in CALLS.items():
         outcome = anyio.run(pipeline, call)
         if kind != (outcome.failure().kind if is_failure(outcome) else None):
             raise RuntimeError(f"{what}: {outcome}")
     yield {
         "loop": calls(by_hand),
         "retried by hand": calls(by_hand, Call("flaky", ARGUMENTS)),
-        **{what: calls(pipeline, call) for what, (call, _) in _CALLS.items()},
+        **{what: calls(pipeline, call) for what, (call, _) in CALLS.items()},
         "strange, first": calls(standard(few), *named(f"q{number:07}" for number in range(_NEW))),
         "near, first": calls(standard(few), *named(misspelt(few.tools, _NEW))),
     }
@@ -79,14 +80,21 @@ FAILING = Group(
 )
 
 
+def _search(wrong: Iterator[str], names: Sequence[str]) -> None:
+    """Look once for the names that are most like the next wrong one, with the library that the pipeline uses."""
+    process.extract(next(wrong), names, scorer=fuzz.ratio, limit=3)
+
+
 @contextmanager
 def _among_many() -> Generator[Mapping[str, Measurable]]:
     found: dict[str, Measurable] = {"loop": calls(by_hand)}
     for count in (1_000, 10_000):
         tools = many_tools(count)
-        names = named(misspelt(tools.tools, _NEW))
+        wrong = misspelt(tools.tools, _NEW)
+        names = named(wrong)
         found[f"{count} first"] = calls(standard(tools), *names)
         found[f"{count} again"] = calls(standard(tools), names[0])
+        found[f"{count} searched"] = plain(_search, itertools.cycle(wrong), list(tools.tools))
     yield found
 
 
@@ -96,6 +104,8 @@ AMONG_MANY = Group(
     (
         Row("new wrong name among 1,000", "ms", "1000 first", count=1000, must=0.8, aim=0.5, guarded=False),
         Row("new wrong name among 10,000", "ms", "10000 first", count=1000, must=8, aim=5, guarded=False),
+        Row("new wrong name among 1,000, in searches", "x search", "1000 first", "1000 searched", must=16),
+        Row("new wrong name among 10,000, in searches", "x search", "10000 first", "10000 searched", must=7),
         Row("the same wrong name again among 1,000", "loops", "1000 again", "loop", must=4, aim=4),
         Row("the same wrong name again among 10,000", "loops", "10000 again", "loop", must=4, aim=4),
     ),

@@ -27,8 +27,8 @@ from pipeline.testing.overhead.slices import Measurable
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
 _SAME = 4  # of another kind, for the same reason
-_OTHER = Call("add", {"a": 3, "b": 2})
-_IDLE: dict[str, Any] = {
+OTHER = Call("add", {"a": 3, "b": 2})
+IDLE_STAGES: dict[str, Any] = {
     "rate_limit": lambda: RateLimit(1e6, burst=10**6),
     "concurrency": lambda: Concurrency(100),
     "circuit_breaker": CircuitBreaker,
@@ -81,14 +81,14 @@ SPINE = Group(
 @contextmanager
 def _idle() -> Generator[Mapping[str, Measurable]]:
     seven = around(add, boom)
-    with_more_of = {name: calls(with_more(seven, make, _SAME), ADD, _OTHER) for name, make in _IDLE.items()}
-    yield {"loop": calls(by_hand, ADD, _OTHER), "seven": calls(seven, ADD, _OTHER), **with_more_of}
+    with_more_of = {name: calls(with_more(seven, make, _SAME), ADD, OTHER) for name, make in IDLE_STAGES.items()}
+    yield {"loop": calls(by_hand, ADD, OTHER), "seven": calls(seven, ADD, OTHER), **with_more_of}
 
 
 IDLE = Group(
     "idle",
     "one more stage that lets every call pass, in units of that loop",
-    tuple(Row(name, "loops", name, "loop", less="seven", count=_SAME, must=0.5, aim=0.4) for name in _IDLE),
+    tuple(Row(name, "loops", name, "loop", less="seven", count=_SAME, must=0.5, aim=0.4) for name in IDLE_STAGES),
     _idle,
 )
 

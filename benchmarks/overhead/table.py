@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
-from benchmarks.overhead.importing import IMPORTING
+from benchmarks.overhead.importing import IMPORTING, LOADING
+from benchmarks.overhead.instructions import INSTRUCTIONS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.somebody_recording import EXPORTED, TRACED
 
-GROUPS: tuple[Group, ...] = (SPINE, IDLE, TRACED, EXPORTED, FAILING, AMONG_MANY, AT_ONCE, IMPORTING, MEMORY)
+GROUPS: tuple[Group, ...] = (
+    SPINE,
+    IDLE,
+    TRACED,
+    EXPORTED,
+    FAILING,
+    AMONG_MANY,
+    AT_ONCE,
+    IMPORTING,
+    LOADING,
+    MEMORY,
+    INSTRUCTIONS,
+)
 BY_NAME = {group.name: group for group in (*GROUPS, ABLATION)}

@@ -36,6 +36,34 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
     return handler
 
 
+def compile_reads(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
+    """The same for a call that begins with the guards of reads: they have no lock, so no stage runs under guards."""
+    handler = _end(stages[-1])
+    if len(stages) > 1 and not _hands_on_its_call(stages[-2]):
+        handler = _restore_guards(handler, guards_of_reads)
+    for at in range(len(stages) - 2, -1, -1):
+        stage = stages[at]
+        if stage.role == "check":
+            handler = _plain_check(stage, handler)
+        elif at == 0 or _hands_on_its_call(stages[at - 1]):
+            handler = _wrap(stage.run, handler)
+        else:
+            handler = _plain_wrap(stage, handler, guards_of_reads)
+    return handler
+
+
+def _hands_on_its_call(stage: Stage) -> bool:
+    """Whether it is a stage of this library: these call on with their call or a copy of it, which keeps its guards."""
+    return type(stage.obj).__module__.startswith("middlewares.")
+
+
+def _wrap(middleware: Callable[..., Any], inner: Handler[Any]) -> Handler[Any]:
+    def handle(call: Any) -> Any:  # returns the middleware's own coroutine
+        return middleware(call, inner)
+
+    return handle
+
+
 def _end(stage: Stage) -> Handler[Any]:
     """The end of the chain. One that does not say when a body begins counts as having begun when it is entered."""
     run: Handler[Any] = stage.run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from returns.result import Failure
@@ -16,14 +16,17 @@ from ..errors import (
     InvalidParams,
     MalformedCall,
     OutcomeUnknown,
+    TimedOut,
     ToolError,
+    Transient,
     Unavailable,
     UnknownTool,
 )
 from ..guards import OneEffect, tell_lost
+from ..outcomes import fail
 from ..recordable import Mask, make_mask, mask_error
 from ..retries import settle
-from ..telemetry.logs import log_failure
+from ..telemetry.logs import is_logged, log_failure
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .mistakes import explain_answer, explain_call
@@ -46,7 +49,7 @@ class LastWord:
     registries: Sequence[ToolRegistry]
     find: Any
 
-    def say(
+    def say(  # noqa: C901, PLR0912  # one frame
         self,
         call: Call,
         current: Any,
@@ -55,9 +58,20 @@ class LastWord:
         params: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """The last word on a call without success: what is no Outcome is a crash, a lost side effect is told as one."""
-        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         failed = type(outcome) is _FAILURE
         error: Any = outcome.failure() if failed else outcome
+        if failed and type(error) in _TOLD_AS_THEY_ARE and (effect is None or effect.lost is None):
+            # Most failures, and most tools declare no secrets: the rest of this is skipped.
+            if isinstance(current, ResolvedCall):
+                plain = current.tool.parameters.secrets is None
+            else:
+                plain = self.find is None and isinstance(cast("object", call), Call)
+            if plain:
+                if is_logged(error):
+                    _log(call, getattr(current, "tool", None), error, None)
+                told: Outcome = outcome  # a cast is a call
+                return told
+        tool = current.tool if isinstance(current, ResolvedCall) else None if effect is None else effect.tool
         crashed = not failed and type(outcome) is _CRASHED  # a stage did, not the tool
         sent: Any = call
         if not isinstance(sent, Call):
@@ -67,23 +81,25 @@ class LastWord:
             error = Crashed(explain_answer([*of_checks, *self.answering], outcome))
             failed, crashed = False, True
         made = error
-        mask = self._make_mask(call, current, tool, params) if _may_quote(error) else None
+        secrets = self.find is not None if tool is None else tool.parameters.secrets is not None
+        mask = self._make_mask(call, current, tool, params) if secrets and _may_quote(error) else None
         lost = None if effect is None else effect.lost
         if lost is not None and (crashed or getattr(error, "landed", "") == "no"):
             if crashed:
                 _log(call, tool, error, mask)  # the bug of the stage, with its stack; the call is logged below
             error = tell_lost(error, lost)
-        else:
+        elif lost is not None or (tool is not None and tool.effect != "read"):
             error = settle(error, lost or tool)
         if type(error) is OutcomeUnknown:
             error = self._without_closed(error)
         if mask is not None:
             error = mask_error(error, mask)
-        _log(call, tool, error, mask)
+        if is_logged(error):
+            _log(call, tool, error, mask)
         if failed and error is made:
             answer: Outcome = outcome  # a cast is a call
             return answer
-        return Failure(error)
+        return fail(error)
 
     def _make_mask(
         self, call: Call, current: Call, tool: Tool[..., Any] | None, params: Mapping[str, Any] | None
@@ -119,5 +135,6 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask |
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _CRASHED: Any = Crashed
+_TOLD_AS_THEY_ARE = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
 _NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged

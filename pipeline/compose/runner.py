@@ -24,7 +24,7 @@ from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, R
 from ..telemetry.flow_observer import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
-from .chain import compile_plain, compile_recorded
+from .chain import compile_plain, compile_reads, compile_recorded
 from .deadline import run_within
 from .last_word import LastWord
 from .mistakes import explain_verdict
@@ -78,6 +78,7 @@ class Runner:
         self._finish = LastWord(self._leading, answering, registries, find_behind).say
         self._recorded = compile_recorded([*checks, *inner[leading:]])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
+        self._reads = compile_reads(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, listening: Listening | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
@@ -113,19 +114,20 @@ class Runner:
             if type(verdict) is _FAILURE:
                 return self._finish(call, current, verdict)
             current = verdict
+            handle = self._plain
             if type(verdict) is _VALID_CALL:  # a check made it for this call, so nobody else has it
                 tool = current.tool
                 if tool.effect == "read" and not tool.context and current.guards is None:
-                    current.guards = self._guards_of_reads
+                    current.guards, handle = self._guards_of_reads, self._reads
                 else:
                     current.guards, effect = self._make_guards(call, current)
             else:
                 guards, effect = self._make_guards(call, current)
                 current = current.under(current.report, guards)
             if call.timeout is None:
-                outcome = await self._plain(current)
+                outcome = await handle(current)
             else:
-                outcome = await run_within(call.timeout, current, self._plain)
+                outcome = await run_within(call.timeout, current, handle)
         except Exception as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = Crashed(explain_verdict(self._leading, verdict) or exc)
         except BaseException as exc:

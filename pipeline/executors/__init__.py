@@ -1,8 +1,8 @@
 """Where tools run: in the event loop, in threads, in processes of this machine, on a Ray cluster."""
 
-import importlib
 import typing
 
+from .. import lazy_names
 from ..event_loops import is_stray_cancellation
 from ..guards import NotBegunError, enter, run_inside
 from .body import begin_body, context_args, end_body, run_body
@@ -30,10 +30,5 @@ __all__ = [
     "run_body",
     "run_inside",
 ]
-_IMPORTED_AT_FIRST_USE = {"Process": "process", "Ray": "ray.executor", "get_default_process": "process"}
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _IMPORTED_AT_FIRST_USE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_IMPORTED_AT_FIRST_USE[name]}", __name__), name)
+_NAMES = {"process": "Process get_default_process", "ray.executor": "Ray"}
+__getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

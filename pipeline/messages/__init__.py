@@ -2,6 +2,7 @@
 
 import typing
 
+from .. import lazy_names
 from .conversation import Conversation
 from .exceptions import ToolCallError, raise_for_error
 from .profile import Profile
@@ -23,11 +24,5 @@ __all__ = [
     "raise_for_error",
     "render",
 ]
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in ("Audio", "File", "Image", "Link"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import parts  # when it is first used: most tools return text
-
-    return getattr(parts, name)
+_NAMES = {"parts": "Audio File Image Link"}  # most tools return text
+__getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

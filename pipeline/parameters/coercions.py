@@ -213,17 +213,17 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
     kind = class_of(value)
     if (possible := expected.coercions.get(kind)) is None:
         possible = expected.coercions[kind] = tuple(_list_coercions(expected, kind))
-    meant: list[tuple[Rule, Any]] = []
+    meant: tuple[Rule, Any] | None = None
     for rule, coercion in possible:
         if (found := coercion(value, expected, sent)) is _TWO:
             return None
         if found is not None:
-            meant.append((rule, None if found is _NULL else found))
+            if meant is not None:
+                return None
+            meant = rule, None if found is _NULL else found
             if rule == "null_optional":  # nothing was sent, so there is nothing else to read
                 break
-    if len(meant) != 1 or meant[0][0] not in rules:
-        return None
-    return meant[0]
+    return meant if meant is not None and meant[0] in rules else None
 
 
 def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coercion]]:  # noqa: C901, PLR0912  # a case a rule

@@ -66,9 +66,22 @@ class Sent:
             self._choices = {}
         key = tuple(map(id, expected.forms))
         if (known := self._choices.get(key)) is None:
-            known = Choice.of(each for each in expected.values() if isinstance(each, str))
-            self._choices[key] = known
+            known = self._choices[key] = _fold_choice(expected)
         return known
+
+
+class _Unwritten(Sent):
+    """What is known of arguments that came as a mapping: nothing. All calls share it, so it keeps nothing."""
+
+    def read_choice(self, expected: Expected) -> Choice:
+        return _fold_choice(expected)
+
+
+UNWRITTEN = _Unwritten(Written())
+
+
+def _fold_choice(expected: Expected) -> Choice:
+    return Choice.of(each for each in expected.values() if isinstance(each, str))
 
 
 def _list_values(form: Form) -> list[Any]:

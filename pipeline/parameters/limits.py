@@ -20,7 +20,7 @@ _SHORT = 1_000  # characters of one of its texts
 _UTF8 = 4  # bytes that a character takes at most
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # in JSON text; possessive, so in linear time
 _BRACKET = re.compile(r"[\[\]{}]")
-_SCALARS = frozenset((int, float, bool, type(None)))
+SCALARS = frozenset((int, float, bool, type(None)))
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 
 
@@ -76,7 +76,7 @@ class Limits:
             if self._flat and len(arguments) <= _FEW_VALUES:
                 for value in arguments.values():
                     kind = class_of(value)
-                    if (len(value) > _SHORT) if kind is str else kind not in _SCALARS:
+                    if (len(value) > _SHORT) if kind is str else kind not in SCALARS:
                         break
                 else:
                     return None

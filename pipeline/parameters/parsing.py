@@ -42,7 +42,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     if shape.shares:
         from_python = _copy_result(from_python)
     schema, plain = shape.schema, shape.plain
-    convert = PydanticErrors(schema).convert
+    convert = PydanticErrors(schema, shape.scalars).convert
     parse_given = _parse_given(shape, convert)
     read_strictly = partial(from_text, strict=True)
     dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things

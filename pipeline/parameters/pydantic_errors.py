@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from ..errors import InvalidParams, MalformedCall, Problem
+from ..errors import InvalidParams, MalformedCall, Problem, make_invalid_params
 from ..privacy import PublicText, approved
 from .limits import count_problems, limit_found
 from .phrases import (
@@ -50,11 +50,20 @@ Found: TypeAlias = tuple[Problem, Sequence[Branch]]  # with the branches on the 
 
 @attrs.define(eq=False)
 class PydanticErrors:
-    """Converts what pydantic finds in the arguments of one tool."""
+    """Converts what pydantic finds in the arguments of one tool.
+
+    Args:
+        schema: Its schema.
+        scalars: Parameters that are a bare int, float, bool or str. To each of them every text, null, array or object
+            is one error, if its type is wrong at all. So the only error of a call can be told from its values, and
+            pydantic need not list it: that takes as long as half of a call by hand.
+    """
 
     schema: Form
+    scalars: frozenset[str] = frozenset()
     _find_wrong: Callable[[Any], tuple[Problem, ...]] | None = attrs.field(init=False, default=None)
     _common: dict[_Key, Problem] = attrs.field(init=False, factory=dict[Any, Any])
+    _wrong_types: dict[tuple[int | str, type], tuple[Problem]] = attrs.field(init=False, factory=dict[Any, Any])
     _declared: frozenset[str] = attrs.field(init=False)
     _required: frozenset[str] = attrs.field(init=False)
     _incomplete: dict[frozenset[str], tuple[Problem, ...]] = attrs.field(init=False, factory=dict[Any, Any])
@@ -71,14 +80,23 @@ class PydanticErrors:
             arguments: What it validated, decoded if it was text.
             sent: The arguments as they were sent, for the refusal.
         """
-        # Text may be wrong as a whole; a name that is not declared may be another name of a parameter.
-        if type(sent) is not _DICT or sent.keys() >= self._required or not self._declared.issuperset(sent):
+        if type(sent) is not _DICT:  # text may be wrong as a whole
             return self._list_all(exc, arguments, sent)
+        if not sent.keys() >= self._required:
+            return self._list_missing(exc, arguments, sent)
+        if exc.error_count() == 1:
+            for name, value in sent.items():
+                if (known := self._wrong_types.get((name, class_of(value)))) is not None:
+                    return make_invalid_params(known, sent, self.schema)
+        return self._list_all(exc, arguments, sent)
+
+    def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
         missing = self._required.difference(sent)
-        if len(missing) != exc.error_count():
+        # A name that is not declared may be another name of a parameter.
+        if len(missing) != exc.error_count() or not self._declared.issuperset(sent):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all
-            return InvalidParams(known, sent=sent, schema=self.schema)
+            return make_invalid_params(known, sent, self.schema)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):
@@ -129,8 +147,11 @@ class PydanticErrors:
     def _make_common(self, key: _Key, each: ErrorDetails) -> Problem:
         """Make the problem of a parameter that is missing or of a wrong type; most refusals are such, so keep it."""
         problem = self._make_problem(each, [key[0]])
-        if key[2] in _CACHEABLE and len(self._common) < _MAX_CACHED:
+        name, _, got = key
+        if got in _CACHEABLE and len(self._common) < _MAX_CACHED:
             self._common[key] = problem
+            if got is not None and name in self.scalars:
+                self._wrong_types[name, got] = (problem,)
         return problem
 
     def _make_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
-_FEW = 2  # problems that are looked at before a draft is made
-_NOT_WRITTEN = Written()  # of arguments that came as a mapping nobody knows how they were written
 _MAX_LEVELS = 16  # levels of arguments in which values are repaired
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
 _Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
@@ -113,12 +111,6 @@ def repair_arguments(
     Returns:
         The params and the repairs; None where the refusal stands.
     """
-    if (
-        type(error) is InvalidParams
-        and type(arguments) is _DICT
-        and _is_past_repair(arguments, error, parameters, rules)
-    ):
-        return None
     found: JsonObject | InvalidParams | MalformedCall = error
     written = Written()
     if type(error) is MalformedCall:
@@ -141,22 +133,6 @@ def repair_arguments(
             return None
         found = _parse(draft, parameters, limits)
     return (found, tuple(draft.repairs)) if type(found) is dict else None
-
-
-def _is_past_repair(
-    arguments: JsonObject, error: InvalidParams, parameters: Parameters, rules: frozenset[Rule]
-) -> bool:
-    """Whether all that is wrong is a value or two of declared parameters that no rule reads: most refusals are so."""
-    if len(error.problems) > _FEW or not parameters.names.issuperset(arguments):
-        return False
-    sent = Sent(_NOT_WRITTEN)
-    for problem in error.problems:
-        path, keyword = problem.path, problem.rule
-        if keyword == "required" or path not in arguments:
-            return False
-        if coerce(arguments[path], parameters.expected_at([path]), rules, sent) is not None:
-            return False
-    return True
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:

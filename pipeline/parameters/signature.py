@@ -26,6 +26,7 @@ from .secrets.secret_guard import hide_defaults
 from .shown_schema import drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
+_SCALARS = (int, float, bool, str)
 _VALUE = "="  # no parameter has this name
 # Of a Field, besides its constraints.
 _KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_schema_extra")
@@ -42,6 +43,7 @@ class Shape:
     make_given: Callable[[], SchemaValidator]  # makes the validator of the values that a program gives
     defaults: dict[str, FieldInfo]  # of parameters whose default is a pydantic Field: Python would pass the Field
     reserved: frozenset[str]  # names that are filled already, and that **kwargs would accept
+    scalars: frozenset[str]  # parameters that are annotated with a bare int, float, bool or str
 
 
 def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
@@ -79,6 +81,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
         partial(_make_given, wanted, hints, fields, extra),
         defaults,
         frozenset() if extra is None else reserved,
+        frozenset(p.name for p in wanted if hints.get(p.name) in _SCALARS and not isinstance(p.default, FieldInfo)),
     )
 
 

@@ -14,6 +14,7 @@ from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, 
 from .spelling import fold
 
 _SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules that have names or values to choose from
+ADVISED = _SUGGESTED | {"required"}  # rules whose problems there may be more to say about
 _MAX_UNDECLARED = 5  # names
 _MAX_PROBLEMS = 20  # of one call that are looked at
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
@@ -32,7 +33,7 @@ def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: F
         The same tuple where there is nothing to add.
     """
     for problem in problems:
-        if problem.rule in _SUGGESTED or problem.rule == "required" or problem.got == "null":
+        if problem.rule in ADVISED or problem.got == "null":
             break
     else:
         return problems

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
-from .coercions import Rule
-from .expectations import Expected
+from .coercions import Rule, coerce
+from .expectations import UNWRITTEN, Expected
 from .hostile import list_texts
-from .limits import Limits
+from .limits import SCALARS, Limits
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
 from .secrets.secret_schemas import SecretSchema
-from .suggestions import with_suggestions
+from .suggestions import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
     from .secrets.secret_guard import SecretGuard
@@ -137,15 +137,41 @@ class Parameters:
         """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
-    def is_only_incomplete(self, arguments: Any, error: InvalidParams | MalformedCall) -> bool:
-        """Whether only declared parameters were sent, and some are missing: the commonest refusal, and past repair."""
-        if type(error) is not InvalidParams or type(arguments) is not _DICT:
+    def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
+        """Whether `repair` and `advise` would leave a refusal as it is; False where only they can tell.
+
+        Most refusals are of this kind: only declared parameters were sent, and either some are missing, or the wrong
+        values are scalars that no rule reads.
+
+        Args:
+            arguments: As they were sent.
+            error: What `parse` said of them.
+            rules: The rules that may be used.
+            longest: Characters of a wrong text up to which this looks at it, ≥ 0. Negative: False for all arguments.
+        """
+        if longest < 0 or type(arguments) is not _DICT or not self.names.issuperset(arguments):
             return False
-        names = self.names
         for problem in error.problems:
-            if problem.rule != "required" or problem.path not in names:
+            if problem.rule in ADVISED or problem.got == "null":
+                return self._is_only_incomplete(error)
+            path = problem.path
+            try:
+                value = arguments[path]
+            except KeyError:
                 return False
-        return names.issuperset(arguments)
+            if (len(value) > longest) if type(value) is str else type(value) not in SCALARS:
+                return False
+            expected = self._expected.get(path) or self.expected_at([path])
+            if coerce(value, expected, rules, UNWRITTEN) is not None:
+                return False
+        return True
+
+    def _is_only_incomplete(self, error: InvalidParams) -> bool:
+        """Whether declared parameters are missing, and nothing else is wrong."""
+        for problem in error.problems:  # noqa: SIM110  # a generator takes twice as long
+            if problem.rule != "required" or problem.path not in self.names:
+                return False
+        return True
 
     def repair(
         self,
@@ -176,7 +202,7 @@ class Parameters:
             return repaired
         return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
 
-    def advise(self, arguments: object, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
+    def advise(self, arguments: Any, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
         """Add to a refusal what the model may have meant.
 
         Args:
@@ -188,7 +214,8 @@ class Parameters:
             The same error where there is nothing to add.
         """
         problems = error.problems
-        if not self.is_only_incomplete(arguments, error):
+        only_declared = type(arguments) is _DICT and self.names.issuperset(arguments)
+        if not (only_declared and self._is_only_incomplete(error)):
             problems = with_suggestions(problems, arguments, self.schema)
         if problems is error.problems and not repairs:
             return error

@@ -3,9 +3,9 @@
 README.md in this folder is the guide. Only `configure` and `FlushDeferred` load the SDK.
 """
 
-import importlib
 import typing
 
+from .. import lazy_names
 from ..report import LiveSink, Recorder, is_live_sink
 from ..semconv import SUPPRESS
 from .agents import Invocation, agent
@@ -51,20 +51,12 @@ __all__ = [
     "is_live_sink",
     "set_log_level",
 ]
-_LAZY = {  # name -> module: only applications set telemetry up, and few read events
-    "Event": "event_rows",
-    "Events": "events",
-    "FlushDeferred": "sdk",
-    "Reader": "events",
-    "Telemetry": "setup",
-    "configure": "setup",
-    "encode_sse": "server_sent",
-    "events_of": "event_rows",
-    "follow": "following",
+_NAMES = {  # module -> what it provides: only applications set telemetry up, and few read events
+    "event_rows": "Event events_of",
+    "events": "Events Reader",
+    "following": "follow",
+    "sdk": "FlushDeferred",
+    "server_sent": "encode_sse",
+    "setup": "Telemetry configure",
 }
-
-
-def __getattr__(name: str) -> typing.Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+__getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

@@ -29,6 +29,7 @@ logger = get_logger()
 flow = get_logger("flow")  # a logger of its own, so that it can be switched on by itself
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _own_levels: dict[str, int] = {}  # by kind of error
+_LEVEL_OF: dict[type[ToolError], int] = {}  # as found, for classes whose level depends on nothing else
 _MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
@@ -122,6 +123,11 @@ def log_flow(report: CallReport) -> None:
     )
 
 
+def is_logged(error: ToolError) -> bool:
+    """Whether `log_failure` would log it, as far as its level says."""
+    return logger.isEnabledFor(_LEVEL_OF.get(type(error)) or _find_level(error))
+
+
 def set_log_level(kind: str, level: int | None) -> None:
     """Log failures of one kind at a level of your own, in the whole process.
 
@@ -140,6 +146,7 @@ def set_log_level(kind: str, level: int | None) -> None:
         _own_levels.pop(kind, None)
     else:
         _own_levels[kind] = level
+    _LEVEL_OF.clear()
 
 
 def _find_level(error: ToolError) -> int:
@@ -147,9 +154,9 @@ def _find_level(error: ToolError) -> int:
         return own
     if isinstance(error, (ExecutionFailed, TimedOut, Transient)):
         asked_to_wait = not isinstance(error, ExecutionFailed) and error.retry_after is not None
-        if error.message or asked_to_wait:
-            return logging.WARNING
-    return _LEVELS[error.log_level]
+        return logging.WARNING if error.message or asked_to_wait else _LEVELS[error.log_level]
+    level = _LEVEL_OF[type(error)] = _LEVELS[error.log_level]
+    return level
 
 
 def _name_call(call: Call, tool: str | None) -> dict[str, Any]:

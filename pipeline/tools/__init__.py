@@ -2,7 +2,7 @@
 
 from ..introspection import is_async
 from .canonical import find_canonical
-from .classification import classify, classify_own
+from .classification import classify, classify_own, stays_crash
 from .context import ToolContext
 from .decorator import tool
 from .definition import Tool
@@ -38,6 +38,7 @@ __all__ = [
     "not_begun",
     "returned_error",
     "split_at_tokens",
+    "stays_crash",
     "suggest_names",
     "tool",
 ]

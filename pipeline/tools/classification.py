@@ -29,7 +29,7 @@ from typing import Any, cast
 
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..privacy import PublicText, approved
-from .client_exceptions import find_meaning
+from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .definition import Tool
 from .error_building import build_error
 from .error_tables import ErrorTable, declared
@@ -57,6 +57,20 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
     tables = () if own is None and errors is None else tuple(each for each in (own, errors) if each is not None)
     found = _classify(error.cause, tool, now, tables, _MAX_DEPTH)
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
+
+
+def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
+    """Whether `classify` without a table of the pipeline gives the crash itself, as a look at its class tells.
+
+    False where only `classify` can tell. A tool that crashes mostly does so again with the same class of exception.
+    """
+    cause = error.cause
+    if cause is None or tool.errors is not None or tool.reveal:
+        return False
+    try:
+        return type(cause) in WITHOUT_MEANING and not cause.__dict__  # nothing was set on it, such as a status
+    except Exception:  # noqa: BLE001  # a foreign class may raise anything
+        return False
 
 
 def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:

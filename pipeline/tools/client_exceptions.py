@@ -28,6 +28,7 @@ from .client_rules import (
     read_urllib,
     read_urllib3,
 )
+from .failure import ToolFailed
 from .http_status import read_status
 
 Rule: TypeAlias = Kind | Callable[[BaseException], "Kind | Meaning | None"]
@@ -194,8 +195,20 @@ def _find_rule(cls: type[BaseException]) -> Rule | None:
         return None
     if len(_FOUND) >= _MAX_FOUND:  # classes made at run time must not be kept for ever
         _FOUND.clear()
+        WITHOUT_MEANING.clear()
     rule = _FOUND[cls] = _look_up(cls)
+    if rule is None and not issubclass(cls, (BaseExceptionGroup, ToolFailed)) and not _may_hold_status(cls):
+        WITHOUT_MEANING.add(cls)
     return rule
+
+
+def _may_hold_status(cls: type[BaseException]) -> bool:
+    """Whether an instance may show a status that is not in its ``__dict__``, by what the class defines."""
+    defined: set[str] = set()
+    for each in cls.__mro__:
+        if each not in (BaseException, object):
+            defined.update(vars(each))
+    return not defined.isdisjoint(_SHOWS_STATUS)
 
 
 def _look_up(cls: type[BaseException]) -> Rule | None:
@@ -209,3 +222,6 @@ def _look_up(cls: type[BaseException]) -> Rule | None:
 # What was found for a class, so that an exception that nobody knows costs a walk only once.
 _FOUND: dict[type[BaseException], Rule | None] = {}
 _MAX_FOUND = 1_000
+# Those of them that stand in no row, and of which an instance has an HTTP status only if somebody set it there.
+WITHOUT_MEANING: set[type[BaseException]] = set()
+_SHOWS_STATUS = frozenset(("response", "status_code", "__dict__", "__getattr__", "__getattribute__"))
