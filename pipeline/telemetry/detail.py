@@ -43,6 +43,11 @@ class SpanDetail:
     openinference: bool = False
     principal: bool = False
     describe: Describe | None = None
+    more: bool = attrs.field(init=False, repr=False)  # whether `set_detail_attributes` has anything to set
+
+    @more.default
+    def _find_more(self) -> bool:
+        return self.content or self.openinference or self.principal or self.describe is not None
 
 
 DEFAULT_DETAIL = SpanDetail()

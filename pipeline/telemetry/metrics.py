@@ -63,7 +63,7 @@ class Instruments:
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
-        self._duration.record(ns / 1e9, _with_error(labels, verdict), context)
+        self._duration.record(ns / 1e9, labels if verdict is None else _with_error(labels, verdict), context)
         if len(attempts) > 1:
             for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
                 self._retries.add(retries, _with_error(labels, kind), context)

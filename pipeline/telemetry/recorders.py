@@ -15,13 +15,13 @@ from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
 from ..tools.definition import Tool
-from .attempt_span import AttemptSpan, set_ended_attributes, start_attempt
+from .attempt_span import AttemptSpan
 from .attributes import make_span_start, set_call_attributes
 from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
 from .failures import NO_FACTS, describe_failure
 from .metrics import Instruments, measure, record_safely
-from .spans import Anchors, end_span, is_interrupt, make_stage_spans
+from .spans import Anchors, end_span, has_notable, is_interrupt, make_stage_spans
 
 _logger = get_logger()
 
@@ -31,6 +31,7 @@ class SampledOutRecorder:
 
     recording = False
     offset = 0
+    live_sinks = ()  # said here: to look for an attribute that there is not takes five times as long
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -64,7 +65,7 @@ class SpanOptions:
 
 
 class SpanRecorder:
-    """Records one call: its span and those of its attempts are live, those of stages are made at its end.
+    """Records one call: its span is live, those of attempts and stages are made at its end, or at their first use.
 
     Args:
         options: Those of the trace.
@@ -75,6 +76,7 @@ class SpanRecorder:
     """
 
     recording = True
+    live_sinks = ()
     # What most recorders never set. An attribute of the class costs the start of a call nothing.
     _metrics: Instruments | None = None
     _rows: Sequence[StageRow] = ()
@@ -87,8 +89,8 @@ class SpanRecorder:
         self.offset = self._latest = offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, offset)}
-        self._attempts: list[AttemptSpan] = []  # that ended, of a trace that defers their spans
-        self._open: list[Span] = []  # that run: more than one if a stage calls on while an attempt runs
+        self._attempts: list[AttemptSpan] = []  # that ended
+        self._open: list[AttemptSpan] = []  # that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
 
     def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
@@ -101,39 +103,24 @@ class SpanRecorder:
         outer = get_current()  # with baggage or a span that a middleware put there
         if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
             outer = set_span_in_context(self._span, outer)
-        options = self._options
-        live: Span | None = None
-        if options.deferred is None:
-            try:
-                live = start_attempt(options.tracer, outer, number, tool)
-            except BaseException as exc:  # a sampler or a span processor may raise anything
-                if is_interrupt(exc):
-                    raise
-                _logger.exception("The span of an attempt could not be started")
-                return None
         # The monotonic clock first: between the two readings the offset can only grow, so children start no earlier.
         now, started = perf_counter_ns(), time_ns()
         offset = started - now
         self._latest = max(self._latest, offset)
-        span = AttemptSpan(options.tracer, outer, number, tool, started, offset) if live is None else live
+        span = AttemptSpan(self._options.tracer, outer, number, tool, started, offset)
         inside = set_span_in_context(span, outer)
         self._anchors[number] = (inside, offset)
         self._open.append(span)
-        return span, attach(inside), offset, tool
+        return span, attach(inside)
 
     def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
-        """End the span of an attempt, red if the attempt failed."""
-        if opened is None:
-            return
-        span, token, offset, tool = opened
+        """The span of an attempt may end now, red if the attempt failed."""
+        span, token = opened
         detach(token)
         self._open.remove(span)
-        facts = NO_FACTS if error is None else describe_failure(error, tool)
-        if type(span) is not AttemptSpan:
-            set_ended_attributes(span, row, tool)
-            end_span(span, row[5], row[3] + offset, facts)
-            return
-        span.close(row, facts)
+        span.row = row
+        if error is not None:
+            span.facts = describe_failure(error, span.tool)
         if self._over:  # a stage left it running when the call ended
             span.finish()
         else:
@@ -149,8 +136,18 @@ class SpanRecorder:
         if self._metrics is not None:
             self._measure(self._metrics, report, verdict)
         if report is not None:
+            # Copies: a run of the inside that a stage left behind still writes to the report.
+            self._rows, self._attempt_rows = report.rows.copy(), report.attempt_rows.copy()
+            span, tool, detail = self._span, report.tool, options.detail
             try:
-                self._describe(report, verdict)
+                if verdict is not None:
+                    self._facts = describe_failure(report.error, tool)
+                set_call_attributes(span, report)
+                if not self._named and tool is not None:
+                    span.update_name(make_span_start(tool.name)[0])
+                    span.set_attribute(semconv.TOOL_NAME, tool.name)
+                if detail.more:
+                    set_detail_attributes(span, report, detail)
             except Exception:  # the text of the user's own values is foreign code, and so are span processors
                 _logger.exception("A call could not be recorded")
         if options.deferred is None:
@@ -163,22 +160,27 @@ class SpanRecorder:
     def make_spans(self) -> None:
         """End the spans of the attempts, make those of the stages, and end the call's span if that has not ended."""
         options, rows = self._options, self._rows
+        stages = options.detail.stages
         try:
             for attempt in self._attempts:
                 attempt.finish()
-            stages = options.detail.stages
             if rows and stages:
-                notable = stages == NOTABLE_STAGES
-                make_stage_spans(
-                    options.tracer, rows, self._anchors, self._attempt_rows, self._verdict, notable=notable
-                )
+                if stages != NOTABLE_STAGES or has_notable(rows):
+                    make_stage_spans(
+                        options.tracer,
+                        rows,
+                        self._anchors,
+                        self._attempt_rows,
+                        self._verdict,
+                        notable=stages == NOTABLE_STAGES,
+                    )
             elif rows:
                 self._span.set_attributes(sum_stage_durations(rows))
         except BaseException as exc:  # a tracer of somebody else may raise anything
             if is_interrupt(exc):
                 raise
             _logger.exception("A call could not be recorded")
-        if options.deferred is None or not options.detail.stages:
+        if options.deferred is None or not stages:
             end_span(self._span, self._verdict, self._end, self._facts)
 
     def make_without_stages(self) -> None:
@@ -195,16 +197,3 @@ class SpanRecorder:
             record_safely(metrics, measurement)
         else:
             deferred.measure_later(metrics, measurement)
-
-    def _describe(self, report: LiveReport, verdict: str | None) -> None:
-        span, detail = self._span, self._options.detail
-        if verdict is not None:
-            self._facts = describe_failure(report.error, report.tool)
-        # Copies: a run of the inside that a stage left behind still writes to the report.
-        self._rows, self._attempt_rows = report.rows[:], report.attempt_rows[:]
-        set_call_attributes(span, report)
-        if not self._named and report.tool is not None:
-            span.update_name(make_span_start(report.tool.name)[0])
-            span.set_attribute(semconv.TOOL_NAME, report.tool.name)
-        if detail.content or detail.openinference or detail.principal or detail.describe is not None:
-            set_detail_attributes(span, report, detail)
