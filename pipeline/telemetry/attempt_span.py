@@ -20,12 +20,13 @@ from opentelemetry.util.types import Attributes, AttributeValue
 
 from .. import semconv
 from ..errors import Landed
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow
 from ..tools.definition import Tool
 from .attributes import make_attempt_start
 from .failures import NO_FACTS, Facts
-from .spans import INTERNAL, end_span, is_interrupt
+from .spans import INTERNAL, end_span
 
 _logger = get_logger()
 

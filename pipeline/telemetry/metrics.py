@@ -10,12 +10,12 @@ from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from .active_calls import ActiveCalls, find_active_calls
 from .agents import label_agent
 from .blame import collect_verdicts
-from .spans import is_interrupt
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
     from opentelemetry.metrics import Meter, MeterProvider

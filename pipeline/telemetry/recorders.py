@@ -11,6 +11,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
@@ -21,7 +22,7 @@ from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
 from .failures import NO_FACTS, describe_failure
 from .metrics import Instruments, measure, record_safely
-from .spans import Anchors, end_span, has_notable, is_interrupt, make_stage_spans
+from .spans import Anchors, end_span, has_notable, make_stage_spans
 
 _logger = get_logger()
 
@@ -148,7 +149,9 @@ class SpanRecorder:
                     span.set_attribute(semconv.TOOL_NAME, tool.name)
                 if detail.more:
                     set_detail_attributes(span, report, detail)
-            except Exception:  # the text of the user's own values is foreign code, and so are span processors
+            except BaseException as exc:  # the text of the user's own values is foreign code, and so are processors
+                if is_interrupt(exc):
+                    raise
                 _logger.exception("A call could not be recorded")
         if options.deferred is None:
             self.make_spans()

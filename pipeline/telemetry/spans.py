@@ -7,13 +7,13 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import current_thread, main_thread
 from typing import TypeAlias
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, StageRow
 from .blame import collect_verdicts, find_deciding
@@ -26,11 +26,6 @@ Anchors: TypeAlias = dict[int, tuple[Context, int]]
 NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
-
-
-def is_interrupt(exc: BaseException) -> bool:
-    """Whether a person may have interrupted the process, which shows in its main thread only."""
-    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
 
 
 def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
