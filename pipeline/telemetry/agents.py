@@ -76,6 +76,12 @@ def label_agent(context: Context | None) -> dict[str, str]:
     return {} if about is None else {semconv.AGENT_NAME: about[semconv.AGENT_NAME]}
 
 
+def read_agent() -> Mapping[str, str]:
+    """The attributes that name the agent whose turn this is, and its conversation. Empty outside of any."""
+    about: Mapping[str, str] = cast("Any", get_current().get(AGENT)) or {}
+    return about
+
+
 @attrs.define(eq=False)
 class Invocation:
     """One turn of an agent, as a block. `agent` makes it.
