@@ -73,7 +73,7 @@ def one_that_raises(role: str, error: BaseException) -> dict[str, Any]:
 
     class Odd(str):
         __slots__ = ()
-        encode = raises
+        encode: Any = raises
 
     exported = Exported()
     options: dict[str, dict[str, Any]] = {
