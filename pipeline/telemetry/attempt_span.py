@@ -31,13 +31,53 @@ from .spans import INTERNAL, end_span
 _logger = get_logger()
 
 
+def start_attempt(
+    tracer: Tracer,
+    context: Context,
+    number: int,
+    tool: Tool[..., Any] | None,
+    started: int | None = None,
+    executor: str | None = None,
+    landed: Landed | None = None,
+) -> Span:
+    """Start the span of an attempt.
+
+    Args:
+        tracer: Starts it.
+        context: The one around the attempt.
+        number: Of the attempt.
+        tool: The one that is tried. None: it is not known.
+        started: Wall clock, ns. None: now.
+        executor: Where an attempt ran that has ended. None: it has not.
+        landed: Whether an attempt that has ended took effect. None: it has not.
+    """
+    name, attributes = (
+        make_attempt_start(number, None, None, "", executor, landed)
+        if tool is None
+        else make_attempt_start(number, tool.name, tool.effect, tool.description, executor or tool.run_in, landed)
+    )
+    return tracer.start_span(name, context, INTERNAL, attributes, None, started)
+
+
+def set_ended_attributes(span: Span, row: AttemptRow, tool: Tool[..., Any] | None) -> None:
+    """Set on the span of an attempt what was not known when it started."""
+    executor, landed = row[1], row[6]
+    try:
+        if tool is None or executor != tool.run_in:
+            span.set_attribute(semconv.EXECUTOR, executor)
+        span.set_attribute(semconv.LANDED, landed)
+    except BaseException as exc:  # of somebody else's tracer
+        if is_interrupt(exc):
+            raise
+        _logger.exception("The attributes of an attempt could not be set")
+
+
 class AttemptSpan(Span):
     """Stands for a span that starts at the first use of any of its methods, from any thread, with a past start time.
 
     Nobody makes a span of their own in most attempts. Such a span is started when the call has ended, beside those of
-    the stages, and by the deferring thread if there is one: it then starts with all its attributes, which takes less
-    time than to set one later. The specification allows past start times (trace/api, Span creation). If the span cannot
-    be started, spans of the tool stand under the one that was current around the attempt.
+    the stages, by the deferring thread. The specification allows past start times (trace/api, Span creation). If the
+    span cannot be started, spans of the tool stand under the one that was current around the attempt.
 
     Args:
         tracer: Starts the span.
@@ -79,7 +119,7 @@ class AttemptSpan(Span):
             if span is None:
                 span = self._started = self._start(executor, landed)
             else:
-                self._complete(span, row)
+                set_ended_attributes(span, row, self.tool)
         end_span(span, verdict, ended + self._offset, self.facts)
 
     def start(self) -> Span:
@@ -95,33 +135,13 @@ class AttemptSpan(Span):
         return self._started
 
     def _start(self, executor: str | None, landed: Landed | None) -> Span:
-        tool = self.tool
         try:
-            name, attributes = (
-                make_attempt_start(self._number, None, None, "", executor, landed)
-                if tool is None
-                else make_attempt_start(
-                    self._number, tool.name, tool.effect, tool.description, executor or tool.run_in, landed
-                )
-            )
-            return self._tracer.start_span(name, self._outer, INTERNAL, attributes, None, self._started_at)
+            return start_attempt(self._tracer, self._outer, self._number, self.tool, self._started_at, executor, landed)
         except BaseException as exc:  # a sampler or a span processor may raise anything
             if is_interrupt(exc):
                 raise
             _logger.exception("The span of an attempt could not be started")
             return NonRecordingSpan(get_current_span(self._outer).get_span_context())
-
-    def _complete(self, span: Span, row: AttemptRow) -> None:
-        """Set what was not known when the span started."""
-        executor, landed, tool = row[1], row[6], self.tool
-        try:
-            if tool is None or executor != tool.run_in:
-                span.set_attribute(semconv.EXECUTOR, executor)
-            span.set_attribute(semconv.LANDED, landed)
-        except BaseException as exc:  # of somebody else's tracer
-            if is_interrupt(exc):
-                raise
-            _logger.exception("The attributes of an attempt could not be set")
 
     def __getattr__(self, name: str) -> Any:  # what the span of an SDK has beyond the API
         if name.startswith("__"):  # as when it is copied before it has any field

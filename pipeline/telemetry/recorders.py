@@ -16,7 +16,7 @@ from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
 from ..tools.definition import Tool
-from .attempt_span import AttemptSpan
+from .attempt_span import AttemptSpan, set_ended_attributes, start_attempt
 from .attributes import make_span_start, set_call_attributes
 from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
@@ -66,7 +66,7 @@ class SpanOptions:
 
 
 class SpanRecorder:
-    """Records one call: its span is live, those of attempts and stages are made at its end, or at their first use.
+    """Records one call: its span and those of its attempts are live, those of stages are made at its end.
 
     Args:
         options: Those of the trace.
@@ -90,8 +90,8 @@ class SpanRecorder:
         self.offset = self._latest = offset = -perf_counter_ns() + max(time_ns(), started)
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, offset)}
-        self._attempts: list[AttemptSpan] = []  # that ended
-        self._open: list[AttemptSpan] = []  # that run: more than one if a stage calls on while an attempt runs
+        self._attempts: list[AttemptSpan] = []  # that ended, of a trace that defers their spans
+        self._open: list[Span] = []  # that run: more than one if a stage calls on while an attempt runs
         self._token = attach(inside)
 
     def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
@@ -104,24 +104,39 @@ class SpanRecorder:
         outer = get_current()  # with baggage or a span that a middleware put there
         if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
             outer = set_span_in_context(self._span, outer)
+        options = self._options
+        live: Span | None = None
+        if options.deferred is None:
+            try:
+                live = start_attempt(options.tracer, outer, number, tool)
+            except BaseException as exc:  # a sampler or a span processor may raise anything
+                if is_interrupt(exc):
+                    raise
+                _logger.exception("The span of an attempt could not be started")
+                return None
         # The monotonic clock first: between the two readings the offset can only grow, so children start no earlier.
         now, started = perf_counter_ns(), time_ns()
         offset = started - now
         self._latest = max(self._latest, offset)
-        span = AttemptSpan(self._options.tracer, outer, number, tool, started, offset)
+        span = AttemptSpan(options.tracer, outer, number, tool, started, offset) if live is None else live
         inside = set_span_in_context(span, outer)
         self._anchors[number] = (inside, offset)
         self._open.append(span)
-        return span, attach(inside)
+        return span, attach(inside), offset, tool
 
     def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
-        """The span of an attempt may end now, red if the attempt failed."""
-        span, token = opened
+        """End the span of an attempt, red if the attempt failed; with ``defer``, have it ended."""
+        if opened is None:
+            return
+        span, token, offset, tool = opened
         detach(token)
         self._open.remove(span)
-        span.row = row
-        if error is not None:
-            span.facts = describe_failure(error, span.tool)
+        facts = NO_FACTS if error is None else describe_failure(error, tool)
+        if type(span) is not AttemptSpan:
+            set_ended_attributes(span, row, tool)
+            end_span(span, row[5], row[3] + offset, facts)
+            return
+        span.row, span.facts = row, facts
         if self._over:  # a stage left it running when the call ended
             span.finish()
         else:
