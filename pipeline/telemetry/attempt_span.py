@@ -127,14 +127,11 @@ class AttemptSpan(Span):
         if self._started is None:
             with self._lock:
                 if self._started is None:
-                    token = attach(self._outer)  # for span processors that ask for the current span
-                    try:
-                        self._started = self._start(None, None)
-                    finally:
-                        detach(token)
+                    self._started = self._start()
         return self._started
 
-    def _start(self, executor: str | None, landed: Landed | None) -> Span:
+    def _start(self, executor: str | None = None, landed: Landed | None = None) -> Span:
+        token = attach(self._outer)  # for span processors that ask for the current span
         try:
             return start_attempt(self._tracer, self._outer, self._number, self.tool, self._started_at, executor, landed)
         except BaseException as exc:  # a sampler or a span processor may raise anything
@@ -142,6 +139,8 @@ class AttemptSpan(Span):
                 raise
             _logger.exception("The span of an attempt could not be started")
             return NonRecordingSpan(get_current_span(self._outer).get_span_context())
+        finally:
+            detach(token)
 
     def __getattr__(self, name: str) -> Any:  # what the span of an SDK has beyond the API
         if name.startswith("__"):  # as when it is copied before it has any field
