@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from returns.result import Failure
 
 from middlewares import Retry, Trace, standard
-from pipeline import CallReport, Pipeline, ToolContext, ToolRegistry, Transient
+from pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
 from pipeline.telemetry import Event, Events, events_of
 from pipeline.testing import FakeClock
 from support import Exported, a_tool
@@ -75,13 +75,16 @@ def one_that_raises(role: str, error: BaseException) -> dict[str, Any]:
         __slots__ = ()
         encode: Any = raises
 
+    def name(_: Call) -> dict[str, str]:
+        return {"app.name": Odd("x")}
+
     exported = Exported()
     options: dict[str, dict[str, Any]] = {
         "sinks": {"sinks": [raises]},
         "live sinks": {"sinks": [Sink()]},
         "redact": {"redact": raises, "content": True},
         "attributes": {"attributes": raises},
-        "a text of the user's": {"attributes": lambda call: {"app.name": Odd("x")}},
+        "a text of the user's": {"attributes": name},
     }
     return {"tracer_provider": exported.provider, **options[role]}
 
