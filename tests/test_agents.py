@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,12 +15,14 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import get_current_span
+from returns.result import Failure
 
-from middlewares import Trace, standard
-from pipeline import Call, Pipeline, SetupError, ToolRegistry, gather, gather_sync
+from middlewares import Retry, Trace, standard
+from pipeline import Call, Pipeline, SetupError, ToolRegistry, Transient, gather, gather_sync
 from pipeline.builtin import install
 from pipeline.dialogue import Answered, Hints, run_turn
 from pipeline.telemetry import SUPPRESS, agent
+from pipeline.testing import FakeClock
 from support import Exported, a_tool
 
 FIVE = [Call("probe", id=f"c{number}") for number in range(5)]
@@ -68,6 +71,32 @@ async def test_a_turn_is_one_trace(way: str) -> None:
     assert top.kind.name == "INTERNAL"
     assert top.status.status_code.name == "UNSET"
     assert not get_current_span().get_span_context().is_valid
+
+
+@pytest.mark.parametrize("is_traced", [True, False], ids=["traced", "without Trace"])
+async def test_the_agent_is_on_the_log_records_of_its_calls(caplog: pytest.LogCaptureFixture, is_traced: bool) -> None:
+    """The record of a failure, of a repeated attempt and of the flow names agent and conversation, as the span does."""
+    caplog.set_level(logging.DEBUG, "toolcall_pipeline")
+    answers = iter((Failure(Transient()), Failure(Transient()), "fine"))
+
+    async def flaky(**_: object) -> object:
+        return next(answers)
+
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=flaky))
+    pipeline = standard(tools).replace("retry", Retry(sleep=FakeClock().sleep))
+    exported = Exported()
+    pipeline = pipeline.replace("trace", Trace(tracer_provider=exported.provider)) if is_traced else pipeline
+    with agent("helper", conversation_id="talk-7", tracer_provider=exported.provider):
+        await pipeline.call("probe")
+        await pipeline.call("prob")
+    inside = [vars(record) for record in caplog.records]
+    await pipeline.call("prob")
+    outside = [vars(record) for record in caplog.records[len(inside) :]]
+    named = [(each.get("gen_ai.agent.name"), each.get("gen_ai.conversation.id")) for each in inside]
+    assert len(named) == 5  # two attempts that are repeated, a failure, and the flow of two calls
+    assert set(named) == {("helper", "talk-7")}
+    assert not any("gen_ai.agent.name" in each or "gen_ai.conversation.id" in each for each in outside)
 
 
 @pytest.mark.parametrize("defer", [False, True])

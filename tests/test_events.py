@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -12,7 +13,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from returns.result import Failure
 
 from middlewares import Retry, Trace, standard
-from pipeline import CallReport, Pipeline, ToolContext, ToolRegistry, Transient
+from pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
 from pipeline.telemetry import Event, Events, events_of
 from pipeline.testing import FakeClock
 from support import Exported, a_tool
@@ -55,6 +56,57 @@ async def test_a_sink_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     outcome = await listened_to(broken, reports.append).call("probe")
     assert (outcome.unwrap(), len(reports)) == ("done", 1)
     assert "A listener failed" in caplog.text
+
+
+ODD = [SystemExit, GeneratorExit, asyncio.CancelledError, BaseException]
+ROLES = ["sinks", "live sinks", "redact", "attributes", "a text of the user's"]
+
+
+def one_that_raises(role: str, error: BaseException) -> dict[str, Any]:
+    """The options of a Trace with foreign code in that role that raises the error."""
+
+    def raises(*_: Any) -> Any:
+        raise error
+
+    class Sink:
+        call_begins = hear = call_ends = raises
+
+    class Odd(str):
+        __slots__ = ()
+        encode: Any = raises
+
+    def name(_: Call) -> dict[str, str]:
+        return {"app.name": Odd("x")}
+
+    exported = Exported()
+    options: dict[str, dict[str, Any]] = {
+        "sinks": {"sinks": [raises]},
+        "live sinks": {"sinks": [Sink()]},
+        "redact": {"redact": raises, "content": True},
+        "attributes": {"attributes": raises},
+        "a text of the user's": {"attributes": name},
+    }
+    return {"tracer_provider": exported.provider, **options[role]}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("error", ODD)
+async def test_no_class_of_exception_of_a_listener_changes_the_outcome(role: str, error: type[BaseException]) -> None:
+    """Whatever a sink or a function of the application's raises, the call succeeds, and the other sinks hear of it."""
+    reports: list[CallReport] = []
+    options = one_that_raises(role, error())
+    sinks = [*options.pop("sinks", ()), reports.append]
+    outcome = await listened_to(*sinks, **options).call("probe")
+    assert (outcome.unwrap(), len(reports)) == ("done", 1)
+
+
+@pytest.mark.parametrize("role", ["sinks", "live sinks", "redact", "attributes"])
+def test_an_interrupt_from_the_keyboard_passes_a_listener(role: str) -> None:
+    """A person who interrupts the process while a listener runs in the main thread does interrupt it."""
+    options = one_that_raises(role, KeyboardInterrupt())
+    sinks = options.pop("sinks", ())
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(listened_to(*sinks, **options).call, "probe", {"a": 1})
 
 
 async def test_events_are_in_order() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from returns.result import Success
 
@@ -241,3 +241,68 @@ print("opentelemetry.sdk" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+class Hangs(SpanExporter):
+    """An exporter that does not answer while it is given the span of a stage."""
+
+    def __init__(self) -> None:
+        self.asked, self.answer, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def export(self, spans: Any) -> SpanExportResult:
+        if spans[0].name == "resolve":
+            self.asked.set()
+            self.answer.wait(5)
+            self.ended.set()
+        return SpanExportResult.SUCCESS
+
+
+def test_a_flush_does_not_wait_for_an_exporter_that_hangs() -> None:
+    """Its time limit holds too if a processor exports each span as it ends: the flush says that spans still wait."""
+    exporter, provider = Hangs(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(FlushDeferred())
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    observer = call_once(provider)
+    try:
+        assert exporter.asked.wait(5)
+        call_once(provider)
+        assert not provider.force_flush(50)
+        assert not exporter.ended.is_set()
+    finally:
+        exporter.answer.set()
+        observer.flush()
+    assert provider.force_flush()
+
+
+def test_a_flush_that_comes_first_does_not_wait_either() -> None:
+    """The thread exports, so the caller is not the one who hangs, also if the thread had not looked yet."""
+    exporter, provider = Hangs(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(FlushDeferred())
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    observer = call_once(provider)
+    try:
+        assert not provider.force_flush(50)
+        assert not exporter.ended.is_set()
+    finally:
+        exporter.answer.set()
+        observer.flush()
+
+
+def test_a_flush_of_a_busy_process_ends() -> None:
+    """A flush waits for the calls that had ended before it, and not for those that end meanwhile."""
+    queue, stop = DeferredSpans(), threading.Event()
+
+    class EndsAnother:
+        """A call at whose end the next one is there already."""
+
+        def make_spans(self) -> None:
+            if not stop.is_set():
+                queue.add(self)
+
+        make_without_stages = make_spans
+
+    try:
+        queue.add(EndsAnother())
+        assert queue.wait_until_made(5)
+    finally:
+        stop.set()

@@ -185,6 +185,54 @@ async def test_records_of_further_loggers(
     assert len(caplog.records) == 4
 
 
+def texts(collector: HttpCollector) -> list[tuple[str, str]]:
+    return [(scope.scope.name, record.body.string_value.split(":")[0]) for scope, record in collector.log_records]
+
+
+@pytest.mark.parametrize("defer", [False, True])
+async def test_each_record_is_exported_once(collector: HttpCollector, defer: bool) -> None:
+    """A record goes to the `configure` whose span is current, and outside of the spans of both to the first one."""
+    other = HttpCollector()
+    try:
+        with export_to(other, loggers=["shop"]) as first:
+            with export_to(collector) as second:
+                await crashing(second, defer=defer)(Call("of the second"))
+                await crashing(second, defer=defer)(Call("probe", id="of the second"))
+                await crashing(first, defer=defer)(Call("of the first"))
+                logging.getLogger("toolcall_pipeline").warning("of neither")
+                with second.tracer_provider.get_tracer("app").start_as_current_span("app"):
+                    logging.getLogger("shop").warning("the first alone exports these")
+            await crashing(second)(Call("of the second, which has ended"))
+        library, shop = "toolcall_pipeline", "shop"
+        ended = "Tool 'of the second, which has ended'"
+        assert texts(collector) == [(library, "Tool 'of the second'"), (library, "Tool 'probe'")]
+        assert sorted(texts(other)) == sorted(
+            [
+                (library, "Tool 'of the first'"),
+                (library, "of neither"),
+                (shop, "the first alone exports these"),
+                (library, ended),
+            ]
+        )
+    finally:
+        other.close()
+
+
+async def test_two_ways_to_one_collector(collector: HttpCollector) -> None:
+    """Two that export to the same collector give it each record once, in whichever order they end."""
+    first, second = export_to(collector, loggers=[""]), export_to(collector)
+    try:
+        await crashing(second)(Call("a"))
+        logging.getLogger("toolcall_pipeline").warning("b")
+        logging.getLogger("shop").warning("c")
+        first.shutdown()
+        logging.getLogger("toolcall_pipeline").warning("d")
+    finally:
+        first.shutdown()
+        second.shutdown()
+    assert sorted(text for _, text in texts(collector)) == ["Tool 'a'", "b", "c", "d"]
+
+
 @pytest.mark.parametrize("given", ["shop", [1], None])
 def test_loggers_are_names(given: Any) -> None:
     """What are no names of loggers is refused."""

@@ -212,3 +212,26 @@ def test_every_field_of_a_phase_travels(phase: type[Call]) -> None:
         for field in attrs.fields(phase):
             if not (other is under and field.name in ("report", "guards")):
                 assert getattr(other, field.name) is getattr(call, field.name), field.name
+
+
+@pytest.mark.parametrize(("name", "kind"), [("probe", "timeout"), ("nope", "unknown_tool")])
+async def test_a_limit_in_the_past_is_judged_alike_with_and_without_a_report(name: str, kind: str) -> None:
+    """The checks at the front come before the time limit of the call, whether anybody records it or not."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    pipeline = standard(tools)
+    reported = await pipeline.report(Call(name, timeout=0))
+    plain = await pipeline.call(name, timeout=0)
+    assert reported.error is not None
+    assert (reported.error.kind, plain.failure().kind) == (kind, kind)
+
+
+async def test_a_refused_call_with_a_limit_is_refused_alike() -> None:
+    """So a paused tool is refused as paused, and not as too late."""
+    tools = ToolRegistry()
+    tools.register(a_tool())
+    tools.pause("probe", retry_after=1)
+    reported = await standard(tools).report(Call("probe", timeout=0))
+    plain = await standard(tools).call("probe", timeout=0)
+    assert reported.error is not None
+    assert (reported.error.kind, plain.failure().kind) == ("unavailable", "unavailable")

@@ -153,50 +153,66 @@ def _recorded_end(stage: Stage) -> Handler[Any]:
         try:
             outcome: Outcome = await run(call)
             if type(outcome) is _SUCCESS:
-                verdict = None
+                verdict, report.landed = None, "yes"
             else:
                 check_answer(stage, outcome)
-                verdict = kind_of(outcome)
-            report.landed = landed_of(outcome)
+                verdict, report.landed = kind_of(outcome), landed_of(outcome)
             return outcome
         except Exception as exc:
             verdict = None if report.let_pass(exc) else "internal"
             raise
         finally:  # a cancelled stage is recorded too
             ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
-            report.add_stage(name, began, ended, verdict, note)
+            report.rows.append((name, began, ended, verdict, report.attempt, note, ended - began))
 
     return handle
 
 
-def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[Any]:
-    """Checks that stand next to each other, in one frame."""
+def compile_recorded_checks(stages: Sequence[Stage]) -> Callable[[Any], Any]:
+    """Checks that stand next to each other, in one frame, for a call with a report.
+
+    The function returns the call in the phase that the last one makes, or what the first one that refuses answers.
+    """
     checks = [(stage.name, stage.obj, stage.run, stage.finds, stage) for stage in stages]
 
-    async def handle(call: Any) -> Outcome:
+    def run(call: Any) -> Any:
         report: LiveReport = call.report
         for name, obj, check, finds, stage in checks:
             began = perf_counter_ns()
             kind: str | None = "internal"
             try:
                 verdict = check(call)
-                if not isinstance(verdict, _CALL):
+                if isinstance(verdict, _CALL):
+                    kind = None
+                else:
                     check_verdict(stage, verdict)
-                kind = kind_of(verdict) if type(verdict) is _FAILURE else None
+                    kind = kind_of(verdict)
             except Exception as exc:
                 report.let_pass(exc)
                 raise
             finally:
                 ended, note = perf_counter_ns(), report.take_note(obj) if report.notes else ""
-                report.add_stage(name, began, ended, kind, note)
+                report.rows.append((name, began, ended, kind, report.attempt, note, ended - began))
             if kind is not None:
-                return cast("Outcome", verdict)
+                return verdict
             if verdict is not call:
                 if finds and call.guards is not None:
                     call.guards.find(verdict.tool)
                 report.find(verdict)
                 call = verdict if verdict.report is report else verdict.under(report, verdict.guards)
-        return await inner(call)
+        return call
+
+    return run
+
+
+def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[Any]:
+    run = compile_recorded_checks(stages)
+
+    async def handle(call: Any) -> Outcome:
+        verdict = run(call)
+        if not isinstance(verdict, _CALL):
+            return cast("Outcome", verdict)
+        return await inner(verdict)
 
     return handle
 
@@ -218,12 +234,11 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
         running = 0  # runs of the inside
         parts: list[_Part] = []  # in which no inside ran, each but the last one; empty: the stage has not called on
-        answer: Any = None
-        others: list[Any] = []  # answers of runs before the last one
+        answers: list[Any] = []  # of the inside
         alone_since = perf_counter_ns()
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal running, answer, alone_since
+            nonlocal running, alone_since
             now = perf_counter_ns()
             target, run_inner = report, inner
             if parts:
@@ -232,21 +247,19 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
                     if attempt:
                         run_inner = inner_attempt
                 if repeats and not running:
-                    report.add_stage(name, alone_since, now, None, report.reason)
+                    report.rows.append((name, alone_since, now, None, report.attempt, report.reason, now - alone_since))
             if not running:
                 parts.append((alone_since, now))
             running += 1
             try:
                 if call.report is not target or (call.guards is None and guards is not None):
                     call = call.under(target, call.guards or guards)  # a middleware made this call itself
-                reply = await run_inner(call)
-                if answer is not None:
-                    others.append(answer)
-                answer = reply
+                answer = await run_inner(call)
+                answers.append(answer)
             finally:
                 running -= 1
                 alone_since = perf_counter_ns()
-            return reply
+            return answer
 
         verdict: str | None = CANCELLED
         try:
@@ -254,7 +267,9 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             outcome: Outcome = await middleware(call, call_next)
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)
-            verdict = None if outcome is answer or _is_passed_on(outcome, answer, others) else kind_of(outcome)
+                verdict = None if _is_passed_on(outcome, answers) else kind_of(outcome)
+            else:
+                verdict = None
             if report.raised:
                 report.caught()
             return outcome
@@ -266,40 +281,36 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             report.attempt = attempt
             note = report.reason if repeats else report.take_note(obj) if report.notes else ""
             if not repeats or not parts:
-                if not running:  # else it left a run of the inside behind
-                    parts.append((alone_since, ended))
-                start, end, own = _sum_parts(parts)
-                report.add_stage(name, start, end, verdict, note, own)
+                # It is shown with its last part, or with a longer one. If it left a run of the inside behind, the last
+                # part is the one before that run.
+                start, end = parts.pop() if running else (alone_since, ended)
+                own = end - start
+                longest = max(own, _LONG_WAIT)
+                for part_began, part_ended in parts:
+                    spent = part_ended - part_began
+                    own += spent
+                    if spent > longest:
+                        start, end, longest = part_began, part_ended, spent
+                report.rows.append((name, start, end, verdict, attempt, note, own))
             elif verdict is not None:
-                report.add_stage(name, alone_since, ended, verdict, note)
+                report.rows.append((name, alone_since, ended, verdict, attempt, note, ended - alone_since))
 
     return handle
 
 
-def _is_passed_on(outcome: Any, answer: Any, others: Sequence[Any]) -> bool:
+def _is_passed_on(outcome: Any, answers: Sequence[Any]) -> bool:
     """Whether a failure is that of a run of the inside, be it in another ``Failure``: the stage did not make it."""
     error = error_of(outcome)
-    return error is not None and any(error_of(each) is error for each in (answer, *others))
-
-
-def _sum_parts(parts: Sequence[_Part]) -> tuple[int, int, int]:
-    """Start and end of the part with which a middleware is shown, and the time of all its parts."""
-    start, end = parts[-1]
-    own = after = end - start
-    longest = max(after, _LONG_WAIT)
-    for began, ended in parts[:-1]:
-        spent = ended - began
-        own += spent
-        if spent > longest:
-            start, end, longest = began, ended, spent
-    return start, end, own
+    return error is not None and any(error_of(each) is error for each in answers)
 
 
 def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler[Any]:
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
         recorder, tool = report.recorder, getattr(call, "tool", None)
-        number = report.begin_attempt()
+        whole = report.whole or report
+        whole.begun = report.attempt = number = whole.begun + 1
+        report.landed = "no"
         began = perf_counter_ns()
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED
@@ -321,7 +332,9 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
         finally:
             executor = report.executor or (tool.run_in if tool is not None else "loop")
             landed: Landed = getattr(error, "landed", report.landed)  # a time limit's error knows better
-            row = report.end_attempt(number, executor, began, verdict, landed)
+            row = (number, executor, began, perf_counter_ns(), report.wait, verdict, landed)
+            report.attempt_rows.append(row)
+            report.attempt = 0
             if recorder is not None:
                 recorder.attempt_ends(opened, row, error)
             error = None  # its traceback holds this frame

@@ -24,7 +24,7 @@ from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, R
 from ..telemetry.flow_observer import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
-from .chain import compile_plain, compile_reads, compile_recorded
+from .chain import compile_plain, compile_reads, compile_recorded, compile_recorded_checks
 from .deadline import run_within
 from .last_word import LastWord
 from .mistakes import explain_verdict
@@ -76,7 +76,8 @@ class Runner:
         answering = [stage for stage in inner[leading:] if not stage.placement.marks] or inner[leading:]
         find_behind = self._finding if first is None else None
         self._finish = LastWord(self._leading, answering, registries, find_behind).say
-        self._recorded = compile_recorded([*checks, *inner[leading:]])
+        self._check_recorded = compile_recorded_checks(checks)
+        self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
         self._reads = compile_reads(inner[leading:], self._guards_of_reads)
 
@@ -152,24 +153,39 @@ class Runner:
     ) -> LiveReport:
         """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
         now = perf_counter_ns()
-        recording = recorder is not None and recorder.recording
-        offset = recorder.offset if recorder is not None and recording else time_ns() - now
-        began, found = min(times[0] - offset, now), min(times[1] - offset, now)
+        offset = recorder.offset if recorder is not None and recorder.recording else time_ns() - now
+        began, found = times[0] - offset, times[1] - offset
+        if not began <= found <= now:  # the wall clock was set meanwhile
+            began = min(began, now)
+            found = max(began, min(found, now))
         sinks: Sequence[LiveSink] = getattr(recorder, "live_sinks", ())
         if listening is not None and listening.sink is not None:
             sinks = (*sinks, listening.sink)
         make = HeardReport if sinks else LiveReport
-        report = make(call, None, began, 0, times[0], recording=self.recording, recorder=recorder)
+        # The lists are given, because a call of their factory takes longer than all else that is set.
+        report = make(
+            call,
+            None,
+            began,
+            0,
+            times[0],
+            decisions=[],
+            progress=[],
+            rows=[],
+            attempt_rows=[],
+            recording=self.recording,
+            recorder=recorder,
+        )
         if isinstance(verdict, ResolvedCall):
             report.tool, report.repairs = verdict.tool, verdict.repairs
         if type(report) is HeardReport:
             report.tell_begin(sinks)
         if self._finder is not None:
-            note = report.take_note(self._finder.obj)
-            report.add_stage(self._finder.name, began, max(began, found), kind_of(verdict), note)
+            kind = kind_of(verdict) if type(verdict) is _FAILURE else None
+            report.rows.append((self._finder.name, began, found, kind, 0, "", found - began))
         return report
 
-    async def _run_recorded(  # noqa: C901, PLR0912  # one frame
+    async def _run_recorded(  # noqa: C901, PLR0912, PLR0915  # one frame
         self, report: LiveReport, verdict: Any, listening: Listening | None
     ) -> Outcome:
         """The rest of a call that somebody listens to."""
@@ -178,19 +194,26 @@ class Runner:
         current: Any = call
         outcome: Any = _CANCELLED
         try:
-            if type(verdict) is Failure:
-                outcome = cast("Outcome", verdict)
+            if type(verdict) is _FAILURE:
+                outcome = verdict
             else:
-                guards, effect = self._make_guards(call, verdict)
-                if type(verdict) is ResolvedCall and verdict is not call:  # a check made it, so nobody else has it
-                    current = verdict
-                    current.report, current.guards = report, guards
+                if type(verdict) is _RESOLVED_CALL and verdict is not call:  # a check made it, so nobody else has it
+                    current, tool = verdict, verdict.tool
+                    current.report = report
+                    if tool.effect == "read" and not tool.context and call.guards is None:
+                        current.guards = self._guards_of_reads
+                    else:
+                        current.guards, effect = self._make_guards(call, verdict)
                 else:
+                    guards, effect = self._make_guards(call, verdict)
                     current = verdict.under(report, guards)
-                if call.timeout is None:
-                    outcome = await self._recorded(current)
+                checked = self._check_recorded(current)
+                if not isinstance(checked, _CALL):
+                    outcome = checked
+                elif call.timeout is None:
+                    outcome = await self._recorded(checked)
                 else:
-                    outcome = await run_within(call.timeout, current, self._recorded)
+                    outcome = await run_within(call.timeout, checked, self._recorded)
         except Exception as exc:  # noqa: BLE001  # see run
             outcome = Crashed(
                 explain_verdict(self._leading[:1], cast("object", verdict)) or exc
@@ -200,21 +223,24 @@ class Runner:
                 raise
             outcome = Crashed(exc)
         finally:  # a cancelled call is recorded too, though it has no outcome
-            verdict = CANCELLED
-            if outcome is not _CANCELLED:
-                if type(outcome) is not Success:  # inside the context of the span, for the log's trace ids
+            kind: str | None = None
+            if outcome is _CANCELLED:
+                kind = CANCELLED
+            else:
+                if type(outcome) is not _SUCCESS:  # inside the context of the span, for the log's trace ids
                     outcome = self._finish(call, current, outcome, effect, report.params)
-                verdict = kind_of(cast("object", outcome))
+                    kind = kind_of(outcome)
                 report.outcome = outcome
             report.ended = perf_counter_ns()
             if report.recorder is not None:
-                report.recorder.call_ends(report, verdict)
+                report.recorder.call_ends(report, kind)
             if type(report) is HeardReport:
                 report.tell_end()
         if listening is not None:
             listening.report = report.copy()
         report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
-        return cast("Outcome", outcome)
+        answer: Outcome = outcome  # a cast is a call
+        return answer
 
     def _make_guards(self, call: Call, current: Any) -> tuple[Guards, OneEffect | None]:
         """What may keep the body from beginning, around it what the caller's call has already."""
@@ -250,5 +276,7 @@ def _unchanged(call: Any) -> Any:
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
+_CALL: Any = Call
+_RESOLVED_CALL: Any = ResolvedCall
 _VALID_CALL: Any = ValidCall
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

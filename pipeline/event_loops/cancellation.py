@@ -1,9 +1,10 @@
-"""Cancellation: whether an exception is the cancellation of the task that sees it, or of something that it awaited."""
+"""What an exception that is no Exception means: that a task is cancelled, that a person interrupts, or neither."""
 
 from __future__ import annotations
 
 import sys
 from math import inf
+from threading import current_thread, main_thread
 
 import anyio
 
@@ -25,3 +26,12 @@ def is_stray_cancellation(exc: BaseException) -> bool:
     except RuntimeError:  # no loop of asyncio runs here: this is trio, which raises its own
         return True
     return task is not None and not task.cancelling() and anyio.current_effective_deadline() != -inf
+
+
+def is_interrupt(exc: BaseException) -> bool:
+    """Whether a person may have interrupted the process, which shows in its main thread only.
+
+    All else that a synchronous function of somebody else raises is a bug of that function, of whatever class it is: it
+    was called in no place where a task is cancelled.
+    """
+    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()

@@ -51,19 +51,19 @@ class CallReport:
     # Each list is made by a function of this module: list[X]() takes ten times as long, a cast is a call more.
     decisions: list[RetryDecision] = attrs.field(factory=_no_decisions)
     progress: list[Progress] = attrs.field(factory=_no_progress)
-    _stage_rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)
-    _attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
+    rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)  # `stages` without the names
+    attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)  # `attempts` without the names
     _recorded: Recorded | None = attrs.field(default=None, repr=False)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
         """Each run of each stage, in the order in which they ended."""
-        return tuple(StageRecord(*row) for row in self._stage_rows)
+        return tuple(StageRecord(*row) for row in self.rows)
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Each run of the tool, the first one included."""
-        return tuple(Attempt(*row) for row in self._attempt_rows)
+        return tuple(Attempt(*row) for row in self.attempt_rows)
 
     @property
     def seconds(self) -> float:

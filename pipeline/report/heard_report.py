@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import attrs
 
-from ..errors import Landed
 from .live_report import LiveReport
 from .observer import LiveSink, notify
-from .report_rows import Attempt, AttemptRow, Progress, Row, StageRecord
+from .report_rows import Attempt, Progress, Row, StageRecord
 
 
 @attrs.define(eq=False, repr=False)
@@ -26,6 +25,22 @@ class _Audience:
     ended: bool = False
 
 
+R = TypeVar("R", bound="tuple[Any, ...]")
+
+
+class _ToldRows(list[R]):
+    """Rows that are told, each with its names, as they are appended."""
+
+    def __init__(self, tell: Callable[[Row], None], named: Callable[..., Row]) -> None:
+        super().__init__()
+        self._tell, self._named = tell, named
+
+    def append(self, row: R, /) -> None:
+        """Append a row, and tell it."""
+        super().append(row)
+        self._tell(self._named(*row))
+
+
 @attrs.define(eq=False, repr=False)
 class HeardReport(LiveReport):
     """A report that tells its listeners of each row that is added to it."""
@@ -36,6 +51,7 @@ class HeardReport(LiveReport):
     def tell_begin(self, listeners: Sequence[LiveSink]) -> None:
         """The call has begun, and these hear of it."""
         self._audience.listeners = listeners
+        self.rows, self.attempt_rows = _ToldRows(self._tell, StageRecord), _ToldRows(self._tell, Attempt)
         for listener in listeners:
             notify(listener.call_begins, self)
 
@@ -52,13 +68,6 @@ class HeardReport(LiveReport):
         super().find(call)
         self._recorded = None  # was made from what was known until now
 
-    def add_stage(
-        self, name: str, start: int, end: int, verdict: str | None, note: str = "", own: int | None = None
-    ) -> None:
-        """As that of `LiveReport`."""
-        super().add_stage(name, start, end, verdict, note, own)
-        self._tell(StageRecord(*self._stage_rows[-1]))
-
     def add_decision(self, attempt: int, wait: float | None, reason: str) -> None:
         """As that of `LiveReport`."""
         super().add_decision(attempt, wait, reason)
@@ -70,12 +79,6 @@ class HeardReport(LiveReport):
             if not self._audience.ended:
                 super().add_progress(step)
                 self._tell(step)
-
-    def end_attempt(self, number: int, executor: str, start: int, verdict: str | None, landed: Landed) -> AttemptRow:
-        """As that of `LiveReport`."""
-        row = super().end_attempt(number, executor, start, verdict, landed)
-        self._tell(Attempt(*row))
-        return row
 
     def _tell(self, row: Row) -> None:
         with self._audience.turn:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from typing_extensions import TypeIs
 
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 
 if TYPE_CHECKING:
@@ -85,8 +86,14 @@ def is_live_sink(sink: object) -> TypeIs[LiveSink]:
 
 
 def notify(listener: Callable[..., object], *arguments: object) -> None:
-    """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well."""
+    """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well.
+
+    Raises:
+        KeyboardInterrupt: A person interrupted the process.
+    """
     try:
         listener(*arguments)
-    except Exception:  # listeners are foreign code, and so are meter providers
+    except BaseException as exc:  # listeners are foreign code, and so are meter providers
+        if is_interrupt(exc):
+            raise
         _logger.exception("A listener failed")

@@ -15,6 +15,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_
 
 from .. import semconv
 from ..errors import SetupError
+from ..event_loops import is_interrupt
 from ..options import check_type, refuse
 from ..outside_text import get_logger
 from ..report import CANCELLED
@@ -62,7 +63,9 @@ def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context
     """Start the span of a turn. One that records nothing if the tracer raises."""
     try:
         return tracer.start_span(name, context, INTERNAL, {semconv.OPERATION: semconv.INVOKE_AGENT, **attributes})
-    except Exception:  # a sampler or a span processor may raise anything
+    except BaseException as exc:  # a sampler or a span processor may raise anything
+        if is_interrupt(exc):
+            raise
         _logger.exception("The span of a turn could not be started")
         return INVALID_SPAN
 
@@ -71,6 +74,12 @@ def label_agent(context: Context | None) -> dict[str, str]:
     """The name of the agent as an attribute of a metric; empty without one. The context None: the current one."""
     about: Any = (get_current() if context is None else context).get(AGENT)
     return {} if about is None else {semconv.AGENT_NAME: about[semconv.AGENT_NAME]}
+
+
+def read_agent() -> Mapping[str, str]:
+    """The attributes that name the agent whose turn this is, and its conversation. Empty outside of any."""
+    about: Mapping[str, str] = cast("Any", get_current().get(AGENT)) or {}
+    return about
 
 
 @attrs.define(eq=False)

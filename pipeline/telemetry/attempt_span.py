@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from _thread import RLock  # threading.RLock is a function of Python around it, which takes twice as long
 from collections.abc import Mapping
-from threading import RLock
 from typing import Any
 
 from opentelemetry.context import Context, attach, detach
@@ -19,12 +19,14 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import Attributes, AttributeValue
 
 from .. import semconv
+from ..errors import Landed
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow
 from ..tools.definition import Tool
-from .attributes import attempt_attributes
+from .attributes import make_attempt_start
 from .failures import NO_FACTS, Facts
-from .spans import INTERNAL, end_span, is_interrupt
+from .spans import INTERNAL, end_span
 
 _logger = get_logger()
 
@@ -35,7 +37,8 @@ def start_attempt(
     number: int,
     tool: Tool[..., Any] | None,
     started: int | None = None,
-    row: AttemptRow | None = None,
+    executor: str | None = None,
+    landed: Landed | None = None,
 ) -> Span:
     """Start the span of an attempt.
 
@@ -45,12 +48,14 @@ def start_attempt(
         number: Of the attempt.
         tool: The one that is tried. None: it is not known.
         started: Wall clock, ns. None: now.
-        row: That of an attempt that has ended. None: it has not.
+        executor: Where an attempt ran that has ended. None: it has not.
+        landed: Whether an attempt that has ended took effect. None: it has not.
     """
-    name = "attempt" if tool is None else f"attempt {tool.name}"
-    attributes = attempt_attributes(number, tool)
-    if row is not None:
-        attributes |= {semconv.EXECUTOR: row[1], semconv.LANDED: row[6]}
+    name, attributes = (
+        make_attempt_start(number, None, None, "", executor, landed)
+        if tool is None
+        else make_attempt_start(number, tool.name, tool.effect, tool.description, executor or tool.run_in, landed)
+    )
     return tracer.start_span(name, context, INTERNAL, attributes, None, started)
 
 
@@ -71,8 +76,8 @@ class AttemptSpan(Span):
     """Stands for a span that starts at the first use of any of its methods, from any thread, with a past start time.
 
     Nobody makes a span of their own in most attempts. Such a span is started when the call has ended, beside those of
-    the stages, and by the deferring thread if there is one. The specification allows past start times (trace/api, Span
-    creation). If the span cannot be started, spans of the tool stand under the one that was current around the attempt.
+    the stages, by the deferring thread. The specification allows past start times (trace/api, Span creation). If the
+    span cannot be started, spans of the tool stand under the one that was current around the attempt.
 
     Args:
         tracer: Starts the span.
@@ -83,46 +88,39 @@ class AttemptSpan(Span):
         offset: The ns that turn ``perf_counter_ns`` into the wall clock of the attempt.
     """
 
+    row: AttemptRow  # that of the attempt, once it has ended
+    facts: Facts = NO_FACTS  # why it failed
+
     __slots__ = (
-        "_facts",
         "_lock",
         "_number",
         "_offset",
         "_outer",
-        "_row",
         "_started",
         "_started_at",
         "_tracer",
+        "row",
         "tool",
     )
 
     def __init__(
         self, tracer: Tracer, outer: Context, number: int, tool: Tool[..., Any] | None, started: int, offset: int
     ) -> None:
-        self._tracer, self._outer, self._number, self._tool = tracer, outer, number, tool
+        self._tracer, self._outer, self._number, self.tool = tracer, outer, number, tool
         self._started_at, self._offset = started, offset
         self._started: Span | None = None
         self._lock = RLock()
 
-    def close(self, row: AttemptRow, facts: Facts = NO_FACTS) -> None:
-        """The attempt has ended, so `finish` may be called.
-
-        Args:
-            row: That of the attempt.
-            facts: Why it failed.
-        """
-        self._row, self._facts = row, facts
-
     def finish(self) -> None:
-        """End the span at the time at which the attempt ended; start it before, if nobody has."""
-        row = self._row
+        """End the span at the time at which the attempt ended, by its ``row``; start it before, if nobody has."""
+        _, executor, _, ended, _, verdict, landed = row = self.row
         with self._lock:
             span = self._started
             if span is None:
-                span = self._started = self._start(row)
+                span = self._started = self._start(executor, landed)
             else:
-                set_ended_attributes(span, row, self._tool)
-        end_span(span, row[5], row[3] + self._offset, self._facts)
+                set_ended_attributes(span, row, self.tool)
+        end_span(span, verdict, ended + self._offset, self.facts)
 
     def start(self) -> Span:
         """The span itself."""
@@ -132,10 +130,10 @@ class AttemptSpan(Span):
                     self._started = self._start()
         return self._started
 
-    def _start(self, row: AttemptRow | None = None) -> Span:
+    def _start(self, executor: str | None = None, landed: Landed | None = None) -> Span:
         token = attach(self._outer)  # for span processors that ask for the current span
         try:
-            return start_attempt(self._tracer, self._outer, self._number, self._tool, self._started_at, row)
+            return start_attempt(self._tracer, self._outer, self._number, self.tool, self._started_at, executor, landed)
         except BaseException as exc:  # a sampler or a span processor may raise anything
             if is_interrupt(exc):
                 raise

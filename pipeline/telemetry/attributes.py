@@ -12,7 +12,6 @@ from .. import semconv
 from ..errors import Repair
 from ..parameters.secrets.declared_paths import show_path
 from ..report import CallReport, LiveReport
-from ..tools.definition import Tool
 
 # The name and the attributes that a call span starts with. A sampler decides by both, so they are final. A plain tuple:
 # to unpack a NamedTuple takes three times as long.
@@ -40,21 +39,29 @@ def _start_attributes(tool: str) -> dict[str, str | int]:
     }
 
 
-def attempt_attributes(number: int, tool: Tool[..., Any] | None) -> dict[str, str | int]:
-    """What the span of an attempt starts with: its number, and what the author says of the tool."""
-    if tool is None:
-        return {semconv.ATTEMPT: number}
-    return {
-        semconv.ATTEMPT: number,
-        semconv.EFFECT: tool.effect,
-        semconv.EXECUTOR: tool.run_in,  # corrected at the end, if the pipeline has another executor for it
-        semconv.TOOL_DESCRIPTION: _cut_description(tool.description),
-    }
+@lru_cache(maxsize=1_000)  # to look them up takes a fifth of the time; the attempts of a tool differ in little
+def make_attempt_start(  # the arguments are the key of the cache
+    number: int, tool: str | None, effect: str | None, description: str, executor: str | None, landed: str | None
+) -> SpanStart:
+    """The name of the span of an attempt, and what that starts with.
 
-
-@lru_cache(maxsize=1_000)
-def _cut_description(text: str) -> str:
-    return to_wire_text(text, _MAX_DESCRIPTION)
+    Args:
+        number: Of the attempt.
+        tool: The name of the tool that is tried. None: no tool is known.
+        effect: Of that tool.
+        description: Of that tool, as its author wrote it.
+        executor: Where the attempt runs, as far as known. None: unknown.
+        landed: Whether it took effect. None: unknown, it has not ended.
+    """
+    attributes: dict[str, str | int] = {semconv.ATTEMPT: number}
+    if tool is not None and effect is not None:
+        attributes[semconv.EFFECT] = effect
+        attributes[semconv.TOOL_DESCRIPTION] = to_wire_text(description, _MAX_DESCRIPTION)
+    if executor is not None:
+        attributes[semconv.EXECUTOR] = executor
+    if landed is not None:
+        attributes[semconv.LANDED] = landed
+    return "attempt" if tool is None else f"attempt {tool}", attributes
 
 
 UNKNOWN_TOOL: SpanStart = (semconv.EXECUTE_TOOL, _start_attributes(semconv.OTHER))

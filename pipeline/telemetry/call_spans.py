@@ -9,6 +9,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
 
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
@@ -20,7 +21,7 @@ from .detail import SpanDetail, Stages, captures_content
 from .openinference import ChainTracer
 from .own_attributes import Describe
 from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
-from .spans import INTERNAL, is_interrupt
+from .spans import INTERNAL
 
 _logger = get_logger()
 _UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment

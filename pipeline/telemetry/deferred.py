@@ -62,6 +62,7 @@ class DeferredSpans:
         self._running = False  # the thread exists, and will look into the queue at least once more
         self._flushing = False  # a thread makes spans now
         self._given_up = False  # it takes longer than a drain waits, and what it makes was counted as dropped
+        self._made = 0  # calls
         self._drain, self._drained = threading.Event(), threading.Event()
         self._sleep = self._given_sleep or self._drain.wait
 
@@ -134,10 +135,35 @@ class DeferredSpans:
                     break
                 call.make_spans()
                 done += 1
+                self._made += 1
         finally:
             self._flushing = _thread.flushing = self._given_up = False
             self._flush_lock.release()
         return done
+
+    def wait_until_made(self, timeout: float) -> bool:
+        """Have the thread make the spans of all calls that wait now; returns whether it did so in time.
+
+        Not the caller's thread: a processor that exports each span as it ends, to a backend that does not answer, would
+        hold the caller for longer.
+
+        Args:
+            timeout: Seconds.
+        """
+        if _is_flushing():
+            return True  # as `flush`: who makes spans cannot wait for them
+        self.measure()
+        if not self._running or self._given_sleep is not None:
+            self.flush(timeout)
+            return self.is_empty
+        until = monotonic() + timeout
+        wanted = self._made + len(self._queue) + self._flushing
+        while self._made < wanted and not self.is_empty and (left := until - monotonic()) > 0:
+            self._drained.clear()
+            self._drain.set()
+            self._drained.wait(min(left, _INTERVAL))  # no longer: the end of another wait takes the signal back
+        self._drain.clear()
+        return self._made >= wanted or self.is_empty
 
     def drain(self, timeout: float) -> bool:
         """Make all spans that wait, because the process or a provider ends; returns whether there was time for all.

@@ -43,6 +43,11 @@ class SpanDetail:
     openinference: bool = False
     principal: bool = False
     describe: Describe | None = None
+    more: bool = attrs.field(init=False, repr=False, default=False)  # whether `set_detail_attributes` sets anything
+
+    def __attrs_post_init__(self) -> None:
+        more = self.content or self.openinference or self.principal or self.describe is not None
+        object.__setattr__(self, "more", more)  # the class is frozen
 
 
 DEFAULT_DETAIL = SpanDetail()

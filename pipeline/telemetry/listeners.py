@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import LiveSink, Recorder, is_live_sink
 from ..tools.definition import Tool
@@ -85,7 +86,9 @@ class Listeners:
             found = make_instruments(self._meter_provider, stages=self._stage_durations)
             if found is not None and self._deferred is not None:
                 self._deferred.report_to(found)
-        except Exception:  # a meter provider may raise anything, and must not fail the call
+        except BaseException as exc:  # a meter provider may raise anything, and must not fail the call
+            if is_interrupt(exc):
+                raise
             _logger.exception("Metrics could not be set up")
             return None
         else:

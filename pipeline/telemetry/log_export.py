@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from time import time_ns
 from typing import Any, cast
 
@@ -17,7 +18,8 @@ from opentelemetry._logs import LogRecord, SeverityNumber, get_logger_provider, 
 from opentelemetry.context import get_current
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
-from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import get_current_span
 
 from .. import semconv
 from ..errors import SetupError
@@ -33,19 +35,29 @@ _SDK = "opentelemetry"  # the logger of the exporters and of the SDK
 class ExportHandler(logging.Handler):
     """Gives the records of `logging` to a logger provider, with the ids of the span that is current.
 
-    What the exporters and the SDK log is not exported: each export would make the next one.
+    What the exporters and the SDK log is not exported: each export would make the next one. Of several handlers that
+    get a record, the one exports it whose tracer provider made the current span, else the one that was made first: two
+    `configure` calls in one process are two applications in it, or two parts of one.
 
     Args:
         provider: Where records go.
+        tracer_provider: Makes the spans of the same application.
     """
 
-    def __init__(self, provider: LoggerProvider) -> None:
+    _made = count()
+
+    def __init__(self, provider: LoggerProvider, tracer_provider: TracerProvider) -> None:
         super().__init__()
-        self._provider = provider
+        self._provider, self._tracer_provider = provider, tracer_provider
+        self.number = next(self._made)
+
+    def made(self, span: object) -> bool:
+        """Whether the span is of the same application. Each application has a resource object of its own."""
+        return getattr(span, "resource", None) is self._tracer_provider.resource
 
     def emit(self, record: logging.LogRecord) -> None:
         """Give one record to the provider."""
-        if _is_of_an_exporter(record):
+        if _is_of_an_exporter(record) or _find_exporting(record.name) is not self:
             return
         ours = record.name.partition(".")[0] == semconv.SCOPE
         version, schema = (semconv.VERSION, semconv.SCHEMA_URL) if ours else (None, None)
@@ -61,16 +73,18 @@ class LogExport:
     """The provider of logs, and the handlers that feed it. It is flushed and shut down as the other providers are.
 
     Args:
-        resource: Describes this process.
+        tracer_provider: Makes the spans; its resource describes this process.
         exporters: Where the records go, in batches (``OTEL_BLRP_*``).
         loggers: Names of loggers; one below another one of them is left to that. "": the root.
     """
 
-    def __init__(self, resource: Resource, exporters: Iterable[LogRecordExporter], loggers: Iterable[str]) -> None:
-        self.provider = LoggerProvider(resource, shutdown_on_exit=False)
+    def __init__(
+        self, tracer_provider: TracerProvider, exporters: Iterable[LogRecordExporter], loggers: Iterable[str]
+    ) -> None:
+        self.provider = LoggerProvider(tracer_provider.resource, shutdown_on_exit=False)
         for exporter in exporters:
             self.provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
-        self._handler = ExportHandler(self.provider)
+        self._handler = ExportHandler(self.provider, tracer_provider)
         names = set(loggers)
         self._loggers = [logging.getLogger(name) for name in sorted(names) if not names & set(_list_parents(name))]
         for logger in self._loggers:
@@ -87,14 +101,26 @@ class LogExport:
         self.provider.shutdown()
 
 
-def _has_readers(name: str) -> bool:
-    """Whether the records of a logger have a handler beside those that export them."""
+def _list_handlers(name: str) -> Iterator[logging.Handler]:
+    """Those that get the records of a logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
-        if any(not isinstance(handler, ExportHandler) for handler in logger.handlers):
-            return True
+        yield from list(logger.handlers)
         logger = logger.parent if logger.propagate else None
-    return False
+
+
+def _has_readers(name: str) -> bool:
+    """Whether the records of a logger have a handler beside those that export them."""
+    return any(not isinstance(handler, ExportHandler) for handler in _list_handlers(name))
+
+
+def _find_exporting(name: str) -> ExportHandler | None:
+    """The handler that exports a record which is made now by the logger of that name."""
+    handlers = [handler for handler in _list_handlers(name) if isinstance(handler, ExportHandler)]
+    if len(handlers) > 1:
+        span = get_current_span()
+        handlers.sort(key=lambda handler: (not handler.made(span), handler.number))
+    return handlers[0] if handlers else None
 
 
 def refuse_second_logger_provider() -> None:

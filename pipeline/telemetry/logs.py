@@ -17,6 +17,7 @@ from ..options import check_type, refuse
 from ..outside_text import get_logger, make_safe
 from ..recordable import make_mask
 from ..report import CallReport, kind_of
+from .agents import read_agent
 from .attributes import list_repairs
 from .failures import list_problems
 
@@ -161,7 +162,8 @@ def _find_level(error: ToolError) -> int:
 
 def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
     """The extra fields of a record, with the names that the conventions give to attributes."""
-    fields: dict[str, Any] = {semconv.TOOL_NAME: semconv.OTHER if tool is None else tool, **_trace_ids()}
+    name = semconv.OTHER if tool is None else tool
+    fields: dict[str, Any] = {semconv.TOOL_NAME: name, **read_agent(), **_trace_ids()}
     if call.id:
         fields[semconv.CALL_ID] = call.id
     if call.name != tool:

@@ -10,12 +10,12 @@ from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from .active_calls import ActiveCalls, find_active_calls
 from .agents import label_agent
 from .blame import collect_verdicts
-from .spans import is_interrupt
 
 if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
     from opentelemetry.metrics import Meter, MeterProvider
@@ -63,7 +63,7 @@ class Instruments:
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
-        self._duration.record(ns / 1e9, _with_error(labels, verdict), context)
+        self._duration.record(ns / 1e9, labels if verdict is None else _with_error(labels, verdict), context)
         if len(attempts) > 1:
             for kind, retries in Counter(failed for _, _, _, _, _, failed, _ in attempts[:-1]).items():
                 self._retries.add(retries, _with_error(labels, kind), context)

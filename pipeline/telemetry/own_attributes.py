@@ -11,10 +11,10 @@ from opentelemetry.util.types import AttributeValue
 
 from .. import semconv
 from ..call import Call
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import CallReport
 from .attributes import to_wire_text
-from .spans import is_interrupt
 
 Describe: TypeAlias = Callable[[Call], Mapping[str, AttributeValue] | None]
 _logger = get_logger()
@@ -74,7 +74,9 @@ def _read_value(value: object) -> AttributeValue | None:
     """The value as an attribute: a text, a truth value, a number, or several of one type. None: it is none of these."""
     try:
         return _convert(value)
-    except Exception:  # noqa: BLE001  # a foreign number or sequence may raise anything
+    except BaseException as exc:  # a foreign number or sequence may raise anything
+        if is_interrupt(exc):
+            raise
         return None
 
 

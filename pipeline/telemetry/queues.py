@@ -17,8 +17,12 @@ DRAIN_SECONDS = 5.0  # what a process may be kept from its end; a dead backend m
 class SpanQueue(Protocol):
     """A queue of spans that are still to be made."""
 
-    def flush(self, timeout: float | None = None) -> object:
-        """Make all spans that wait, on the caller's thread, but begin no more of them after so many seconds."""
+    def flush(self) -> object:
+        """Make all spans that wait, on the caller's thread."""
+        ...
+
+    def wait_until_made(self, timeout: float) -> bool:
+        """Have all spans made that wait now, for so many seconds at most. Returns whether all were made."""
         ...
 
     def measure(self) -> object:
@@ -64,10 +68,11 @@ def register_queue(queue: SpanQueue) -> None:
 
 
 def flush_queues(timeout: float | None = None) -> bool:
-    """Flush every queue, on the caller's thread.
+    """Flush every queue.
 
     Args:
-        timeout: Seconds, for all of them. Default None: no limit.
+        timeout: Seconds, for all of them; the queues' own threads then make the spans. Default None: no limit, and the
+            caller's thread does.
 
     Returns whether nothing waits any more, of the calls that had ended before.
     """
@@ -76,11 +81,8 @@ def flush_queues(timeout: float | None = None) -> bool:
             queue.flush()
         return True
     until = monotonic() + timeout
-    done = True
-    for queue in _queues.list():
-        queue.flush(until - monotonic())
-        done &= queue.is_empty or monotonic() < until
-    return done
+    late = [queue for queue in _queues.list() if not queue.wait_until_made(max(until - monotonic(), 0))]
+    return not late
 
 
 def measure_queues() -> None:

@@ -11,6 +11,7 @@ from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
 from .. import semconv
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
@@ -21,7 +22,7 @@ from .deferred import DeferredSpans
 from .detail import NOTABLE_STAGES, SpanDetail, set_detail_attributes, sum_stage_durations
 from .failures import NO_FACTS, describe_failure
 from .metrics import Instruments, measure, record_safely
-from .spans import Anchors, end_span, is_interrupt, make_stage_spans
+from .spans import Anchors, end_span, has_notable, make_stage_spans
 
 _logger = get_logger()
 
@@ -31,6 +32,7 @@ class SampledOutRecorder:
 
     recording = False
     offset = 0
+    live_sinks = ()  # said here: to look for an attribute that there is not takes five times as long
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -75,6 +77,7 @@ class SpanRecorder:
     """
 
     recording = True
+    live_sinks = ()
     # What most recorders never set. An attribute of the class costs the start of a call nothing.
     _metrics: Instruments | None = None
     _rows: Sequence[StageRow] = ()
@@ -122,7 +125,7 @@ class SpanRecorder:
         return span, attach(inside), offset, tool
 
     def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
-        """End the span of an attempt, red if the attempt failed."""
+        """End the span of an attempt, red if the attempt failed; with ``defer``, have it ended."""
         if opened is None:
             return
         span, token, offset, tool = opened
@@ -133,7 +136,7 @@ class SpanRecorder:
             set_ended_attributes(span, row, tool)
             end_span(span, row[5], row[3] + offset, facts)
             return
-        span.close(row, facts)
+        span.row, span.facts = row, facts
         if self._over:  # a stage left it running when the call ended
             span.finish()
         else:
@@ -149,9 +152,21 @@ class SpanRecorder:
         if self._metrics is not None:
             self._measure(self._metrics, report, verdict)
         if report is not None:
+            # Copies: a run of the inside that a stage left behind still writes to the report.
+            self._rows, self._attempt_rows = report.rows.copy(), report.attempt_rows.copy()
+            span, tool, detail = self._span, report.tool, options.detail
             try:
-                self._describe(report, verdict)
-            except Exception:  # the text of the user's own values is foreign code, and so are span processors
+                if verdict is not None:
+                    self._facts = describe_failure(report.error, tool)
+                set_call_attributes(span, report)
+                if not self._named and tool is not None:
+                    span.update_name(make_span_start(tool.name)[0])
+                    span.set_attribute(semconv.TOOL_NAME, tool.name)
+                if detail.more:
+                    set_detail_attributes(span, report, detail)
+            except BaseException as exc:  # the text of the user's own values is foreign code, and so are processors
+                if is_interrupt(exc):
+                    raise
                 _logger.exception("A call could not be recorded")
         if options.deferred is None:
             self.make_spans()
@@ -163,22 +178,27 @@ class SpanRecorder:
     def make_spans(self) -> None:
         """End the spans of the attempts, make those of the stages, and end the call's span if that has not ended."""
         options, rows = self._options, self._rows
+        stages = options.detail.stages
         try:
             for attempt in self._attempts:
                 attempt.finish()
-            stages = options.detail.stages
             if rows and stages:
-                notable = stages == NOTABLE_STAGES
-                make_stage_spans(
-                    options.tracer, rows, self._anchors, self._attempt_rows, self._verdict, notable=notable
-                )
+                if stages != NOTABLE_STAGES or has_notable(rows):
+                    make_stage_spans(
+                        options.tracer,
+                        rows,
+                        self._anchors,
+                        self._attempt_rows,
+                        self._verdict,
+                        notable=stages == NOTABLE_STAGES,
+                    )
             elif rows:
                 self._span.set_attributes(sum_stage_durations(rows))
         except BaseException as exc:  # a tracer of somebody else may raise anything
             if is_interrupt(exc):
                 raise
             _logger.exception("A call could not be recorded")
-        if options.deferred is None or not options.detail.stages:
+        if options.deferred is None or not stages:
             end_span(self._span, self._verdict, self._end, self._facts)
 
     def make_without_stages(self) -> None:
@@ -195,16 +215,3 @@ class SpanRecorder:
             record_safely(metrics, measurement)
         else:
             deferred.measure_later(metrics, measurement)
-
-    def _describe(self, report: LiveReport, verdict: str | None) -> None:
-        span, detail = self._span, self._options.detail
-        if verdict is not None:
-            self._facts = describe_failure(report.error, report.tool)
-        # Copies: a run of the inside that a stage left behind still writes to the report.
-        self._rows, self._attempt_rows = report.rows[:], report.attempt_rows[:]
-        set_call_attributes(span, report)
-        if not self._named and report.tool is not None:
-            span.update_name(make_span_start(report.tool.name)[0])
-            span.set_attribute(semconv.TOOL_NAME, report.tool.name)
-        if detail.content or detail.openinference or detail.principal or detail.describe is not None:
-            set_detail_attributes(span, report, detail)

@@ -152,7 +152,7 @@ def configure(
     log_exporters = [sdk.make_exporter("logs", *chosen) for chosen in for_logs]
     tracer, counting = sdk.make_tracer_provider(about, sampler, span_exporters, console=console)
     meter = sdk.make_meter_provider(about, metric_exporters) if metric_exporters else None
-    log = log_export.LogExport(about, log_exporters, (SCOPE, *names)) if log_exporters else None
+    log = log_export.LogExport(tracer, log_exporters, (SCOPE, *names)) if log_exporters else None
     telemetry = Telemetry(
         tracer,
         NoOpMeterProvider() if meter is None else meter,

@@ -7,13 +7,13 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import current_thread, main_thread
 from typing import TypeAlias
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
+from ..event_loops import is_interrupt
 from ..outside_text import get_logger
 from ..report import AttemptRow, StageRow
 from .blame import collect_verdicts, find_deciding
@@ -26,11 +26,6 @@ Anchors: TypeAlias = dict[int, tuple[Context, int]]
 NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
 _APART = 10_000  # ns; a stage that worked so long outside of its span says so
 _logger = get_logger()
-
-
-def is_interrupt(exc: BaseException) -> bool:
-    """Whether a person may have interrupted the process, which shows in its main thread only."""
-    return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()
 
 
 def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
@@ -51,6 +46,14 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = No
         if is_interrupt(exc):
             raise
         _logger.exception("A span could not be ended")
+
+
+def has_notable(rows: Sequence[StageRow]) -> bool:
+    """Whether a stage has a failure, a note, or a millisecond of work. Most calls have none that has."""
+    for _, _, _, of_stage, _, note, own in rows:  # noqa: SIM110  # a generator takes twice as long
+        if of_stage is not None or note or own > NOTABLE:
+            return True
+    return False
 
 
 def make_stage_spans(
@@ -78,15 +81,13 @@ def make_stage_spans(
     start_span, of_call = tracer.start_span, anchors[0]
     deciding: frozenset[int] | None = None
     for index, (name, start, end, of_stage, attempt, note, own) in enumerate(rows):
-        attributes: dict[str, str | float] | None = None
-        decided = None
-        apart = own - (end - start) > _APART
-        if of_stage is not None or note or apart:
+        attributes, decided = None, None
+        if of_stage is not None or note or own - end + start > _APART:  # of few stages
             if of_stage is not None:
                 if deciding is None:
                     deciding = find_deciding(rows, collect_verdicts(attempts, verdict))
                 decided = of_stage if index in deciding else None
-            attributes = _describe_stage(note, own if apart else 0, of_stage, decided)
+            attributes = _describe_stage(note, own if own - end + start > _APART else 0, of_stage, decided)
         if notable and decided is None and not note and own <= NOTABLE:
             continue
         context, offset = anchors.get(attempt, of_call)

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import attrs
 
+from ...event_loops import is_interrupt
 from ...privacy import REDACTED, Redact
 from ..reading import read_literal
 from ..schema import Form, format_path, json_type
@@ -132,7 +133,9 @@ class Redaction:
             return value
         try:
             return self.hook(format_path(path), value)
-        except Exception:  # noqa: BLE001  # the application's own function
+        except BaseException as exc:  # the application's own function
+            if is_interrupt(exc):
+                raise
             return value
 
     def _ask(self, value: object, path: list[int | str]) -> object:
@@ -140,5 +143,7 @@ class Redaction:
             return value
         try:
             return self.hook(format_path(path), value)
-        except Exception:  # noqa: BLE001  # the application's own function
+        except BaseException as exc:  # the application's own function
+            if is_interrupt(exc):
+                raise
             return REDACTED
