@@ -45,7 +45,7 @@ class ToolRegistry:
         self.tools: dict[str, Tool[..., Any]] = {}
         self.aliases: dict[str, Tool[..., Any]] = {}
         self.spellings: dict[str, Spelling] = {}
-        self.closed: Mapping[str, Unavailable] = {}  # replaced as a whole: a reader has the old gate or the new one
+        self.closed: Mapping[str, Unavailable] = {}  # one of three kinds, and changed in place: ask it for one name at a time
         self._changes = 0
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
@@ -366,7 +366,7 @@ class ToolRegistry:
         self._listeners.call()
 
     def _publish(self) -> None:
-        gate = self._locks.build_gate()
+        gate = self._locks.find_gate()
         self.closed = self._gate(gate)  # before the version: who reads a new version finds the new gate
         self._locks.count_change(gate)
 
