@@ -18,7 +18,7 @@ from benchmarks.growth.table import BY_KEY, CHARTS
 from benchmarks.overhead.results import machine
 
 RESULTS = Path(__file__).parent.parent / "results"
-FULL = Effort(rounds=7, slice=0.005, seconds=1.5, sizes=None, patience=3)
+FULL = Effort(rounds=5, slice=0.002, seconds=0.6, sizes=None, patience=0.5)
 TINY = Effort(rounds=1, slice=0.0002, seconds=0, sizes=2, patience=0)
 
 
@@ -68,7 +68,7 @@ def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _write(found: dict[Chart, list[Curve]], folder: Path) -> None:
-    """Write a plot for each chart, and all figures in one file; charts that were not measured stay as they are there."""
+    """Write a plot for each chart, and all figures in one file, in which charts that were not measured stay."""
     file = folder / "growth.json"
     old: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
     new = {chart.key: _as_json(chart, curves) for chart, curves in found.items()}
@@ -85,10 +85,14 @@ def _as_json(chart: Chart, curves: Sequence[Curve]) -> dict[str, Any]:
         "x": chart.x,
         "y": chart.y,
         "curves": [
-            {"name": each.name, "reference": each.reference, "points": [[x, float(f"{y:.4g}")] for x, y in each.points.items()]}
+            {"name": each.name, "reference": each.reference, "points": [[x, _round(y)] for x, y in each.points.items()]}
             for each in curves
         ],
     }
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 if __name__ == "__main__":

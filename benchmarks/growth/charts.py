@@ -65,9 +65,10 @@ class Curve:
     @property
     def exponent(self) -> float | None:
         """Of n, by which it grew over its last two sizes: 0 is flat, 1 linear; None: it has one size."""
-        if len(self.points) < 2:
+        *_, before, last = None, *self.points.items()
+        if before is None:
             return None
-        (x1, y1), (x2, y2) = list(self.points.items())[-2:]
+        (x1, y1), (x2, y2) = before, last
         return log(y2 / y1) / log(x2 / x1) if min(y1, y2) > 0 else 0.0
 
 
@@ -105,17 +106,23 @@ async def measure_chart(chart: Chart, effort: Effort) -> list[Curve]:
 async def _measure_size(
     subjects: Mapping[str, Measurable], chart: Chart, effort: Effort, core: Core
 ) -> Mapping[str, float]:
-    for subject in subjects.values():
-        await subject.prepare(effort.slice)
-    if chart.exact:
-        return {name: await subject.slice() for name, subject in subjects.items()}
     gc.collect()
     gc.freeze()  # a collection within a slice looks at what that slice made, and not at 100,000 tools
+    try:
+        for subject in subjects.values():
+            await subject.prepare(effort.slice)
+        if chart.exact:
+            return {name: await subject.slice() for name, subject in subjects.items()}
+        return await _take_medians(subjects, effort, core)
+    finally:
+        gc.unfreeze()
+
+
+async def _take_medians(subjects: Mapping[str, Measurable], effort: Effort, core: Core) -> Mapping[str, float]:
     began = perf_counter()
     first, _ = await palindrome(subjects)
     rounds = min(effort.rounds, int(effort.seconds / (perf_counter() - began)))
     taken = [first]
     if rounds > 1:
         taken = [each.costs for each in await take_rounds(lambda: palindrome(subjects), rounds, core)]
-    gc.unfreeze()
     return {name: statistics.median(costs[name] for costs in taken) for name in subjects}

@@ -21,6 +21,7 @@ from pipeline import Call, Pipeline, ToolRegistry, gather
 from pipeline.testing.overhead.slices import Measurable
 
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
+_FEW = 100  # calls
 _RUNNING = 10  # calls that Concurrency lets run
 _THREADS = 40  # the default of the Thread executor, and of anyio
 Start: TypeAlias = Callable[[], Awaitable[object]]
@@ -64,7 +65,8 @@ class _AtOnce:
 
     async def prepare(self, seconds: float) -> None:  # noqa: ARG002  # all calls at once, however long that takes
         """Make a few: what is made at first use is not part of what a call costs."""
-        await attrs.evolve(self, size=min(self.size, 100), arrive=min(self.arrive, self.size, 100), memory=False).slice()
+        few = min(self.size, _FEW)
+        await attrs.evolve(self, size=few, arrive=min(self.arrive, few), memory=False).slice()
 
     async def slice(self) -> float:
         """Microseconds of CPU, or bytes, for each call."""

@@ -71,13 +71,14 @@ class _Kept:
         return total
 
 
-
-
-async def _pay(context: ToolContext, a: int, b: int) -> int:  # noqa: RUF029
+async def _pay(context: ToolContext, a: int, b: int) -> int:
     return a + b
 
 
-_TOOLS: dict[str, Tool[..., Any]] = {"read": Tool("add", add, "read"), "keyed": Tool("pay", _pay, "keyed", context=True)}
+_TOOLS: dict[str, Tool[..., Any]] = {
+    "read": Tool("add", add, "read"),
+    "keyed": Tool("pay", _pay, "keyed", context=True),
+}
 
 
 def _call(principal: str, effect: str = "read") -> ValidCall:
@@ -139,7 +140,7 @@ def _cache(size: int, clock: Clock) -> Keep:
 def _retry(_: int, clock: Clock) -> Keep:
     """Each call is repeated twice, with the same idempotency key."""
     budget = RetryBudget(burst=10, clock=clock)
-    return _around(Retry(3, budget=budget, sleep=_no_sleep, clock=clock), _lose, "keyed")
+    return _around(Retry(3, budget=budget, sleep=_no_sleep), _lose, "keyed")
 
 
 def _by_hand(_: int, clock: Clock) -> Keep:

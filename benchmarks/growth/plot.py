@@ -49,8 +49,9 @@ def draw_curves(chart: Chart, curves: Sequence[Curve]) -> str:
     shown = [curve for curve in curves if curve.points]
     sizes = [log10(size) for curve in shown for size in curve.points]
     values = [log10(value) for curve in shown for value in curve.points.values() if value > 0] or [0.0]
-    x = _Axis(min(sizes), max(max(sizes), min(sizes) + 1e-9), _LEFT, _LEFT + _WIDTH)
-    y = _Axis(floor(min(values)), max(ceil(max(values)), floor(min(values)) + 1), _TOP + _HEIGHT, _TOP)
+    x = _Axis(min(sizes), max(*sizes, min(sizes) + 1e-9), _LEFT, _LEFT + _WIDTH)
+    lowest = floor(min(values))
+    y = _Axis(lowest, max(*map(ceil, values), lowest + 1), _TOP + _HEIGHT, _TOP)
     width, height = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [

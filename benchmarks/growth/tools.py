@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from rapidfuzz import fuzz, process
 
 from benchmarks.growth.charts import Chart, Subject
-from benchmarks.overhead.subjects import ADD, ARGUMENTS, Add, add, calls, named, plain
+from benchmarks.overhead.subjects import ARGUMENTS, Add, add, calls, named, plain
 from middlewares import Resolve, standard
 from pipeline import Call, Failure, Tool, ToolRegistry
 from pipeline.adapters import openai
@@ -22,6 +22,7 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 _VERBS = ("get", "list", "create", "update", "delete", "search", "send", "move", "read", "count")
 _NOUNS = ("invoice", "calendar", "ticket", "customer", "channel", "document", "branch", "order", "payment", "folder")
 _OWNERS = ("team", "project", "account", "region", "tenant", "vendor", "week", "device", "campus", "fleet")
+_LAST = len(_VERBS) - 1
 _SHOWN = 10  # tools of a view
 _NEW = 2_000  # wrong names in turn: more than a stage remembers
 
@@ -29,7 +30,7 @@ _NEW = 2_000  # wrong names in turn: more than a stage remembers
 def tool_names(size: int) -> list[str]:
     """So many names of the kind that tools have; every tenth holds a dot, which providers refuse."""
     return [
-        f"{_VERBS[n % 10]}{'.' if n % 10 == 9 else '_'}{_NOUNS[n // 10 % 10]}_{_OWNERS[n // 100 % 10]}_{n // 1000}"
+        f"{_VERBS[n % 10]}{'.' if n % 10 == _LAST else '_'}{_NOUNS[n // 10 % 10]}_{_OWNERS[n // 100 % 10]}_{n // 1000}"
         for n in range(size)
     ]
 
@@ -107,7 +108,7 @@ _NUMBERS = cycle(range(1 << 16))
 
 def _by_hand(size: int) -> Measurable:
     adapter = TypeAdapter(Add)
-    tools = {name: (adapter, add) for name in tool_names(size)}
+    tools = dict.fromkeys(tool_names(size), (adapter, add))
 
     async def run(call: Call) -> object:
         found = tools.get(call.name)

@@ -45,7 +45,7 @@ class ToolRegistry:
         self.tools: dict[str, Tool[..., Any]] = {}
         self.aliases: dict[str, Tool[..., Any]] = {}
         self.spellings: dict[str, Spelling] = {}
-        self.closed: Mapping[str, Unavailable] = {}  # one of three kinds, and changed in place: ask it for one name at a time
+        self.closed: Mapping[str, Unavailable] = {}  # of three kinds, and changed in place: ask it name by name
         self._changes = 0
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
