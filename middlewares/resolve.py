@@ -160,6 +160,8 @@ class _NameSearch:
 
     def _is_stronger(self, tool: Tool[..., Any], name: str) -> bool:
         """Whether the tool is stronger in effect than all others that are near the name, and there are any."""
+        if tool.effect == "read":  # nothing is weaker; the search takes as long as there are tools
+            return False
         near = _unique(self._registry.tools.get(other) for other in suggest_names(name, self._names.similar))
         strengths = [_STRENGTH[other.effect] for other in near if other is not tool]
         return bool(strengths) and _STRENGTH[tool.effect] > max(strengths)

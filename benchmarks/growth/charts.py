@@ -65,10 +65,10 @@ class Curve:
     @property
     def exponent(self) -> float | None:
         """Of n, by which it grew over its last two sizes: 0 is flat, 1 linear; None: it has one size."""
-        *_, before, last = None, *self.points.items()
-        if before is None:
+        last_two = list(self.points.items())[-2:]
+        if len(last_two) == 1:
             return None
-        (x1, y1), (x2, y2) = before, last
+        (x1, y1), (x2, y2) = last_two
         return log(y2 / y1) / log(x2 / x1) if min(y1, y2) > 0 else 0.0
 
 
@@ -120,9 +120,9 @@ async def _measure_size(
 
 async def _take_medians(subjects: Mapping[str, Measurable], effort: Effort, core: Core) -> Mapping[str, float]:
     began = perf_counter()
-    first, _ = await palindrome(subjects)
-    rounds = min(effort.rounds, int(effort.seconds / (perf_counter() - began)))
-    taken = [first]
-    if rounds > 1:
-        taken = [each.costs for each in await take_rounds(lambda: palindrome(subjects), rounds, core)]
+    first = {name: await subject.slice() for name, subject in subjects.items()}
+    rounds = min(effort.rounds, int(effort.seconds / (perf_counter() - began) / 2))
+    if not rounds:
+        return first
+    taken = [each.costs for each in await take_rounds(lambda: palindrome(subjects), rounds, core)]
     return {name: statistics.median(costs[name] for costs in taken) for name in subjects}

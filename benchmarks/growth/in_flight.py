@@ -174,6 +174,7 @@ IN_FLIGHT_MEMORY = attrs.evolve(
     key="in_flight_memory",
     title="Memory of calls in flight",
     y="bytes for each call, its task included",
+    sizes=SIZES[:-1],
     exact=True,
     subjects=(
         Subject("calls", _at_once(_calls, memory=True)),

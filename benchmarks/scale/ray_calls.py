@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
@@ -151,7 +151,7 @@ async def _measure_costs(
 
     async def ask_ours() -> Spent:
         outcomes = await gather(batched, [Call("spent")] * (8 * BATCH), limit=4 * BATCH)
-        return read_spent([outcome.unwrap() for outcome in outcomes])
+        return read_spent(cast("list[float]", outcome.unwrap()) for outcome in outcomes)
 
     alone = partial(run_through, standard(tools, executor=AtOnce()), "echo", limit=4 * BATCH)
     await alone(times // 10)  # its first calls take longer

@@ -421,7 +421,7 @@ class ToolRegistry:
     def callable_names(self) -> list[str]:
         """The names of the tools that are open now and not hidden, in the order of registration."""
         closed = self.closed
-        return [name for name, tool in list(self.tools.items()) if name not in closed and not tool.hidden]
+        return [tool.name for tool in list(self.tools.values()) if tool.name not in closed and not tool.hidden]
 
     def definitions(self) -> list[dict[str, Any]]:
         """What a model is offered: ``{"name", "description", "parameters"}`` for each of `callable_names`."""
