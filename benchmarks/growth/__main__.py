@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     logging.disable()  # the loop and the other references log nothing
     try:
-        found = anyio.run(_measure, options.only or CHARTS, TINY if options.tiny else FULL)
+        anyio.run(_measure, options.only or CHARTS, TINY if options.tiny else FULL, options.to)
     finally:
         logging.disable(logging.NOTSET)
-    _write(found, options.to)
     return 0
 
 
@@ -49,12 +49,11 @@ def _charts(names: str) -> list[Chart]:
         raise argparse.ArgumentTypeError(f"unknown chart {exc}; known: {', '.join(BY_KEY)}") from None
 
 
-async def _measure(charts: Sequence[Chart], effort: Effort) -> dict[Chart, list[Curve]]:
-    found: dict[Chart, list[Curve]] = {}
+async def _measure(charts: Sequence[Chart], effort: Effort, folder: Path) -> None:
     for chart in charts:
-        found[chart] = await measure_chart(chart, effort)
-        print("\n".join(_tell(chart, found[chart])), flush=True)
-    return found
+        curves = await measure_chart(chart, effort)
+        print("\n".join(_tell(chart, curves)), flush=True)
+        _write(chart, curves, folder)
 
 
 def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
@@ -67,16 +66,15 @@ def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
         yield f"  {'(' * curve.reference + curve.name + ')' * curve.reference:<50}{figures}{exponent}"
 
 
-def _write(found: dict[Chart, list[Curve]], folder: Path) -> None:
-    """Write a plot for each chart, and all figures in one file, in which charts that were not measured stay."""
+def _write(chart: Chart, curves: Sequence[Curve], folder: Path) -> None:
+    """Write the plot of a chart, and its figures into the one file of all charts, in which the others stay."""
     file = folder / "growth.json"
-    old: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
-    new = {chart.key: _as_json(chart, curves) for chart, curves in found.items()}
-    charts = {key: new.get(key, old.get(key)) for key in BY_KEY if key in new or key in old}
+    charts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
+    charts[chart.key] = {"measured": datetime.now(UTC).date().isoformat(), **_as_json(chart, curves)}
     (folder / "growth").mkdir(parents=True, exist_ok=True)
-    for chart, curves in found.items():
-        (folder / "growth" / f"{chart.key}.svg").write_text(draw_curves(chart, curves), encoding="utf-8")
-    file.write_text(json.dumps({**machine(), "charts": charts}, indent=1) + "\n", encoding="utf-8")
+    (folder / "growth" / f"{chart.key}.svg").write_text(draw_curves(chart, curves), encoding="utf-8")
+    in_order = {key: charts[key] for key in BY_KEY if key in charts}
+    file.write_text(json.dumps({**machine(), "charts": in_order}, indent=1) + "\n", encoding="utf-8")
 
 
 def _as_json(chart: Chart, curves: Sequence[Curve]) -> dict[str, Any]:

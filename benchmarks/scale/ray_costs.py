@@ -59,11 +59,11 @@ async def measure_cost(run: Run, times: int, ask: Callable[[], Awaitable[Spent]]
         times: How many.
         ask: Asks all actors what they have spent. None: there are none.
     """
-    before = {} if ask is None else await ask()
+    before: Spent = {} if ask is None else await ask()
     loop, process = time.thread_time(), time.process_time()
     await run(times)
     loop, process = time.thread_time() - loop, time.process_time() - process
-    after = {} if ask is None else await ask()
+    after: Spent = {} if ask is None else await ask()
     actors = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
     return Cost(*(1e6 * each / times for each in (loop, process - loop, actors)))
 
