@@ -29,7 +29,7 @@ NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
 NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
 
-.PHONY: demo test lint types unit explore bench bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
+.PHONY: demo test lint types unit explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 # Else make takes them for intermediate files, and removes them at its end.
 .PRECIOUS: .venv-hosts/%/bin/python .venv-peers/%/bin/python
@@ -59,6 +59,9 @@ bench: .venv/dev  ## what a call costs, as ratios to a hand-written loop and to 
 
 bench-known: .venv/dev  ## how exact toolcall bench is: stages of known cost, told against true; two minutes on an idle machine
 	$(BIN)/python -m benchmarks.known_costs $(ARGS)
+
+bench-growth: .venv/dev  ## how costs and memory grow with stages, tools, arguments, calls and keys: figures and plots; under four minutes
+	$(BIN)/python -m benchmarks.growth $(ARGS)
 
 bench-export: .venv/dev  ## what a caller waits for while a real OTLP exporter runs beside it
 	$(BIN)/python -m benchmarks.scale.exporting $(ARGS)

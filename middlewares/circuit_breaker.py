@@ -40,7 +40,7 @@ _ROUNDING = 1e-6  # seconds; adding two floats loses less, for any clock that sh
 class _Circuit:
     """The state of one partition: closed, open until a time, or after that time half-open."""
 
-    window: CallWindow
+    window: CallWindow | None  # None: no ratio opens it
     counted_at: float
     failures: int = 0  # in a row
     open_until: float | None = None  # None: closed
@@ -150,9 +150,11 @@ class CircuitBreaker:
             if self.failure_ratio is None:
                 if circuit is None or not circuit.failures:  # no row of failures for this success to end
                     return outcome
-            elif circuit is not None and circuit.transition <= began and circuit.window.add_success(self.clock()):
-                circuit.failures = 0
-                return outcome
+            elif circuit is not None and circuit.transition <= began:
+                window = circuit.window
+                if window is not None and window.add_success(self.clock()):
+                    circuit.failures = 0
+                    return outcome
         self._count(key, began, call, outcome)
         return outcome
 
@@ -174,10 +176,11 @@ class CircuitBreaker:
                 return
             circuit.counted_at = now = self.clock()
             circuit.failures = circuit.failures + 1 if failed else 0
-            circuit.window.add(now, failed=failed)
-            in_a_row = self.failures is not None and circuit.failures >= self.failures
-            ratio = circuit.window.failure_ratio(self.min_calls)
-            if failed and (in_a_row or ratio >= (self.failure_ratio or math.inf)):
+            too_many = self.failures is not None and circuit.failures >= self.failures
+            if circuit.window is not None and self.failure_ratio is not None:
+                circuit.window.add(now, failed=failed)
+                too_many = too_many or circuit.window.failure_ratio(self.min_calls) >= self.failure_ratio
+            if failed and too_many:
                 self._set_state(circuit, self.open_for, call.tool.name, self._registry_of(call))
 
     def _add_circuit(self, key: Hashable) -> _Circuit:
@@ -186,7 +189,8 @@ class CircuitBreaker:
             self._swept = now
             for old in [old for old, circuit in self._circuits.items() if circuit.is_forgettable(now, self.window)]:
                 del self._circuits[old]
-        circuit = self._circuits[key] = _Circuit(CallWindow(self.window, now), now)
+        window = None if self.failure_ratio is None else CallWindow(self.window, now)
+        circuit = self._circuits[key] = _Circuit(window, now)
         return circuit
 
     async def _probe(self, circuit: _Circuit, call: R, call_next: Handler[R]) -> Outcome:
@@ -217,7 +221,8 @@ class CircuitBreaker:
         circuit.transition, circuit.counted_at, circuit.failures = self._transitions, now, 0
         circuit.opened_for = open_for or 0.0
         circuit.open_until = now + open_for if open_for else None
-        circuit.window.clear(now)
+        if circuit.window is not None:
+            circuit.window.clear(now)
         if registry is not None and open_for:
             why = Unavailable(name, _REASON, open_for)
             registry.close(why, lambda: circuit.seconds_left(self.clock()), owner=circuit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from threading import get_ident
-from typing import ClassVar, TypeAlias, TypeVar, cast
+from typing import ClassVar, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -13,14 +13,9 @@ from returns.result import Failure
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
 from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
-from pipeline.state.units import CURRENT_LOOP, HOLDER, Holder, KnownLoop, Partition, find_holder, find_loop
+from pipeline.state.units import CURRENT_LOOP, HOLDER, Holder, KnownLoop, Partition, Partitions, find_holder, find_loop
 
 R = TypeVar("R", bound=ResolvedCall)
-
-_MANY = 1024  # partitions; at each multiple the idle ones are forgotten
-
-
-_Partitions: TypeAlias = dict[Hashable, Partition]
 
 
 @attrs.define(eq=False)
@@ -70,8 +65,8 @@ class Concurrency:
     key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
     _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
-    _by_loop: WeakKeyDictionary[KnownLoop, _Partitions] = attrs.field(init=False, repr=False)
-    _last: tuple[KnownLoop, int, _Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
+    _by_loop: WeakKeyDictionary[KnownLoop, Partitions] = attrs.field(init=False, repr=False)
+    _last: tuple[KnownLoop, int, Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
         check_count("Concurrency", "limit", self.limit)
@@ -112,7 +107,7 @@ class Concurrency:
         try:
             partition = partitions[key]
         except KeyError:
-            partition = self._add_partition(partitions, key)
+            partition = partitions.add(key, self.limit)
         free = partition.free - weight
         if free < heaviest:  # as always while there is a queue: its first one needs more units than are free
             return await self._run_last(call, call_next, partition, weight)
@@ -131,7 +126,7 @@ class Concurrency:
             partition.free -= weight
         elif (lender := find_holder(holder, partition)) is not None:
             return await self._borrow(lender, call, call_next)
-        elif self._is_full(len(partition.queue)) or not await partition.wait(weight, self.max_wait):
+        elif self._is_full(partition.waiting) or not await partition.wait(weight, self.max_wait):
             return Failure(Unavailable(call.tool.name, "busy"))
         try:
             return await _run_as_holder(Holder(partition, holder), call, call_next)
@@ -182,20 +177,13 @@ class Concurrency:
     def _forget_loops(self) -> None:
         """Begin anew, also in the child of a fork: the calls that hold units are in the parent only."""
         self._by_loop = WeakKeyDictionary()
-        self._last = KnownLoop(), 0, {}
+        self._last = KnownLoop(), 0, Partitions()
 
-    def _enter_loop(self) -> _Partitions:
+    def _enter_loop(self) -> Partitions:
         loop = find_loop()
-        partitions = self._by_loop.setdefault(loop, {})
+        partitions = self._by_loop.setdefault(loop, Partitions())
         self._last = loop, loop.thread, partitions
         return partitions
-
-    def _add_partition(self, partitions: _Partitions, key: Hashable) -> Partition:
-        if partitions and len(partitions) % _MANY == 0:
-            for idle in [key for key, each in partitions.items() if each.free == self.limit]:
-                del partitions[idle]
-        partition = partitions[key] = Partition(self.limit)
-        return partition
 
 
 async def _run_as_holder(holder: Holder, call: R, call_next: Handler[R]) -> Outcome:

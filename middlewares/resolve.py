@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
@@ -12,10 +12,9 @@ from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, 
 from pipeline.options import check_count, check_type
 from pipeline.sent_names import OfferedName
 from pipeline.tools import (
-    Spelling,
+    CanonicalNames,
     SuggestionIndex,
     find_bare_name,
-    find_canonical,
     find_command,
     list_readings,
     split_at_tokens,
@@ -66,6 +65,7 @@ class Resolve:
         self.canonical_names = canonical_names
         self.listed = listed
         self._tools = registry.tools
+        self._names = _AllNames(registry)
         self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
@@ -90,15 +90,36 @@ class Resolve:
     def _begin_search(self) -> tuple[int, Search, Search]:
         """The version of the registry, a search in it, and the same search with a memory."""
         version = self.registry.version  # read before the tools: an answer may be newer than its version, never older
-        find = _NameSearch(self.registry, canonical_names=self.canonical_names, listed=self.listed).find
+        if self._names.changes != self.registry.changes:
+            self._names = _AllNames(self.registry)
+        find = _NameSearch(self.registry, self._names, canonical_names=self.canonical_names, listed=self.listed).find
         return version, find, lru_cache(_MAX_REMEMBERED)(find)
+
+
+class _AllNames:
+    """Indexes of all names, of closed and hidden tools as well. They serve until a tool is registered or removed."""
+
+    def __init__(self, registry: ToolRegistry) -> None:
+        self._registry = registry
+        self.changes = registry.changes  # read before the names: they may be newer than this number, never older
+
+    @cached_property
+    def canonical(self) -> CanonicalNames:
+        """By their letters; aliases too."""
+        return CanonicalNames([*self._registry.tools, *self._registry.aliases])
+
+    @cached_property
+    def similar(self) -> SuggestionIndex:
+        """For the scorers: a model may have meant one that is closed."""
+        return SuggestionIndex(self._registry.spellings, list(self._registry.tools))
 
 
 class _NameSearch:
     """The rules for names that are not exact, in one version of a registry."""
 
-    def __init__(self, registry: ToolRegistry, *, canonical_names: bool, listed: int) -> None:
+    def __init__(self, registry: ToolRegistry, names: _AllNames, *, canonical_names: bool, listed: int) -> None:
         self._registry = registry
+        self._names = names
         self._canonical_names = canonical_names
         self._listed = listed
 
@@ -133,13 +154,15 @@ class _NameSearch:
 
     def _find_canonical(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
         """The tools of which one name has the canonical form of one of these."""
-        tools, aliases = self._registry.tools, self._registry.aliases
-        names = find_canonical(filter(None, readings), self._spellings)
-        return _unique(tools.get(known) or aliases.get(known) for known in names)
+        tools, aliases, sent = self._registry.tools, self._registry.aliases, [text for text in readings if text]
+        found = self._names.canonical.find(sent) if sent else []  # the index is made at its first use
+        return _unique(tools.get(known) or aliases.get(known) for known in found)
 
     def _is_stronger(self, tool: Tool[..., Any], name: str) -> bool:
         """Whether the tool is stronger in effect than all others that are near the name, and there are any."""
-        near = _unique(self._registry.tools.get(other) for other in suggest_names(name, self._whole_index))
+        if tool.effect == "read":  # nothing is weaker; the search takes as long as there are tools
+            return False
+        near = _unique(self._registry.tools.get(other) for other in suggest_names(name, self._names.similar))
         strengths = [_STRENGTH[other.effect] for other in near if other is not tool]
         return bool(strengths) and _STRENGTH[tool.effect] > max(strengths)
 
@@ -164,16 +187,6 @@ class _NameSearch:
     @cached_property
     def _index(self) -> SuggestionIndex:
         return SuggestionIndex(self._registry.spellings, self._shown)
-
-    @cached_property
-    def _whole_index(self) -> SuggestionIndex:
-        """Closed and hidden tools as well: a model may have meant one of them."""
-        return SuggestionIndex(self._registry.spellings, list(self._registry.tools))
-
-    @cached_property
-    def _spellings(self) -> Mapping[str, Spelling]:
-        """Of the tools' names and of their aliases."""
-        return {**self._registry.spellings, **{alias: Spelling.of(alias) for alias in list(self._registry.aliases)}}
 
 
 def _unique(tools: Iterable[Tool[..., Any] | None]) -> list[Tool[..., Any]]:

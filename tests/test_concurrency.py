@@ -368,7 +368,7 @@ async def test_any_sequence_of_calls(
                     assert not set(behind) & set(crowd.began)
                     assert sum(weighs[who] for who in (*crowd.running, crowd.waiting[0])) > units
         tasks.cancel_scope.cancel()
-    assert [(each.free, len(each.queue)) for each in limit._last[2].values()] in ([], [(units, 0)])
+    assert [(each.free, each.waiting) for each in limit._last[2].values()] in ([], [(units, 0)])
 
 
 async def test_idle_partitions_are_forgotten() -> None:

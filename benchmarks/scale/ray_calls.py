@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import attrs
 
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # or Ray leaves the loopback interface
 
+from benchmarks.scale.ray_costs import AtOnce, Cost, Run, Spent, measure_cost, print_costs, read_spent, tell_spent
 from middlewares import standard
 from pipeline import Call, Pipeline, ToolRegistry, gather, is_success
 from pipeline.executors import Ray
@@ -27,7 +28,6 @@ IN_FLIGHT = 100  # on each of two actors
 BATCH = 100
 MUST = {"singly": 0.85, "in batches": 0.40}  # shares of the calls a second that plain Ray makes
 TRIES = 3  # measurements that have to fall short before --check fails: a cost would be there each time
-Run: TypeAlias = Callable[[int], Awaitable[None]]  # makes that many calls
 Rates: TypeAlias = dict[str, list[tuple[float, float]]]  # by comparison: calls a second of plain Ray and of ours
 
 tools = ToolRegistry()
@@ -46,6 +46,12 @@ async def ten_ms(n: int) -> int:
     return n
 
 
+@tools.tool(effect="read")
+async def spent() -> list[float]:
+    """Say what this actor has spent."""
+    return tell_spent()
+
+
 class Plain:
     """The actor that people write without a pipeline."""
 
@@ -57,6 +63,10 @@ class Plain:
         """Wait as for a backend."""
         await asyncio.sleep(0.01)
         return n
+
+    async def spent(self) -> list[float]:
+        """Say what this actor has spent."""
+        return tell_spent()
 
     async def numbers(self, numbers: list[int]) -> list[int]:
         """Return the numbers. They have neither names nor arguments, so these are not tool calls."""
@@ -107,8 +117,8 @@ async def run_through(pipeline: Pipeline, name: str, times: int, limit: int = 2 
     assert not wrong, wrong[:3]
 
 
-async def compare(times: int, rounds: int) -> Rates:
-    """Measure each comparison in each round; plain Ray and ours go first by turns."""
+async def compare(times: int, rounds: int) -> tuple[Rates, dict[str, Cost]]:
+    """Measure each comparison in each round, plain Ray and ours first by turns; then what a call in a batch costs."""
     ray: Any = import_module("ray")
     init = {**LOOPBACK, "num_cpus": 2, "logging_level": "ERROR"}
     async with (
@@ -116,9 +126,8 @@ async def compare(times: int, rounds: int) -> Rates:
         Ray(workers=2, in_flight=10 * BATCH, batch=BATCH) as batched,
     ):
         make = ray.remote(num_cpus=0, max_task_retries=0, max_concurrency=IN_FLIGHT)(Plain)
-        comparisons = _comparisons(
-            [make.remote() for _ in range(2)], standard(tools, executor=single), standard(tools, executor=batched)
-        )
+        actors = [make.remote() for _ in range(2)]
+        comparisons = _comparisons(actors, standard(tools, executor=single), standard(tools, executor=batched))
         found: Rates = {title: [] for title in comparisons}
         for number in range(rounds + 1):
             gc.collect()
@@ -131,7 +140,27 @@ async def compare(times: int, rounds: int) -> Rates:
                     ours, plain = await measure_rate(n, comparison.ours), await measure_rate(n, comparison.plain)
                 if number:
                     found[title].append((plain, ours))
-    return found
+        return found, await _measure_costs(times, actors, comparisons, standard(tools, executor=batched))
+
+
+async def _measure_costs(
+    times: int, actors: list[Any], comparisons: dict[str, Comparison], batched: Pipeline
+) -> dict[str, Cost]:
+    async def ask_plain() -> Spent:
+        return read_spent([await actor.spent.remote() for actor in actors])
+
+    async def ask_ours() -> Spent:
+        outcomes = await gather(batched, [Call("spent")] * (8 * BATCH), limit=4 * BATCH)
+        return read_spent(cast("list[float]", outcome.unwrap()) for outcome in outcomes)
+
+    alone = partial(run_through, standard(tools, executor=AtOnce()), "echo", limit=4 * BATCH)
+    await alone(times // 10)  # its first calls take longer
+    return {
+        "bare numbers": await measure_cost(comparisons["to bare numbers"].plain, times, ask_plain),
+        "names and arguments": await measure_cost(comparisons["in batches"].plain, times, ask_plain),
+        "the pipeline, with an executor that answers": await measure_cost(alone, times, None),
+        "the pipeline, on Ray": await measure_cost(comparisons["in batches"].ours, times, ask_ours),
+    }
 
 
 def _comparisons(actors: list[Any], single: Pipeline, batched: Pipeline) -> dict[str, Comparison]:
@@ -183,9 +212,11 @@ def main() -> int:
     options = parser.parse_args()
     short = set(MUST)
     for _ in range(TRIES if options.check else 1):
-        short &= report(asyncio.run(compare(options.calls, options.rounds)))
+        rates, costs = asyncio.run(compare(options.calls, options.rounds))
+        short &= report(rates)
         if not short:
             break
+    print_costs(costs)
     return int(options.check and bool(short))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
@@ -56,10 +57,13 @@ class _Asyncio:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._call_soon = loop.call_soon_threadsafe
-        self.make_signal = loop.create_future
+        self.make_signal = partial(asyncio.Future[None], loop=loop)
 
     def is_current(self) -> bool:
-        return _find_asyncio_loop() is self._loop
+        try:
+            return asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # the caller runs in no loop of asyncio
+            return False
 
     def call_soon(self, function: Callable[..., object], *args: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed

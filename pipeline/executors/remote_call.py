@@ -118,19 +118,23 @@ def encode_not_begun(exc: BaseException) -> bytes:
     return encode_reply(("not_begun", str(exc) if isinstance(exc, SetupError) else unread, []))
 
 
-def decode_reply(reply: Reply | bytes, heard: HeardSteps) -> object:
+def decode_reply(reply: bytes, heard: HeardSteps | None) -> object:
     """Read a reply in the process of the caller, and add the progress that came with it to the report of the call.
+
+    Args:
+        reply: What `encode_reply` returned.
+        heard: What hears the progress. None: nobody does.
 
     Returns:
         What the tool returned. Or a ``Failure``: of the exception that it raised, with the worker's stack as its cause;
         of a `SetupError` if it did not begin; of a TypeError if its result cannot be pickled or read.
     """
     try:
-        read: Any = pickle.loads(reply) if isinstance(reply, bytes) else reply  # noqa: S301  # from our own worker
-        kind, value, steps = cast("Reply", read)
+        kind, value, steps = cast("Reply", pickle.loads(reply))  # noqa: S301  # from our own worker
     except Exception as exc:  # noqa: BLE001  # an object whose own pickle does not make it again
         return Failure(Crashed(TypeError(f"its result cannot be unpickled here: {type(exc).__name__}: {exc}")))
-    heard.hear(steps)
+    if heard is not None:
+        heard.hear(steps)
     if kind == "returned":
         return cast("object", value)
     if kind == "raised":

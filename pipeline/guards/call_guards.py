@@ -59,6 +59,8 @@ class Guards:
             NotBegunError: A guard refuses, or the call has been answered. The body must not begin.
         """
         if self.lock is None:
+            if not self.gate.closed:
+                return
             for guard in self.each:
                 if (outcome := guard.refuse(call)) is not None:
                     raise NotBegunError(outcome)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -56,7 +57,9 @@ class LastCalls:
         self.recent: dict[str, Conversation] = {}
         self._older: dict[str, Conversation] = {}
         self.newest: LastCall | None = None  # its arguments are weighed when another one is the newest
-        self._sizes: dict[LastCall, int] = {}  # bytes of the arguments of the others, oldest first
+        # Bytes of the arguments of the others, oldest first. A plain dict takes ever longer to find its first entry
+        # while entries are taken from its front.
+        self._sizes: OrderedDict[LastCall, int] = OrderedDict()
         self._bytes = 0  # the sum of these
         self._lock = Lock()  # of the four above
         register_after_fork(self._restart_in_child)

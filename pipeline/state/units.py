@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
+from collections.abc import Hashable
 from contextvars import ContextVar
 from threading import get_ident
 
@@ -11,6 +12,8 @@ import attrs
 from anyio.lowlevel import RunVar
 
 from .. import timing
+
+_MANY = 1024  # partitions; with fewer of them, idle ones are left where they are
 
 
 @attrs.define(eq=False)
@@ -25,12 +28,18 @@ class Partition:
     """Calls that share their units, and those that wait for some: first come, first served."""
 
     free: int  # units
-    queue: deque[_Waiter] = attrs.field(init=False, factory=deque[_Waiter])
+    # An ordered dict, because a waiter may leave from anywhere. None until somebody waits: most partitions stay small.
+    queue: OrderedDict[_Waiter, None] | None = attrs.field(init=False, default=None)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls wait."""
+        return len(self.queue or ())
 
     def grant(self) -> None:
         """Give free units to the first in the queue. They count as taken from now on, so that nobody overtakes."""
-        while self.queue and self.queue[0].weight <= self.free:
-            waiter = self.queue.popleft()
+        while self.queue and (waiter := next(iter(self.queue))).weight <= self.free:
+            del self.queue[waiter]
             self.free -= waiter.weight
             waiter.granted = True
             waiter.wakes.set()
@@ -38,7 +47,8 @@ class Partition:
     async def wait(self, weight: int, seconds: float | None) -> bool:
         """Whether the call got its units in time. If not, they go to those behind it in the queue."""
         waiter = _Waiter(weight)
-        self.queue.append(waiter)
+        queue = self.queue = OrderedDict() if self.queue is None else self.queue
+        queue[waiter] = None
         taken = False
         try:
             if seconds is None:
@@ -52,9 +62,27 @@ class Partition:
                 if waiter.granted:  # cancelled after the grant
                     self.free += weight
                 else:
-                    self.queue.remove(waiter)
+                    del queue[waiter]
                 self.grant()
         return taken
+
+
+class Partitions(dict[Hashable, Partition]):
+    """The partitions of one event loop. Idle ones are forgotten when there are twice as many as were ever in use then.
+
+    So a new partition costs the same however many there are, and what a busy hour left behind goes with the next one.
+    """
+
+    sweep_at = _MANY
+
+    def add(self, key: Hashable, limit: int) -> Partition:
+        """Add one with all its units free, of which there are so many in each."""
+        if len(self) >= self.sweep_at:
+            for idle in [key for key, each in self.items() if each.free == limit]:
+                del self[idle]
+            self.sweep_at = max(_MANY, 2 * len(self))
+        partition = self[key] = Partition(limit)
+        return partition
 
 
 @attrs.define(eq=False)

@@ -1,7 +1,7 @@
 """What the pipeline knows of a tool, and the registry that holds tools by name."""
 
 from ..introspection import is_async
-from .canonical import find_canonical
+from .canonical import CanonicalNames
 from .classification import classify, classify_own, stays_crash
 from .context import ToolContext
 from .decorator import tool
@@ -15,6 +15,7 @@ from .tool_options import Detector, Effect
 from .transport_noise import find_command, list_readings, split_at_tokens
 
 __all__ = [
+    "CanonicalNames",
     "Detector",
     "Effect",
     "ErrorEntry",
@@ -31,7 +32,6 @@ __all__ = [
     "classify_own",
     "exit_status",
     "find_bare_name",
-    "find_canonical",
     "find_command",
     "is_async",
     "list_readings",

@@ -52,11 +52,19 @@ class DynamicGate(Mapping[str, Unavailable]):
 
 
 class ExpiringGate(DynamicGate):
-    """The gate of locks of which at least one opens by itself."""
+    """The gate of locks of which at least one opens by itself.
+
+    Args:
+        locks: Those of each tool, oldest first. They may change meanwhile.
+    """
 
     def __init__(self, locks: Mapping[str, tuple[ToolLock, ...]]) -> None:
         self._locks = locks
-        self.size = sum(map(len, locks.values()))
+
+    @property
+    def size(self) -> int:
+        """How many locks there are."""
+        return sum(map(len, list(self._locks.values())))
 
     def get(self, name: str, default: Any = None, /) -> Any:  # every call asks; Mapping.get raises and catches KeyError
         """Why the tool is closed, by its oldest lock that still holds; ``default`` for an open tool."""
@@ -66,11 +74,11 @@ class ExpiringGate(DynamicGate):
         return default
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._locks if name in self)
+        return (name for name in list(self._locks) if name in self)
 
     def count_expired(self) -> int:
         """How many of the locks have opened by now."""
-        return sum(lock.check() is None for locks in self._locks.values() for lock in locks)
+        return sum(lock.check() is None for locks in list(self._locks.values()) for lock in locks)
 
 
 class RemovalGate(DynamicGate):
@@ -93,7 +101,7 @@ class RemovalGate(DynamicGate):
         return self._own.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
+        return iter(list(self._own))
 
     def __bool__(self) -> bool:
         return bool(self._own) or bool(self._removed)
@@ -132,6 +140,12 @@ class ToolLocks:
 
     def __init__(self) -> None:
         self._locks: dict[str, dict[_Key, ToolLock]] = {}  # by tool, then by reason and owner, oldest first
+        # The two gates for them, changed in place: to build one anew would take as long as there are closed tools.
+        self._held: dict[str, tuple[ToolLock, ...]] = {}
+        self._oldest: dict[str, Unavailable] = {}
+        self._expiring = 0  # locks that open by themselves
+        self._size = 0  # locks
+        self._most = 0  # since the last change was counted
         # Changes so far, and the gate if locks expire. One tuple, replaced as a whole: a version must never mix the
         # count of one state with the gate of another.
         self.state: tuple[int, ExpiringGate | None] = (0, None)
@@ -142,6 +156,7 @@ class ToolLocks:
         for key in expired:
             locks.pop(key, None)
         locks[lock.why.reason, owner] = lock
+        self._update(lock.why.tool)
 
     def find_expired(self, name: str) -> list[_Key]:
         """The locks of a tool that have opened: an owner that is gone never removes its own. Needs no mutex."""
@@ -150,26 +165,41 @@ class ToolLocks:
     def remove(self, name: str, reason: str, owner: Hashable) -> None:
         """Remove a lock, if the tool has it."""
         self._locks.get(name, {}).pop((reason, owner), None)
+        self._update(name)
 
     def forget(self, name: str) -> None:
         """Remove all locks of a tool that is gone."""
         self._locks.pop(name, None)
+        self._update(name)
 
-    def build_gate(self) -> Mapping[str, Unavailable]:
-        """The gate for the locks of this moment: a plain dict, unless one of the locks expires."""
-        held = {name: tuple(locks.values()) for name, locks in self._locks.items() if locks}
-        if any(lock.seconds_left is not None for locks in held.values() for lock in locks):
-            return ExpiringGate(held)
-        return {name: locks[0].why for name, locks in held.items()}
+    def find_gate(self) -> Mapping[str, Unavailable]:
+        """The gate for the locks: a plain dict, unless one of the locks expires."""
+        return ExpiringGate(self._held) if self._expiring else self._oldest
 
     def count_change(self, gate: Mapping[str, Unavailable] | None = None) -> None:
         """Start a new version, higher than any that the locks before may have produced.
 
         Args:
-            gate: The gate from now on, as `build_gate` returned it. None: the gate stays.
+            gate: The gate from now on, as `find_gate` returned it. None: the gate stays.
         """
         changes, expiring = self.state
-        changes += 1 if expiring is None else 1 + expiring.size
+        changes += 1 if expiring is None else 1 + self._most
         if gate is not None:
             expiring = gate if isinstance(gate, ExpiringGate) else None
-        self.state = (changes, expiring)
+        self.state, self._most = (changes, expiring), self._size
+
+    def _update(self, name: str) -> None:
+        """Bring the gates up to the locks of one tool."""
+        before, now = self._held.get(name, ()), tuple(self._locks.get(name, {}).values())
+        self._size += len(now) - len(before)
+        self._most = max(self._most, self._size)
+        self._expiring += _count_expiring(now) - _count_expiring(before)
+        if now:
+            self._held[name], self._oldest[name] = now, now[0].why
+        elif before:
+            del self._held[name], self._oldest[name]
+            self._locks.pop(name, None)
+
+
+def _count_expiring(locks: Collection[ToolLock]) -> int:
+    return sum(lock.seconds_left is not None for lock in locks)

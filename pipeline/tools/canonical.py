@@ -3,41 +3,48 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-
-from .matching import Spelling
+from collections.abc import Iterable, Iterator
 
 # One separator between two letters or digits. Where there are two in a row, or none beside it, it may be an operator or
 # a sign: "-read", "a--b", "c++". Two underscores join the name of a server and that of its tool.
 _SEPARATOR = re.compile(r"(?<=[^\W_])(?:__|[-_. ])(?=[^\W_])")
 _PREFIX = re.compile(r"(?<=[^\W_])__(?=[^\W_])")  # behind the name of a server, as hosts of MCP servers write it
 _NO_SERVER = frozenset(("functions", "tools", "mcp", "default_api"))  # in place of a server's name: it says nothing
+_LETTERS = re.compile(r"[^\W_]+")
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name
 _MAX_SENT = 50  # readings of one name that are compared
 
 
-def find_canonical(names: Iterable[str], spellings: Mapping[str, Spelling]) -> list[str]:
-    """The known names that differ from one of these only in case, separators and server prefix.
-
-    A name that came may leave out the server prefix of a tool. A prefix that it has must be the tool's own, or one that
-    names no server, such as ``mcp__``: the same tail on another server is another tool.
+class CanonicalNames:
+    """The known names by their letters, so that a name is compared with those alone that have the same letters.
 
     Args:
-        names: What the model may have meant to write: its name without noise.
-        spellings: The names to find, with their spellings.
+        names: The names to find, in the order in which they are found.
     """
-    sent = [part for name in names if len(name) <= _MAX_LENGTH for part in _list_forms(name)][:_MAX_SENT]
-    joined = frozenset(Spelling.of(part).joined for part in sent) - {""}
-    if not joined:
-        return []
-    endings = tuple(joined)
-    near = [
-        known
-        for known, spelling in list(spellings.items())
-        if spelling.joined in joined or ("__" in known and spelling.joined.endswith(endings))
-    ]
-    forms = [_Form(part) for part in sent]
-    return [known for known in near if any(_Form(tail).equals(form) for tail in _list_tails(known) for form in forms)]
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_letters: dict[str, list[tuple[int, str]]] = {}
+        for place, name in enumerate(names):
+            for letters in {_join_letters(tail) for tail in _list_tails(name)} - {""}:
+                self._by_letters.setdefault(letters, []).append((place, name))
+
+    def find(self, names: Iterable[str]) -> list[str]:
+        """The known names that differ from one of these only in case, separators and server prefix.
+
+        A name that came may leave out the server prefix of a tool. A prefix that it has must be the tool's own, or one
+        that names no server, such as ``mcp__``: the same tail on another server is another tool.
+
+        Args:
+            names: What the model may have meant to write: its name without noise.
+        """
+        sent = [part for name in names if len(name) <= _MAX_LENGTH for part in _list_forms(name)][:_MAX_SENT]
+        near = {found for part in sent for found in self._by_letters.get(_join_letters(part), ())}
+        forms = [_Form(part) for part in sent]
+        return [
+            known
+            for _, known in sorted(near)
+            if any(_Form(tail).equals(form) for tail in _list_tails(known) for form in forms)
+        ]
 
 
 class _Form:
@@ -67,6 +74,11 @@ class _Form:
                 found[separator.start() - dropped] = separator[0]
             dropped += len(separator[0])
         return found
+
+
+def _join_letters(name: str) -> str:
+    """The letters and digits of a name in one case: equal for names of equal forms, and for few others."""
+    return "".join(_LETTERS.findall(name)).casefold()
 
 
 def _fold(letter: str) -> str:

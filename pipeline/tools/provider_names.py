@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ..errors import SetupError
@@ -26,11 +26,17 @@ class ProviderNames:
     name is cut to the limit, and it ends with a hash of the whole. The mapping is injective over all limits: no two
     tools share a name, and no tool gets another tool's own name or alias. It does not depend on the order of
     registration and is the same in every process, so a stored conversation can go on elsewhere.
+
+    Args:
+        tools: The registry's own, by name.
+        aliases: Its tools by their further names.
+        changes: Returns another number after each change of these, so that no call has to compare all names.
     """
 
-    def __init__(self, tools: Mapping[str, Any], aliases: Mapping[str, Any]) -> None:
-        self._tools, self._aliases = tools, aliases  # the registry's own
-        self._known: tuple[list[str], list[str]] = [], []  # tools and aliases that the maps below were made for
+    def __init__(self, tools: Mapping[str, Any], aliases: Mapping[str, Any], changes: Callable[[], int]) -> None:
+        self._tools, self._aliases = tools, aliases
+        self._changes = changes
+        self._made_for = -1  # the number that the maps below were made for
         self._sent: dict[int, dict[str, str]] = {longest: {} for longest in LIMITS}
         self._own: dict[str, str] = {}
 
@@ -54,14 +60,14 @@ class ProviderNames:
         return self._own.get(sent)
 
     def _update(self) -> None:
-        known = list(self._tools), list(self._aliases)
-        if known == self._known:
+        changes = self._changes()  # before the names: they may be newer than this number, never older
+        if changes == self._made_for:
             return
-        names = sorted(known[0])
+        names = sorted(self._tools)
         own: dict[str, str] = {}
-        taken = {*names, *known[1]}
-        maps = {longest: _map_names(names, longest, taken, own) for longest in LIMITS}
-        self._sent, self._own, self._known = maps, own, known
+        taken = {*names, *self._aliases}
+        self._sent, self._own = {longest: _map_names(names, longest, taken, own) for longest in LIMITS}, own
+        self._made_for = changes
 
 
 def _map_names(names: Collection[str], longest: int, taken: Collection[str], own: dict[str, str]) -> dict[str, str]:

@@ -45,13 +45,14 @@ class ToolRegistry:
         self.tools: dict[str, Tool[..., Any]] = {}
         self.aliases: dict[str, Tool[..., Any]] = {}
         self.spellings: dict[str, Spelling] = {}
-        self.closed: Mapping[str, Unavailable] = {}  # replaced as a whole: a reader has the old gate or the new one
+        self.closed: Mapping[str, Unavailable] = {}  # of three kinds, and changed in place: ask it name by name
+        self._changes = 0
         self.tool = ToolDecorator(self.register)
         self._locks = ToolLocks()
         self._removed = WeakValueDictionary[str, Tool[..., Any]]()  # while a call or its author holds them
-        self._new: list[Tool[..., Any]] = []  # not compiled by `compile` yet
+        self._new: dict[str, Tool[..., Any]] = {}  # not compiled by `compile` yet
         self._listeners = ChangeListeners()
-        self._provider_names = ProviderNames(self.tools, self.aliases)
+        self._provider_names = ProviderNames(self.tools, self.aliases, lambda: self.changes)
         self._renew_lock()
         register_after_fork(self._renew_lock)
 
@@ -109,7 +110,8 @@ class ToolRegistry:
                 del self.aliases[alias]
             self._removed[name] = removed
             del self.spellings[name]
-            self._new = [tool for tool in self._new if tool.name != name]
+            self._new.pop(name, None)
+            self._changes += 1
             self._locks.forget(name)
             self._publish()
         self._listeners.call()
@@ -242,15 +244,15 @@ class ToolRegistry:
             SetupError: The type of a parameter has no JSON Schema, or an annotation cannot be found.
         """
         with self._writing:
-            pending, self._new = self._new, []
+            pending, self._new = self._new, {}
         while pending:
+            name, tool = pending.popitem()
             try:
-                pending[-1].compile()
+                tool.compile()
             except SetupError:
                 with self._writing:
-                    self._new = pending + self._new
+                    self._new = {**pending, name: tool, **self._new}
                 raise
-            pending.pop()
 
     def list_shown(self) -> list[Tool[..., Any]]:
         """The tools that are not left out by a view, open or closed, in the order of registration."""
@@ -265,7 +267,8 @@ class ToolRegistry:
         self.spellings[tool.name] = Spelling.of(tool.name)
         self.aliases.update(dict.fromkeys(tool.aliases, tool))
         self.tools[tool.name] = tool
-        self._new.append(tool)
+        self._new[tool.name] = tool
+        self._changes += 1
         if self._removed.pop(tool.name, None) is None:
             self._locks.count_change()
         else:
@@ -363,7 +366,7 @@ class ToolRegistry:
         self._listeners.call()
 
     def _publish(self) -> None:
-        gate = self._locks.build_gate()
+        gate = self._locks.find_gate()
         self.closed = self._gate(gate)  # before the version: who reads a new version finds the new gate
         self._locks.count_change(gate)
 
@@ -376,6 +379,11 @@ class ToolRegistry:
     def _require(self, name: str) -> None:
         if name not in self.tools:
             raise SetupError(f"unknown tool {name!r}; known: {', '.join(self.tools) or 'none'}")
+
+    @property
+    def changes(self) -> int:
+        """A number that differs after each change of what is registered, whatever is closed."""
+        return self._changes
 
     @property
     def version(self) -> int:
@@ -413,7 +421,7 @@ class ToolRegistry:
     def callable_names(self) -> list[str]:
         """The names of the tools that are open now and not hidden, in the order of registration."""
         closed = self.closed
-        return [name for name, tool in list(self.tools.items()) if name not in closed and not tool.hidden]
+        return [tool.name for tool in list(self.tools.values()) if tool.name not in closed and not tool.hidden]
 
     def definitions(self) -> list[dict[str, Any]]:
         """What a model is offered: ``{"name", "description", "parameters"}`` for each of `callable_names`."""

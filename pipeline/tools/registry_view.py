@@ -19,6 +19,7 @@ class RegistryView(ToolRegistry):
         self._whole, self._shown = whole, shown
         self.tools, self.aliases, self.spellings = whole.tools, whole.aliases, whole.spellings
         self.closed = ViewGate(whole, shown, {})
+        self._order: tuple[int, list[str]] = -1, []  # of the tools it shows, and the changes it was made for
 
     def register(self, tool: Tool[..., Any]) -> None:
         """Refused: its registry registers tools."""
@@ -56,7 +57,21 @@ class RegistryView(ToolRegistry):
 
     def list_shown(self) -> list[Tool[..., Any]]:
         """The tools that it shows."""
-        return [tool for tool in self._whole.list_shown() if tool.name in self._shown]
+        found = map(self.tools.get, self._list_names())
+        return [tool for tool in found if tool is not None]
+
+    def callable_names(self) -> list[str]:
+        """As `ToolRegistry.callable_names`, without a look at the tools that it leaves out."""
+        closed, tools = self.closed, self.tools
+        names = [name for name in self._list_names() if name not in closed]
+        return [name for name in names if (tool := tools.get(name)) is not None and not tool.hidden]
+
+    def _list_names(self) -> list[str]:
+        """The names that it shows, in the order of registration."""
+        changes = self._whole.changes  # before the tools: they may be newer than this number, never older
+        if self._order[0] != changes:
+            self._order = changes, [name for name in list(self.tools) if name in self._shown]
+        return self._order[1]
 
     def _gate(self, own: Mapping[str, Unavailable]) -> Mapping[str, Unavailable]:
         return ViewGate(self._whole, self._shown, own)
@@ -68,6 +83,11 @@ class RegistryView(ToolRegistry):
     def provider_names(self, longest: int) -> dict[str, str]:
         """As its registry does."""
         return self._whole.provider_names(longest)
+
+    @property
+    def changes(self) -> int:
+        """As its registry says."""
+        return self._whole.changes
 
     @property
     def version(self) -> int:

@@ -114,10 +114,11 @@ class Ray(Executor):
         except Exception as exc:  # noqa: BLE001  # whatever ray.init raises: there is no cluster, or it refuses us
             return Failure(Transient(exc, landed="no"))
         pending = PendingJob(job, call, pool.loop.make_signal(), token)
-        try:
-            pool.capacity.acquire_on_behalf_of_nowait(pending)  # a fifth of the time of the other one
-        except anyio.WouldBlock:
-            await pool.capacity.acquire_on_behalf_of(pending)
+        capacity = pool.capacity
+        if capacity.free:
+            capacity.free -= 1
+        else:
+            await capacity.wait()
         try:
             worker = pool.find_registered(key) or await self._register(pool, key, function)
             if isinstance(worker, str):
@@ -136,9 +137,10 @@ class Ray(Executor):
         except NoWorkerError as exc:
             return Failure(Transient(exc.__cause__, landed="no"))
         finally:
-            pool.capacity.release_on_behalf_of(pending)
+            capacity.give_back()
         if pending.error is None:
-            return decode_reply(pending.reply, pending.heard)
+            reply = pending.reply
+            return decode_reply(reply, pending.heard) if type(reply) is bytes else reply
         if isinstance(pending.error, self._ray.exceptions.RayTaskError):  # not the tool's: those come as a reply
             return Failure(Crashed(pending.error))
         return Failure(Transient(pending.error))

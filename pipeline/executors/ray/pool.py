@@ -5,20 +5,20 @@ All of this happens in the thread of one event loop. Ray replies in threads of i
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio
-from anyio import CapacityLimiter
 
 from ...call import ValidCall
 from ...event_loops import EventLoop, Signal
 from ..body import end_body
 from ..remote_call import Job
 from ..remote_progress import HeardSteps
+from .batches import PackedReply, pack_jobs, unpack_replies
+from .capacity import Capacity
 
 
 class NoWorkerError(Exception):
@@ -35,9 +35,9 @@ class PendingJob:
         self.call = call
         self.signal = signal  # set when it is done
         self.token = token  # under which the worker keeps the progress of the job; None or "": nobody listens
-        self.heard = HeardSteps(call)
+        self.heard = None if call.report is None else HeardSteps(call)  # None: nobody listens
         self.done = False
-        self.reply: Any = None
+        self.reply: PackedReply = None
         self.error: BaseException | None = None  # why there is no reply
         self.ref: Any = None  # Ray's ObjectRef; None for a job in a batch, which has one for all
         self.abandoned = False  # its caller was cancelled
@@ -84,7 +84,7 @@ class Pool:
     def __init__(
         self, ray: Any, make_actor: Callable[[], Any], loop: EventLoop, size: int, in_flight: int, batch: int
     ) -> None:
-        self.capacity = CapacityLimiter(size * in_flight)  # Ray itself would queue without a limit
+        self.capacity = Capacity(loop, size * in_flight)  # Ray itself would queue without a limit
         self.loop = loop
         self._ray, self._make_actor = ray, make_actor
         self._size, self._in_flight, self._batch = size, in_flight, batch
@@ -200,8 +200,7 @@ class Pool:
             self._filling = None
         if jobs:  # else it was full, and sent, before this round of the event loop was over
             try:
-                encoded = pickle.dumps([job.encoded for job in jobs])  # faster than Ray's own
-                ref = worker.actor.run_many.remote(encoded)
+                ref = worker.actor.run_many.remote(pack_jobs([job.encoded for job in jobs]))
             except Exception as exc:  # noqa: BLE001  # whatever Ray raises, as after ray.shutdown: the callers wait
                 self._finish(worker, jobs, exc, [None] * len(jobs))
             else:
@@ -212,15 +211,16 @@ class Pool:
 
     def _ask(self, worker: Worker, job: PendingJob) -> None:
         """Ask for the next steps of a job's progress."""
+        last = 0 if job.heard is None else job.heard.last
         with suppress(Exception):  # whatever Ray raises, as after ray.shutdown: the end of the job will tell
-            ref = worker.actor.hear.remote(job.token, job.heard.last)
+            ref = worker.actor.hear.remote(job.token, last)
             self._when_done(ref, self._on_steps, worker, job)
 
     def _on_steps(self, worker: Worker, job: PendingJob, future: Any) -> None:
         if job.done or job.abandoned or self._ended or future.exception() is not None:
             return
         steps = future.result()
-        if steps is not None:  # else the job has ended
+        if steps is not None and job.heard is not None:  # else the job has ended
             job.heard.hear(steps)
             self._ask(worker, job)
 
@@ -228,15 +228,16 @@ class Pool:
         error: BaseException | None = future.exception()
         replies: Any = [None] * len(jobs)
         if error is None:
-            replies = [future.result()] if self._batch == 1 else pickle.loads(future.result())  # noqa: S301  # our own
+            replies = [future.result()] if self._batch == 1 else unpack_replies(future.result())
         self._finish(worker, jobs, error, replies)
 
     def _finish(
         self, worker: Worker, jobs: Sequence[PendingJob], error: BaseException | None, replies: Sequence[Any]
     ) -> None:
+        wake = self.loop.set
         for job, reply in zip(jobs, replies, strict=True):
             job.reply, job.error, job.done = reply, error, True
-            self.loop.set(job.signal)
+            wake(job.signal)
             end_body(job.call)
             worker.abandoned -= job.abandoned
         was_full = worker.in_flight >= self._in_flight

@@ -15,9 +15,9 @@ from ..function_address import Function, load_function
 from ..job_runner import await_value, run_async_job, run_job
 from ..remote_call import Job, Reply, encode_not_begun, encode_reply, is_plain
 from ..remote_progress import Step
+from .batches import PackedReply, pack_replies, unpack_jobs
 from .polled_steps import StepsByToken
 
-_BatchReply: TypeAlias = Reply | bytes  # bytes: a pickle of its own, as it might spoil the others
 _IndexedJob: TypeAlias = tuple[int, Function, Job]
 
 
@@ -76,15 +76,15 @@ class RayWorker:
         """Run a batch: async tools concurrently, sync ones one after the other in one thread.
 
         Args:
-            encoded: The pickle of a list of jobs, each as it is or in a pickle of its own.
+            encoded: What `pack_jobs` returned.
 
         Returns:
-            The pickle of the list of replies, in the same order.
+            For `unpack_replies`, in the same order.
         """
-        replies: dict[int, _BatchReply] = {}
+        replies: dict[int, PackedReply] = {}
         coroutines: deque[_IndexedJob] = deque()
         sync: list[_IndexedJob] = []
-        for index, each in enumerate(cast("list[Job | bytes]", pickle.loads(encoded))):  # noqa: S301  # see _decode_job
+        for index, each in enumerate(unpack_jobs(encoded)):
             try:
                 job, function = self._decode_job(each)
             except Exception as exc:  # noqa: BLE001  # as in run
@@ -98,14 +98,14 @@ class RayWorker:
             sync_replies = loop.run_in_executor(self._threads, self._run_in_order, sync)
             await self._run_concurrently(coroutines, replies)
             replies.update(await sync_replies)
-        return pickle.dumps([replies[index] for index in range(len(replies))])
+        return pack_replies(replies[index] for index in range(len(replies)))
 
     def _decode_job(self, sent: Job | bytes) -> tuple[Job, Function]:
         read: Any = pickle.loads(sent) if isinstance(sent, bytes) else sent  # noqa: S301  # from this cluster's driver
         job = cast("Job", read)
         return job, self._functions[job[0]]
 
-    async def _run_concurrently(self, jobs: deque[_IndexedJob], replies: dict[int, _BatchReply]) -> None:
+    async def _run_concurrently(self, jobs: deque[_IndexedJob], replies: dict[int, PackedReply]) -> None:
         """Run async jobs in as many tasks as there are jobs that wait; a task costs more than a tiny job."""
 
         async def work() -> None:
@@ -118,7 +118,7 @@ class RayWorker:
                 group.create_task(work())
                 await asyncio.sleep(0)  # until all jobs are done, or one of them waits
 
-    def _run_in_order(self, jobs: Sequence[_IndexedJob]) -> dict[int, _BatchReply]:
+    def _run_in_order(self, jobs: Sequence[_IndexedJob]) -> dict[int, PackedReply]:
         return {index: _encode_for_batch(self._run_sync(function, job)) for index, function, job in jobs}
 
     def _run_and_encode(self, function: Function, job: Job) -> bytes:
@@ -128,10 +128,10 @@ class RayWorker:
         return run_job(function, job, lambda value: asyncio.run(await_value(value)), self._steps.open)
 
 
-def _encode_for_batch(reply: Reply) -> _BatchReply:
+def _encode_for_batch(reply: Reply) -> PackedReply:
+    """The value alone, or a pickle of its own: what might not pickle must not spoil the others."""
     kind, value, steps = reply
-    shares_a_pickle = kind == "returned" and not steps and is_plain(value)
-    return reply if shares_a_pickle else encode_reply(reply, dumps)
+    return value if kind == "returned" and not steps and is_plain(value) else encode_reply(reply, dumps)
 
 
 def dumps(value: Any) -> bytes:
