@@ -25,6 +25,8 @@ from .metrics import Instruments, measure, record_safely
 from .spans import Anchors, end_span, has_notable, make_stage_spans
 
 _logger = get_logger()
+_TOGETHER = 5_000  # ns; two readings of clocks take a tenth of it
+_MAX_READINGS = 4
 
 
 class SampledOutRecorder:
@@ -87,7 +89,8 @@ class SpanRecorder:
     def __init__(self, options: SpanOptions, span: Span, started: int, context: Context, *, named: bool) -> None:
         self._options, self._span, self._named = options, span, named
         # If the wall clock was set back since the call started, count from the start: children nest in time.
-        self.offset = self._latest = offset = -perf_counter_ns() + max(time_ns(), started)
+        now, wall = _read_clocks()
+        self.offset = self._latest = offset = max(wall, started) - now
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, offset)}
         self._attempts: list[AttemptSpan] = []  # that ended, of a trace that defers their spans
@@ -114,8 +117,7 @@ class SpanRecorder:
                     raise
                 _logger.exception("The span of an attempt could not be started")
                 return None
-        # The monotonic clock first: between the two readings the offset can only grow, so children start no earlier.
-        now, started = perf_counter_ns(), time_ns()
+        now, started = _read_clocks()
         offset = started - now
         self._latest = max(self._latest, offset)
         span = AttemptSpan(options.tracer, outer, number, tool, started, offset) if live is None else live
@@ -215,3 +217,17 @@ class SpanRecorder:
             record_safely(metrics, measurement)
         else:
             deferred.measure_later(metrics, measurement)
+
+
+def _read_clocks() -> tuple[int, int]:
+    """The monotonic clock and the wall clock, of the same moment.
+
+    The monotonic clock is read first: what comes between the readings can only make a span of a stage start later, so
+    children start no earlier than their parents. If that took long, another process ran between them, and the stages
+    would seem to start after the attempt that they came before: both are read again.
+    """
+    for _ in range(_MAX_READINGS - 1):
+        now, wall = perf_counter_ns(), time_ns()
+        if perf_counter_ns() - now < _TOGETHER:
+            return now, wall
+    return perf_counter_ns(), time_ns()
