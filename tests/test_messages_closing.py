@@ -36,7 +36,8 @@ def last_line(schema: Any, sent: Any, *problems: Problem, **options: Any) -> str
         (None, '"days": <optional integer or null: For how many days>, "place": <optional object>'),
         ("", '"days": <optional integer or null: For how many days>, "place": <optional object>'),
         ("{", '"days": <optional integer or null: For how many days>, "place": <optional object>'),
-        ("[]", '"days": <optional integer or null: For how many days>, "place": <optional object>'),
+        ('["days"]', '"days": <optional integer or null: For how many days>, "place": <optional object>'),
+        ('"days"', '"days": <optional integer or null: For how many days>, "place": <optional object>'),
         ({"days": 3}, '"days": <integer or null: For how many days>, "place": <optional object>'),
         ('{"days": "many"}', '"days": <integer or null: For how many days>, "place": <optional object>'),
         (
@@ -52,6 +53,17 @@ def test_a_missing_parameter_is_asked_for_with_the_form(sent: Any, form: str) ->
     for verbosity in ("normal", "full"):
         assert last_line(SCHEMA, sent, verbosity=verbosity) == text
         assert last_line(SCHEMA, sent, WRONG, MISSING, verbosity=verbosity) == text
+
+
+def test_a_missing_object_keeps_its_line_of_help() -> None:
+    """The form has its fields in its place, and no room for its description."""
+    place = {**SCHEMA["properties"]["place"], "description": "Where it is"}
+    schema = {"type": "object", "properties": {"place": place}, "required": ["place"]}
+    missing = Problem("place", "required", "an object (Where it is)")
+    assert render(InvalidParams((missing,), schema=schema)).splitlines()[1:] == [
+        "Please send place: an object (Where it is).",
+        'Fix the errors and try again, with arguments of this form: {"place": {"street": <string>}}',
+    ]
 
 
 def test_the_form_says_what_is_expected() -> None:

@@ -38,57 +38,55 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     missing = {problem.path for problem in error.problems if problem.rule == "required"}
     if not missing:
         return NOTHING
-    if missing <= _list_declared(error.schema) and (form := build_form(error, verbosity, describe=True)):
+    from .holes import describe_holes  # when it is first used: most texts do without
+
+    examples = _make_examples(error)
+    words = describe_holes(error.schema, verbosity)
+    if missing <= words.keys() and (form := _choose_form(examples, verbosity, words)):
         return Closing(_FIX_WITH_FORM.format(form), describes=True)
-    form = build_form(error, verbosity)
+    form = _choose_form(examples, verbosity, {})
     return Closing(_FIX_WITH_FORM.format(form) if form else _FIX, describes=False)
 
 
-def build_form(error: ToolError, verbosity: Verbosity, *, describe: bool = False) -> str:
-    """The form of valid arguments: what is required, what was sent, then what is optional, with holes for their values.
+def build_form(error: ToolError, verbosity: Verbosity) -> str:
+    """The form of valid arguments, with their types; "" if it is not known, or too long."""
+    return _choose_form(_make_examples(error), verbosity, {}) if isinstance(error, InvalidParams) else ""
+
+
+def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
+    """Valid arguments with all parameters, and those with the required and the sent ones; with each its optional ones.
 
     A small model left out an optional parameter that it needed where the form did not have it.
-
-    Args:
-        error: Any error.
-        verbosity: Its budget bounds the form.
-        describe: Whether the holes have the descriptions of the parameters. Default: only their types.
-
-    Returns:
-        "" if the form is not known, or too long.
     """
-    if not isinstance(error, InvalidParams) or error.schema is None:
-        return ""
-    from ..parameters.example import make_example  # when it is first used: most texts do without
-    from .holes import describe_holes, punch_holes
+    if error.schema is None:
+        return []
+    from ..parameters.example import make_example
 
-    required, sent, others = _list_names(error.schema, error.sent)
-    for optional in (others, []):  # without those that the model may leave out, if there are too many
-        example = make_example({**error.schema, "required": [*required, *sent, *optional]})
-        form = punch_holes(example, optional, describe_holes(error.schema, verbosity) if describe else {})
-        if form and len(form) <= verbosity.characters // _SHARE:
-            return form
-    return ""
-
-
-def _list_declared(schema: Mapping[str, Any] | None) -> set[str]:
     try:
-        return set(cast("Mapping[str, Any]", (schema or {}).get("properties", {})))
+        required = list(cast("Sequence[str]", error.schema.get("required", ())))
+        declared = dict(cast("Mapping[str, Any]", error.schema.get("properties", {})))
     except Exception:  # noqa: BLE001  # a foreign schema may hold anything
-        return set()
+        return [(make_example(error.schema), ())]
+    sent = [name for name in _read(error.sent) if name in declared and name not in required]
+    optional = [name for name in declared if name not in required and name not in sent]
+    return [
+        (make_example({**error.schema, "required": [*required, *sent, *each]}), each)
+        for each in ([optional, []] if optional else [[]])
+    ]
 
 
-def _list_names(schema: Mapping[str, Any], sent: object) -> tuple[list[str], list[str], list[str]]:
-    """The parameters that are required, those of the others that were sent, and all others."""
+def _read(sent: object) -> Mapping[str, Any]:
+    """The arguments as the model wrote them; none if they are no object."""
     try:
-        required = list(cast("Sequence[str]", schema.get("required", ())))
-        declared = cast("Mapping[str, Any]", schema.get("properties", {}))
-        others = [name for name in declared if name not in required]
-    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
-        return [], [], []
-    try:
-        names: Any = json.loads(sent) if isinstance(sent, str) else sent
-        found = [name for name in others if name in names]
-    except Exception:  # noqa: BLE001  # so may what a model sent
-        found = []
-    return required, found, [name for name in others if name not in found]
+        found: object = json.loads(sent) if isinstance(sent, str) else sent
+    except (ValueError, RecursionError):
+        return {}
+    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+
+
+def _choose_form(examples: Sequence[tuple[str, Sequence[str]]], verbosity: Verbosity, words: Mapping[str, str]) -> str:
+    """The first form that there is and that is not too long; "" for none."""
+    from .holes import punch_holes
+
+    forms = (punch_holes(example, optional, words) for example, optional in examples)
+    return next((form for form in forms if form and len(form) <= verbosity.characters // _SHARE), "")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from ..parameters.phrases import describe_hole
+from ..parameters.schema import schema_at
 from .text import to_one_line
 from .verbosity import Verbosity
 
@@ -41,12 +42,18 @@ def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str
     return form if "<" in form else ""
 
 
-def describe_holes(schema: Mapping[str, Any], verbosity: Verbosity) -> dict[str, str]:
-    """What the schema says of each argument: "integer: For how many days"; nothing if the schema is odd."""
+def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> dict[str, str]:
+    """What the schema says of each argument: "integer: For how many days".
+
+    Nothing of an object with required fields, in whose place the form has a hole for each field, and nothing if the
+    schema is odd.
+    """
     try:
+        names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
         return {
-            name: to_one_line(describe_hole(schema, [name]), verbosity.max_expected)
-            for name in cast("Mapping[str, Any]", schema.get("properties", {}))
+            name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
+            for name in names
+            if not schema_at(schema or {}, [name]).get("required")
         }
     except Exception:  # noqa: BLE001  # a foreign schema may hold anything
         return {}
@@ -56,10 +63,7 @@ def _write_object(value: Mapping[str, Any], optional: Collection[str], words: Ma
     fields: list[str] = []
     for name, each in value.items():
         word = words.get(name, _KINDS[type(each)])
-        if name in optional:
-            hole = f"<optional {word}>"
-        else:
-            hole = _write(each) if each and isinstance(each, (dict, list)) else f"<{word}>"
+        hole = f"<optional {word}>" if name in optional else f"<{word}>" if name in words else _write(each)
         fields.append(f"{json.dumps(name, ensure_ascii=False)}: {hole}")
     return f"{{{', '.join(fields)}}}"
 
