@@ -28,16 +28,16 @@ class Closing(NamedTuple):
     describes: bool
 
 
-NOTHING = Closing("", describes=False)
+NO_CLOSING = Closing("", describes=False)
 
 
 def close(error: ToolError, verbosity: Verbosity) -> Closing:
     """Ask for another call if parameters are missing, unless the tool's author says what to do next."""
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
-        return NOTHING
+        return NO_CLOSING
     missing = {problem.path for problem in error.problems if problem.rule == "required"}
     if not missing:
-        return NOTHING
+        return NO_CLOSING
     from .holes import describe_holes  # when it is first used: most texts do without
 
     examples = _make_examples(error)
