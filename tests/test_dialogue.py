@@ -318,7 +318,7 @@ async def test_a_text_says_what_changed_in_that_call(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"profile": "agentopia"}, {"verbosity": "full"}, {"templates": {"validation": "No."}}]
+    "options", [{"profile": "agentopia"}, {"verbosity": "terse"}, {"templates": {"validation": "No."}}]
 )
 async def test_the_wording_is_the_callers_choice(desk: Desk, options: dict[str, Any]) -> None:
     """Profile, verbosity and templates decide the texts."""

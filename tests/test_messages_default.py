@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 
+import attrs
 import pytest
 from hypothesis import given
 from returns.result import Failure
@@ -326,9 +327,13 @@ def test_every_kind_has_a_text() -> None:
 
 @given(ERRORS)
 def test_there_is_a_text_for_every_error(error: ToolError) -> None:
-    """A text is never empty, holds no private cause, and can be encoded; a pickled error has the same text."""
+    """A text is never empty, holds no private cause, and can be encoded; a pickled error has the same text.
+
+    It has no form of the arguments, for which a pickle would have to hold the schema and what was sent.
+    """
     text = render(error)
     assert text.strip()
     assert "hunter2" not in text
     assert text.encode().decode() == text
-    assert render(pickle.loads(pickle.dumps(error))) == text
+    kept = attrs.evolve(error, schema=None, sent=None) if isinstance(error, InvalidParams) else error
+    assert render(pickle.loads(pickle.dumps(error))) == render(kept)

@@ -55,8 +55,8 @@ def reader() -> Pipeline:
 
 MISSING = (
     "Error: Missing required parameter: path\n"
-    "Please send path: a string (File path, relative to the project root).\n"
-    "Fix the errors and try again."
+    "Fix the errors and try again, with arguments of this form: "
+    '{"path": <string: File path, relative to the project root>, "start_line": <optional integer: The first line>}'
 )
 READS: dict[str, tuple[Any, str]] = {
     "no parameter": ({}, MISSING),

@@ -64,13 +64,12 @@ TEXTS: dict[str, tuple[ToolError, str, str]] = {  # error, terse, full
             "Error: Unknown parameter: pth\n"
             "The parameters are: path, count, mode. Did you mean: path?\n"
             "Error: Missing required parameter: path\n"
-            "Please send path: a string (Where it is).\n"
             "Error: Invalid parameter value for count: must be an integer, not a string\n"
             "Please send count: an integer (How many).\n"
             "Error: Invalid parameter value for mode: must be 'read' or 'write'\n"
             "Did you mean: read?\n"
-            'Example of the form: {"path": <string>, "mode": <string>}\n'
-            "Fix the errors and try again."
+            "Fix the errors and try again, with arguments of this form: "
+            '{"path": <string: Where it is>, "mode": <\'read\' or \'write\'>, "count": <optional integer: How many>}'
         ),
     ),
     "unknown tool": (

@@ -22,12 +22,12 @@ from pipeline.parameters.schema import locate
 
 _NO_VALUE: Any = object()
 _TYPES: Mapping[str, Any] = {
-    "a string": "text",
-    "an integer": 1,
-    "a number": 1,
-    "a boolean": True,
-    "an array": [],
-    "an object": {},
+    "string": "text",
+    "integer": 1,
+    "number": 1,
+    "boolean": True,
+    "array": [],
+    "object": {},
     "null": None,
 }
 _LIMITS: tuple[tuple[str, Callable[[int], Any]], ...] = (
@@ -45,6 +45,8 @@ _PROBLEM = re.compile(
     r"|Invalid parameter value for (?P<wrong>.+?): (?:must be )?(?P<wanted>.+))$"
     r"|- (?P<listed>.+?): (?P<needed>.+)$"  # one of several that are missing
 )
+_MISSING = re.compile(r"^Error: Missing required parameters?: (?P<names>.+)$", re.MULTILINE)
+_HOLE = re.compile(r'("(?:[^"\\]|\\.)*"): <([^>]*)>')  # of the form in the last line
 _SUGGESTION = re.compile(r"Did you mean: (?P<names>.+)\?$", re.MULTILINE)
 
 
@@ -55,7 +57,9 @@ def make_value(words: str) -> Any:
     for pattern, make in _LIMITS:
         if found := re.match(pattern, words):
             return make(int(found[1]))
-    return next((copy.copy(value) for name, value in _TYPES.items() if re.match(rf"{name}\b", words)), _NO_VALUE)
+    return next(
+        (copy.copy(value) for name, value in _TYPES.items() if re.match(rf"(?:an? )?{name}\b", words)), _NO_VALUE
+    )
 
 
 def recover_object(text: object) -> dict[str, Any] | None:
@@ -115,7 +119,7 @@ class TextOnlyModel:
             return "the text holds no JSON object" if recovered is None else attrs.evolve(call, arguments=recovered)
         sent: Any = call.arguments
         arguments: Any = json.loads(sent) if isinstance(sent, str) else copy.deepcopy(dict(sent or {}))
-        lines = text.splitlines()
+        lines = [*text.splitlines(), *_list_holes(text)]
         problems = [(found, lines[at + 1 :]) for at, line in enumerate(lines) if (found := _PROBLEM.match(line))]
         problems.sort(key=lambda problem: problem[0]["unknown"] is None)  # a new name may be one that is missing
         changed = [self._change(arguments, found, rest[0] if rest else "") for found, rest in problems]
@@ -145,3 +149,11 @@ class TextOnlyModel:
             holder[name] = value
             self.made_up = self.made_up or suggestion is None
         return value is not _NO_VALUE
+
+
+def _list_holes(text: str) -> list[str]:
+    """What the form at the end of a text says of each missing parameter, as a line for each."""
+    missing = _MISSING.search(text)
+    holes = [(str(json.loads(name)), words) for name, words in _HOLE.findall(text.splitlines()[-1])]
+    names = [] if missing is None else [missing["names"], *missing["names"].split(", ")]
+    return [f"- {name}: {words}" for name, words in holes if name in names]

@@ -7,24 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
-from ..parameters.example import make_example
 from ..parameters.phrases import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .author_words import add_author_words
 from .changes import describe_change
+from .closing import Closing, build_form, close
 from .default import (
-    FIX,
     INVALID,
     MORE,
-    asks_for_fix,
     default_text,
     describe_missing,
     describe_problem,
     split_missing,
 )
 from .fields import fields_of, question_in, template_key
-from .holes import punch_holes
 from .profile import Profile, get_profile
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
@@ -41,6 +38,7 @@ class _Style(NamedTuple):
     verbosity: Verbosity
     templates: Templates | None  # the caller's own, which go before those of the profile
     tool: str | None
+    closing: Closing
 
 
 def build_text(
@@ -53,19 +51,15 @@ def build_text(
 ) -> PublicText:
     """The text for an error; for the arguments see `render`, which has a short cut for the commonest case."""
     own = None if templates is None else compile_templates(templates)
-    style = _Style(get_profile(profile), get_verbosity(verbosity), own, tool)
-    budget = style.verbosity.characters
+    level = get_verbosity(verbosity)
+    style = _Style(get_profile(profile), level, own, tool, close(error, level))
+    budget = level.characters
     change = "" if previous is None else describe_change(error, previous)
-    form = ""
-    if style.verbosity.details and isinstance(error, InvalidParams):
-        form = punch_holes(make_example(error.schema))
-    if len(form) > budget // 2:
-        form = ""
     lines, are_ours = _build_lines(error, style)
     if style.profile.json:
-        return PublicText(replace_surrogates(build_error_json(error, lines, style.verbosity, change, form)))
-    fix = FIX if are_ours and asks_for_fix(error, style.verbosity) else ""
-    end = "\n".join(filter(None, (form and f"Example of the form: {form}", fix, change)))
+        form = build_form(error, level) if level.details else ""
+        return PublicText(replace_surrogates(build_error_json(error, lines, level, change, form)))
+    end = "\n".join(filter(None, (_find_end(error, style, are_ours=are_ours), change)))
     room = budget - (len(end) + 1 if end else 0)
     text = _join_lines(error, lines, style, room)
     if not text.strip():  # a template whose fields are all blank
@@ -76,6 +70,14 @@ def build_text(
         text = words if style.verbosity.hints or isinstance(error, InvalidParams) else to_one_line(words, room)
     text = truncate(text, room)
     return PublicText(replace_surrogates(f"{text}\n{end}" if end else text))
+
+
+def _find_end(error: ToolError, style: _Style, *, are_ours: bool) -> str:
+    """The line with which a text ends; "" for none."""
+    if are_ours and style.closing.line:
+        return style.closing.line
+    form = build_form(error, style.verbosity) if style.verbosity.details else ""
+    return f"Example of the form: {form}" if form else ""
 
 
 def build_value_text(
@@ -142,7 +144,7 @@ def _build_problems(error: InvalidParams, style: _Style) -> tuple[list[str], boo
         else:
             ours.append(problem)
     missing, others = split_missing(ours)
-    described = [describe_missing(missing, style.verbosity)] if missing else []
+    described = [describe_missing(missing, style.verbosity, style.closing)] if missing else []
     described += [_describe(error, problem, style) for problem in others]
     return [*described, *lines] or [INVALID], bool(described)
 
@@ -166,7 +168,7 @@ def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
     if style.profile.json:
         return fields_of(error, problem, style.verbosity, style.tool)["text"]
     description = _describe_parameter(error, problem) if style.verbosity.details else ""
-    return "\n".join(filter(None, (describe_problem(problem, style.verbosity), description)))
+    return "\n".join(filter(None, (describe_problem(problem, style.verbosity, style.closing), description)))
 
 
 def _describe_parameter(error: InvalidParams, problem: Problem) -> str:

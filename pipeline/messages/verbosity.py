@@ -17,8 +17,9 @@ class Verbosity(NamedTuple):
         tokens: The budget of the whole text, in tokens of `CHARACTERS_PER_TOKEN`.
         max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
         max_expected: Characters of the text that says what is expected of one parameter.
-        hints: Whether a line of help follows the line of a problem.
-        details: Whether all further details and the form of valid arguments are shown.
+        hints: Whether a line of help follows the line of a problem, and a text about missing parameters ends with the
+            form of valid arguments.
+        details: Whether all further details are shown, and the form of valid arguments for any wrong parameter.
     """
 
     name: str

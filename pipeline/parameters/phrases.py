@@ -90,6 +90,16 @@ def describe_expected(schema: Form, parts: Parts) -> PublicText:
     return PublicText(f"{words} ({str(description).strip().rstrip('.')})" if description else words)
 
 
+def describe_hole(schema: Form, parts: Parts) -> PublicText:
+    """Say what the schema expects at a path, for a form to fill in: "integer: The number of days"."""
+    node = schema_at(schema, parts)
+    words = _describe_form(schema, node) or "value"
+    if "'" not in words:  # an option may begin with an article
+        words = " or ".join(each.removeprefix("an ").removeprefix("a ") for each in words.split(" or "))
+    description = node.get("description")
+    return PublicText(f"{words}: {str(description).strip().rstrip('.')}" if description else words)
+
+
 def join_expected(expected: Iterable[str]) -> PublicText:
     """Say that any one of several things is expected."""
     return PublicText(" or ".join(dict.fromkeys(expected)))
