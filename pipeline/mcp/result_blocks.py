@@ -1,0 +1,110 @@
+"""The outcome of a call as the result of ``tools/call``: content blocks, the structured value, the kind of a failure.
+
+Source: https://modelcontextprotocol.io/specification (server/tools, "Tool Result").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from returns.result import Failure, Success
+
+from ..adapters.common import to_parts
+from ..call import Outcome
+from ..messages import render
+from ..messages.mcp_content import read_mcp
+from ..messages.parts import Audio, File, Image, Link, Part
+from ..messages.text import replace_surrogates
+from ..outside_text import get_logger
+from .jsonrpc import Message
+from .output_forms import OutputForm
+from .tool_results import KIND, make_error_result
+
+_LOG = get_logger()
+_TOLD: Final = "execution"  # the kind of a failure that a tool told of in a result of its own
+_UNFIT: Final = "The tool ran, but its result does not have the form that the tool declares. The result:"
+
+
+def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str = "") -> Message:
+    """The result that tells a client of an outcome.
+
+    A value that does not fit the declared form is told as an error, with the value: a client would refuse it otherwise.
+
+    Args:
+        outcome: Of the call.
+        form: Of what the tool returns. Default None: none is declared.
+        name: The tool's, for the log. Default "": not known.
+    """
+    if type(outcome) is Failure:
+        return make_error_result(outcome.failure(), complete=False)
+    value: Any = cast("Success[Any]", outcome).unwrap()
+    if form is None:
+        if type(value) is str:
+            return {"content": [_make_text(render(outcome))], "isError": False}
+        return _make_content(outcome, value)
+    read = read_mcp(value)
+    if read is not None and read.is_error:
+        return _make_content(outcome, value)
+    result = _make_content(outcome, value)
+    structured = form.structure(value if read is None else read.structured)
+    if structured is None:
+        _LOG.warning("a result does not have the form that its tool declares, so a client is told an error: %s", name)
+        return {"content": [_make_text(_UNFIT), *result["content"]], "isError": True, "_meta": {KIND: _TOLD}}
+    result["structuredContent"] = structured
+    return result
+
+
+def _make_content(outcome: Outcome[Any], value: Any) -> Message:
+    native = _read_native(value)
+    if native is not None:
+        return native
+    result: Message = {"content": [_make_block(part) for part in to_parts(outcome)], "isError": False}
+    read = read_mcp(value)
+    if read is not None:
+        if read.is_error:
+            return {**result, "isError": True, "_meta": {KIND: _TOLD}}
+        if type(read.structured) is dict:
+            result["structuredContent"] = read.structured
+    return result
+
+
+def _make_text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def _make_block(part: Part) -> Message:
+    match part:
+        case str():
+            return _make_text(part)
+        case Image() | Audio():
+            kind = "image" if isinstance(part, Image) else "audio"
+            return {"type": kind, "data": part.base64, "mimeType": replace_surrogates(part.media_type)}
+        case File():
+            uri = f"attachment:///{quote(part.name or 'file', errors='replace')}"
+            resource = {"uri": uri, "mimeType": replace_surrogates(part.media_type), "blob": part.base64}
+            return {"type": "resource", "resource": resource}
+        case Link():
+            about = {"description": part.description, "mimeType": part.media_type}
+            given = {"uri": part.uri, "name": part.name or part.uri, **{key: each for key, each in about.items() if each}}
+            return {"type": "resource_link", **{key: replace_surrogates(each) for key, each in given.items()}}
+
+
+def _read_native(value: Any) -> Message | None:
+    """The result that a tool made of objects of the package ``mcp``, as it is; None: it did not."""
+    if _is_native(value, "CallToolResult"):
+        result: Message = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {**result, "_meta": {KIND: _TOLD, **result.get("_meta", {})}} if result.get("isError") else result
+    items: list[Any] = cast("list[Any]", value) if type(value) is list else [value]
+    if not items or not all(_is_native(item, *_BLOCKS) for item in items):
+        return None
+    blocks = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+    return {"content": blocks, "isError": False}
+
+
+def _is_native(value: object, *names: str) -> bool:
+    kind = type(value)
+    return kind.__name__ in names and kind.__module__.partition(".")[0] in ("mcp", "mcp_types")
+
+
+_BLOCKS: Final = ("TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink")
