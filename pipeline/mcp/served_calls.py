@@ -8,12 +8,17 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any, Final
 
+from returns.result import Failure
+
 from ..call import Call, Outcome, ResolvedCall, is_success
 from ..call_state import StateKey
 from ..compose import Pipeline
+from ..errors import Crashed
 from ..messages.text import replace_surrogates
+from ..recordable import make_mask
 from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
+from ..telemetry.logs import log_failure
 from .jsonrpc import Message
 from .result_blocks import make_result
 from .served_tools import ServedTools
@@ -75,7 +80,15 @@ class ServedCalls:
         return complete(result) if is_modern(context) else result
 
     async def _run(self, call: Call, _context: Any) -> Outcome:
-        return await self._pipeline(call)
+        try:
+            return await self._pipeline(call)
+        except SystemExit as exc:  # no pipeline may catch it, and a tool that exits must not end the server
+            return self._crash(call, exc)
+
+    def _crash(self, call: Call, exc: BaseException) -> Outcome:
+        error, tool = Crashed(exc), self._pipeline.find(call.name)
+        log_failure(call, tool, error, make_mask(call, tool))
+        return Failure(error)
 
     async def _run_told(self, call: Call, context: Any) -> Outcome:
         """Run a call, and tell its client how far it has come. What it tells must grow, by the specification."""
@@ -92,7 +105,11 @@ class ServedCalls:
             message = replace_surrogates(str(event.data["message"] or ""))
             await context.session.report_progress(done, total, message or None)
 
-        return await follow(self._pipeline, call, tell, content=False)
+        try:
+            return await follow(self._pipeline, call, tell, content=False)
+        except* SystemExit as group:
+            exits = group
+        return self._crash(call, exits.exceptions[0])
 
 
 def is_modern(context: Any) -> bool:
