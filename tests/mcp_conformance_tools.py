@@ -153,13 +153,17 @@ async def test_reconnection(context: ToolContext) -> str:
     return "reconnected"
 
 
+def _show(**arguments: object) -> str:
+    return str(arguments)
+
+
 _STREET = {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
 tools.register(
     Tool.from_schema(
         name="json_schema_2020_12_tool",
         description="Has keywords of JSON Schema 2020-12.",
         effect="read",
-        handler=lambda **arguments: str(arguments),
+        handler=_show,
         parameters={
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",

@@ -16,7 +16,7 @@ from ..tools import Tool
 
 _RESULT: Final = "result"  # the key of a value that is no object; the official SDK has the same
 _TEXT: Final = ("string", "null")  # a result of these types alone is told as text, and needs no form
-_ANY_LIST: Final = {"type": "array", "items": {}}
+_ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
 
 
 @attrs.frozen
@@ -108,7 +108,7 @@ def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> 
     whole = dict(schema)
     is_wrapped = not _is_object(whole)
     if is_wrapped:
-        shared = {key: whole.pop(key) for key in ("$schema", "$defs") if key in whole}
+        shared: dict[str, Any] = {key: whole.pop(key) for key in ("$schema", "$defs") if key in whole}
         whole = {**shared, "type": "object", "properties": {_RESULT: whole}, "required": [_RESULT]}
     else:
         whole["type"] = "object"

@@ -8,16 +8,14 @@ from __future__ import annotations
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from returns.result import Failure, Success
-
 from ..adapters.common import to_parts
-from ..call import Outcome
+from ..call import Outcome, is_failure
 from ..messages import render
 from ..messages.mcp_content import read_mcp
 from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.text import replace_surrogates
 from ..outside_text import get_logger
-from .jsonrpc import Message
+from .jsonrpc import Message, is_message
 from .output_forms import OutputForm
 from .tool_results import KIND, make_error_result
 
@@ -36,9 +34,9 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
         form: Of what the tool returns. Default None: none is declared.
         name: The tool's, for the log. Default "": not known.
     """
-    if type(outcome) is Failure:
+    if is_failure(outcome):
         return make_error_result(outcome.failure(), complete=False)
-    value: Any = cast("Success[Any]", outcome).unwrap()
+    value: Any = outcome.unwrap()
     if form is None:
         if type(value) is str:
             return {"content": [_make_text(render(outcome))], "isError": False}
@@ -64,7 +62,7 @@ def _make_content(outcome: Outcome[Any], value: Any) -> Message:
     if read is not None:
         if read.is_error:
             return {**result, "isError": True, "_meta": {KIND: _TOLD}}
-        if type(read.structured) is dict:
+        if is_message(read.structured):
             result["structuredContent"] = read.structured
     return result
 
@@ -86,7 +84,11 @@ def _make_block(part: Part) -> Message:
             return {"type": "resource", "resource": resource}
         case Link():
             about = {"description": part.description, "mimeType": part.media_type}
-            given = {"uri": part.uri, "name": part.name or part.uri, **{key: each for key, each in about.items() if each}}
+            given = {
+                "uri": part.uri,
+                "name": part.name or part.uri,
+                **{key: each for key, each in about.items() if each},
+            }
             return {"type": "resource_link", **{key: replace_surrogates(each) for key, each in given.items()}}
 
 
