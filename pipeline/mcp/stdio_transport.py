@@ -102,16 +102,22 @@ class StdioTransport:
 
     async def _read(self, line: bytes) -> Any:
         """The message in a line; None: it is none, and the client is told so."""
+        message: Any = None
         try:
-            return self._adapter.validate_json(line, by_name=False)
+            message = self._adapter.validate_json(line, by_name=False)
         except ValueError:  # also for what this parser does not read: deep nesting, half of a surrogate pair
             pass
+        if message is not None and (hasattr(message, "id") or b'"id"' not in line):
+            return message
         found: object = None
         try:
             found = parse(line)
-            return self._adapter.validate_python(found, by_name=False)
+            message = self._adapter.validate_python(found, by_name=False)
         except ValueError:
-            pass
+            message = None
+        # With an id that is none, a request would be taken for a notification, and nobody would be told.
+        if message is not None and (hasattr(message, "id") or not (is_message(found) and "id" in found)):
+            return message
         if found is None:
             answer = make_error(find_id(line[:_END], line[-_END:])[0], PARSE_ERROR, "Parse error")
         else:
