@@ -35,18 +35,23 @@ class OutputForm:
     _is_valid: Callable[[Any], bool] = attrs.field(repr=False)
     _dump: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
 
-    def structure(self, value: object) -> dict[str, Any] | None:
-        """The value as structured content, or None: it does not fit the schema, so clients would refuse it."""
-        structured = self._fit(value)
+    def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
+        """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
+
+        Args:
+            value: What the tool returned.
+            data: The value as data of JSON.
+            text: The value as JSON.
+        """
+        structured = self._fit(data, text)
         if structured is None and self._dump is not None:
             try:
-                structured = self._fit(self._dump(value))
+                structured = self._fit(*to_data(self._dump(value)))
             except Exception:  # noqa: BLE001  # pydantic raises what the methods of a foreign value raise
                 return None
         return structured
 
-    def _fit(self, value: object) -> dict[str, Any] | None:
-        data, text = to_data(value)
+    def _fit(self, data: Any, text: str) -> dict[str, Any] | None:
         if not text.isascii():
             try:
                 text.encode()

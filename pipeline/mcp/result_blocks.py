@@ -13,7 +13,9 @@ from ..call import Outcome, is_failure
 from ..messages import render
 from ..messages.mcp_content import read_mcp
 from ..messages.parts import Audio, File, Image, Link, Part
+from ..messages.result_parts import find_parts
 from ..messages.text import replace_surrogates
+from ..messages.values import to_data
 from ..outside_text import get_logger
 from .jsonrpc import Message, is_message
 from .output_forms import OutputForm
@@ -21,6 +23,8 @@ from .tool_results import KIND, make_error_result
 
 _LOG = get_logger()
 _TOLD: Final = "execution"  # the kind of a failure that a tool told of in a result of its own
+_SCALARS: Final = frozenset((str, int, bool, float, type(None)))
+_SHORT: Final = 50_000  # characters of a value that `render` does not cut
 _UNFIT: Final = "The tool ran, but its result does not have the form that the tool declares. The result:"
 
 
@@ -37,15 +41,24 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
     if is_failure(outcome):
         return make_error_result(outcome.failure(), complete=False)
     value: Any = outcome.unwrap()
-    if form is None:
-        if type(value) is str:
-            return {"content": [_make_text(render(outcome))], "isError": False}
-        return _make_content(outcome, value)
-    read = read_mcp(value)
-    if read is not None and read.is_error:
-        return _make_content(outcome, value)
-    result = _make_content(outcome, value)
-    structured = form.structure(value if read is None else read.structured)
+    if form is None and type(value) is str:
+        return {"content": [_make_text(render(outcome))], "isError": False}
+    parts = None if type(value) in _SCALARS else find_parts(value, with_bytes=True)
+    if parts is not None:
+        result = _make_content(outcome, value)
+        if form is None or result["isError"]:
+            return result
+        read = read_mcp(value)
+        given = value if read is None else read.structured
+        structured = form.structure(given, *to_data(given))
+    else:
+        data, text = to_data(value)
+        is_whole = value is not None and len(text) <= _SHORT and not text.startswith('"')
+        told = replace_surrogates(text) if is_whole else render(outcome)  # which would make the same text once more
+        result = {"content": [_make_text(told)], "isError": False}
+        if form is None:
+            return result
+        structured = form.structure(value, data, text)
     if structured is None:
         _LOG.warning("a result does not have the form that its tool declares, so a client is told an error: %s", name)
         return {"content": [_make_text(_UNFIT), *result["content"]], "isError": True, "_meta": {KIND: _TOLD}}
@@ -54,6 +67,7 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
 
 
 def _make_content(outcome: Outcome[Any], value: Any) -> Message:
+    """The result of a value that is made of parts."""
     native = _read_native(value)
     if native is not None:
         return native
