@@ -51,7 +51,7 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
     Raises:
         CommandError: Nothing is served.
     """
-    address = None if http is None else _read_address(http)
+    address = None if http is None else read_address(http)
     if allowed and address is None:
         raise CommandError("--allow-host is for --http")
     try:
@@ -112,7 +112,12 @@ def _open_http(host: str, port: int, allowed: Sequence[str]) -> HttpTransport:
     return transport
 
 
-def _read_address(text: str) -> tuple[str, int]:
+def read_address(text: str) -> tuple[str, int]:
+    """The host and the port in HOST:PORT, PORT or :PORT.
+
+    Raises:
+        CommandError: It is none of these.
+    """
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not port.isascii() or int(port) > 65_535:  # noqa: PLR2004  # the last port there is
         raise CommandError(f"--http must be HOST:PORT or PORT, such as 127.0.0.1:8000, not {text}")

@@ -55,16 +55,26 @@ class HttpTransport:
         self._host, self._port = host, port
         self._allowed = tuple(allowed)
         self._grace = grace
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | None = None  # once it is open
         self._stopping = anyio.Event()
         self._calls = 0  # under way
+
+    @property
+    def listening(self) -> socket.socket:
+        """The socket at which clients arrive.
+
+        Raises:
+            SetupError: It is not open.
+        """
+        if self._socket is None:
+            raise SetupError("HttpTransport: it is not open")
+        return self._socket
 
     @property
     def url(self) -> str:
         """Where clients find it, once it is open."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        port = self._port if self._socket is None else self._socket.getsockname()[1]
-        return f"http://{host}:{port}{PATH}"
+        return f"http://{host}:{self.listening.getsockname()[1]}{PATH}"
 
     def open(self) -> None:
         """Take the address.
@@ -87,8 +97,7 @@ class HttpTransport:
 
     async def run(self, server: Any) -> None:
         """Serve clients until `stop`."""
-        if self._socket is None:
-            raise SetupError("HttpTransport.run: it is not open")
+        listening = self.listening
         sdk = SdkServer.load()
         uvicorn: Any = import_module("uvicorn")
         names = [form for each in (*_LOCAL, *self._allowed) for form in (each, f"{each}:*")]
@@ -112,7 +121,7 @@ class HttpTransport:
         web.capture_signals = nullcontext  # who runs this catches them
         async with anyio.create_task_group() as group:
             group.start_soon(self._watch, web)
-            await web.serve(sockets=[self._socket])
+            await web.serve(sockets=[listening])
             group.cancel_scope.cancel()
 
     def stop(self) -> None:
