@@ -272,6 +272,42 @@ async def test_a_tool_asks_the_client() -> None:
         assert text_of(await client.call_tool("ask", {})) == "decline"
 
 
+async def test_the_client_of_a_token_is_the_principal() -> None:
+    """With the SDK's own middleware for tokens; without a token nobody gets in."""
+    tools = ToolRegistry()
+
+    @tools.tool(context=True)
+    async def who(context: ToolContext) -> str:
+        return context.principal
+
+    provider: Any = import_module("mcp.server.auth.provider")
+
+    class Verifier:
+        async def verify_token(self, token: str) -> Any:
+            return provider.AccessToken(token=token, client_id="client", scopes=[], subject=token) if token else None
+
+    here = "http://127.0.0.1:8000"
+    auth = import_module("mcp.server.auth.settings").AuthSettings(
+        issuer_url=here, resource_server_url=f"{here}/mcp", validate_token_resource=False
+    )
+    server = make_server(standard(tools))
+    app = server.streamable_http_app(auth=auth, token_verifier=Verifier())
+    web: Any = import_module("httpx2")
+    params = {"name": "who", "arguments": {}, "_meta": MODERN}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "who",
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    async with server.session_manager.run(), web.AsyncClient(transport=web.ASGITransport(app=app)) as client:
+        refused = await client.post(f"{here}/mcp", json=message, headers=headers)
+        assert refused.status_code == 401
+        answer = await client.post(f"{here}/mcp", json=message, headers={**headers, "authorization": "Bearer ann"})
+        assert answer.json()["result"]["content"][0]["text"] == "client ann"
+
+
 async def test_objects_of_the_sdk_are_results() -> None:
     """A tool may return blocks or a whole result made with the package."""
     tools = ToolRegistry()

@@ -21,6 +21,7 @@ class SdkServer:
     changed: Any  # the event of that bus
     types: Any
     access_token: Any  # a function: that of the current request
+    list_principal: Any  # a function: client, issuer and subject of a token; a subject is unique for one issuer only
     message: Any  # SessionMessage
     security: Any  # TransportSecuritySettings
 
@@ -42,6 +43,7 @@ class SdkServer:
                 subscriptions.ToolsListChanged,
                 import_module("mcp_types"),
                 import_module("mcp.server.auth.middleware.auth_context").get_access_token,
+                import_module("mcp.server.auth.provider").principal_components,
                 import_module("mcp.shared.message").SessionMessage,
                 import_module("mcp.server.transport_security").TransportSecuritySettings,
             )

@@ -73,7 +73,7 @@ def make_server(
 
     def read_principal() -> str:
         token = sdk.access_token()
-        return "" if token is None else str(getattr(token, "subject", None) or token.client_id)
+        return "" if token is None else " ".join(filter(None, sdk.list_principal(token)))
 
     calls = ServedCalls(pipeline, tools, deps=deps, read_principal=read_principal)
 
