@@ -418,7 +418,8 @@ def test_input_that_ends_with_the_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "call"), [(signal.SIGINT, None), (signal.SIGTERM, "hang"), (signal.SIGTERM, "block")]
+    ("number", "call"),
+    [(signal.SIGINT, None), (signal.SIGTERM, "hang"), *([] if SHORT else [(signal.SIGTERM, "block")])],
 )
 def test_signals_over_stdio(number: signal.Signals, call: str | None) -> None:
     """The first one waits a moment for running calls and closes the pipeline. A thread that goes on is left behind."""
