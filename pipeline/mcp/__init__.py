@@ -1,4 +1,10 @@
-"""MCP: a relay in front of a server, and the tools of a server in a registry. README.md in this folder is the guide.
+"""MCP: a relay in front of a server, the tools of a server in a registry, and a pipeline as a server.
 
-Nothing here needs the package ``mcp``, except `http_server`, which reaches a server by its URL, and `sdk_session`.
+README.md in this folder is the guide. The package ``mcp`` is imported where it is used: by `make_server`, and for
+servers that are reached by a URL or added to a registry.
 """
+
+from .served_calls import REQUEST
+from .serving import make_server
+
+__all__ = ["REQUEST", "make_server"]

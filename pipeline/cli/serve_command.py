@@ -1,0 +1,124 @@
+"""``toolcall serve``: a pipeline as a server of MCP, over stdin and stdout or over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import anyio
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
+
+from middlewares import standard
+
+from ..compose.pipeline import Pipeline
+from ..errors import SetupError
+from ..event_loops import get_event_loop
+from ..mcp.http_transport import HttpTransport, is_local
+from ..mcp.serving import make_server
+from ..mcp.stdio_transport import StdioTransport
+from .command_error import CommandError
+from .loading import check_schemas, find_registry, load_target
+from .run.abandoned_threads import exit_without_threads
+from .run.interruption import catch_signals, to_exit_code
+from .stdio import redirect_to_stderr, take_stdin, take_stdout
+
+_EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
+
+
+class _Transport(Protocol):
+    async def run(self, server: Any) -> None:
+        """Serve clients until the end."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
+def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
+    """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
+
+    Args:
+        target: MODULE:PIPELINE.
+        http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
+        allowed: Names by which clients reach the server over HTTP.
+
+    Returns:
+        0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
+
+    Raises:
+        CommandError: Nothing is served.
+    """
+    address = None if http is None else read_address(http)
+    if allowed and address is None:
+        raise CommandError("--allow-host is for --http")
+    try:
+        with ExitStack() as stack:
+            stdin = stdout = -1
+            if address is None:
+                stdin, stdout = stack.enter_context(take_stdin()), stack.enter_context(take_stdout())
+            stack.enter_context(redirect_to_stderr())
+            pipeline, server = _make(target)
+
+            def connect() -> _Transport:
+                if address is None:
+                    return StdioTransport(stdin, stdout)
+                return _open_http(*address, allowed)
+
+            code = _run(pipeline, server, connect)
+            exit_without_threads(code)
+            return code
+    except KeyboardInterrupt:  # before anything is served; later it is caught as a signal
+        return to_exit_code(signal.SIGINT)
+    except OSError as exc:
+        what = "stdin and stdout must be open" if http is None else f"--http {http}"
+        raise CommandError(f"{what}: {exc.strerror or exc}") from exc
+    except SetupError as exc:
+        raise CommandError(f"{target}: {exc}") from exc
+
+
+def _make(target: str) -> tuple[Pipeline, Any]:
+    loaded = load_target(target)
+    if (registry := find_registry(loaded)) is not None:
+        check_schemas(registry, target)
+    if any(map(os.environ.get, _EXPORT)) and isinstance(get_tracer_provider(), ProxyTracerProvider):
+        from ..telemetry import configure  # the module of the tools has not done it
+
+        configure()
+    pipeline = loaded if isinstance(loaded, Pipeline) else standard(loaded)
+    return pipeline, make_server(pipeline, name=target.partition(":")[0])
+
+
+def _run(pipeline: Pipeline, server: Any, connect: Callable[[], _Transport]) -> int:
+    async def run() -> int:
+        transport = connect()
+        loop = get_event_loop()
+        async with pipeline:
+            with catch_signals(lambda: loop.call_soon(transport.stop)) as caught:
+                await transport.run(server)
+        return to_exit_code(caught[0]) if caught else 0
+
+    return anyio.run(run)
+
+
+def _open_http(host: str, port: int, allowed: Sequence[str]) -> HttpTransport:
+    transport = HttpTransport(host, port, allowed)
+    transport.open()
+    print(f"toolcall serve: {transport.url}", file=sys.stderr, flush=True)
+    if not is_local(host):
+        print("toolcall serve: others can reach this address, and nothing asks them who they are", file=sys.stderr)
+    return transport
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """The host and the port in HOST:PORT, PORT or :PORT.
+
+    Raises:
+        CommandError: It is none of these.
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not port.isascii() or int(port) > 65_535:  # noqa: PLR2004  # the last port there is
+        raise CommandError(f"--http must be HOST:PORT or PORT, such as 127.0.0.1:8000, not {text}")
+    return host.strip("[]") or "127.0.0.1", int(port)

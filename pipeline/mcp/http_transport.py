@@ -1,0 +1,136 @@
+"""A server of MCP over streamable HTTP, for many clients at once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from contextlib import nullcontext
+from importlib import import_module
+from ipaddress import ip_address
+from typing import Any, Final
+
+import anyio
+
+from ..errors import SetupError
+from .sdk_server import SdkServer
+
+PATH: Final = "/mcp"
+_LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
+_ENDLESS: Final = (b"mcp-method", b"subscriptions/listen")  # the header of a request that has no answer until the end
+_BACKLOG: Final = 2_048  # connections that wait to be accepted
+_LAST_ANSWERS: Final = 1  # second for connections to end that are open when the server stops
+_POLL: Final = 0.02  # seconds between two looks at whether calls are under way
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach a server at this address."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class HttpTransport:
+    """Serves clients at one address: `open`, then `run`.
+
+    Requests must come with a ``Host`` of this machine, or one of those that are allowed, and with no ``Origin`` but one
+    of these. So no web page that somebody visits can call tools here (DNS rebinding).
+
+    Args:
+        host: The address. One that others can reach needs ``allowed``.
+        port: The port. 0: any that is free.
+        allowed: Further names by which clients reach the server.
+        grace: Seconds for the calls that are under way when the server is stopped. Default 5.
+
+    Raises:
+        SetupError: The address can be reached by others, and no name is allowed.
+    """
+
+    def __init__(self, host: str, port: int, allowed: Sequence[str] = (), grace: float = 5.0) -> None:
+        if not is_local(host) and not allowed:
+            raise SetupError(
+                f"others can reach {host}: name the hosts by which clients may call it with --allow-host, and put "
+                "something in front that lets only your clients through; 127.0.0.1 is for this machine alone"
+            )
+        self._host, self._port = host, port
+        self._allowed = tuple(allowed)
+        self._grace = grace
+        self._socket: socket.socket | None = None  # once it is open
+        self._stopping = anyio.Event()
+        self._calls = 0  # under way
+
+    @property
+    def listening(self) -> socket.socket:
+        """The socket at which clients arrive.
+
+        Raises:
+            SetupError: It is not open.
+        """
+        if self._socket is None:
+            raise SetupError("HttpTransport: it is not open")
+        return self._socket
+
+    @property
+    def url(self) -> str:
+        """Where clients find it, once it is open."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.listening.getsockname()[1]}{PATH}"
+
+    def open(self) -> None:
+        """Take the address.
+
+        Raises:
+            OSError: It is taken, or is none.
+        """
+        host = self._host.strip("[]")
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        # The protocol is named, or asyncio would leave Nagle's algorithm on, which delays each answer by 40 ms.
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind((host, self._port))
+            listening.listen(_BACKLOG)
+        except OSError:
+            listening.close()
+            raise
+        self._socket = listening
+
+    async def run(self, server: Any) -> None:
+        """Serve clients until `stop`."""
+        listening = self.listening
+        sdk = SdkServer.load()
+        uvicorn: Any = import_module("uvicorn")
+        names = [form for each in (*_LOCAL, *self._allowed) for form in (each, f"{each}:*")]
+        security = sdk.security(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=names,
+            allowed_origins=[f"{scheme}://{each}" for each in names for scheme in ("http", "https")],
+        )
+        app = server.streamable_http_app(streamable_http_path=PATH, transport_security=security, host=self._host)
+
+        async def count(scope: Any, receive: Any, send: Any) -> None:
+            is_call = scope.get("method") == "POST" and _ENDLESS not in scope["headers"]
+            self._calls += is_call
+            try:
+                await app(scope, receive, send)
+            finally:
+                self._calls -= is_call
+
+        config = uvicorn.Config(count, log_level="critical", timeout_graceful_shutdown=_LAST_ANSWERS)
+        web = uvicorn.Server(config)
+        web.capture_signals = nullcontext  # who runs this catches them
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._watch, web)
+            await web.serve(sockets=[listening])
+            group.cancel_scope.cancel()
+
+    def stop(self) -> None:
+        """Take no more clients, when the calls that are under way have ended or had their time."""
+        self._stopping.set()
+
+    async def _watch(self, web: Any) -> None:
+        await self._stopping.wait()
+        with anyio.move_on_after(self._grace):
+            while self._calls:  # noqa: ASYNC110  # an answer that is written leaves nothing to wait for
+                await anyio.sleep(_POLL)
+        web.should_exit = True

@@ -1,0 +1,141 @@
+"""OutputForm: the form of what a tool returns, as MCP wants it told: an object, with a JSON Schema."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast, get_type_hints
+
+import attrs
+
+from ..introspection import unwrap
+from ..messages.text import replace_surrogates
+from ..messages.values import to_data
+from ..tools import Tool
+
+_RESULT: Final = "result"  # the key of a value that is no object; the official SDK has the same
+_TEXT: Final = ("string", "null")  # a result of these types alone is told as text, and needs no form
+_ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
+
+
+@attrs.frozen
+class OutputForm:
+    """The form of the structured content of one tool.
+
+    Args:
+        schema: The JSON Schema that clients are told. Its root is an object.
+        is_wrapped: Whether the value stands under ``result``, because it is no object.
+        _is_valid: Whether a structured value fits the schema.
+        _dump: Another way to write the value, for types that pydantic writes in a form of its own. None: there is none.
+    """
+
+    schema: Mapping[str, Any] = attrs.field(repr=False)
+    is_wrapped: bool
+    _is_valid: Callable[[Any], bool] = attrs.field(repr=False)
+    _dump: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
+
+    def structure(self, value: object, data: Any, text: str) -> dict[str, Any] | None:
+        """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
+
+        Args:
+            value: What the tool returned.
+            data: The value as data of JSON.
+            text: The value as JSON.
+        """
+        structured = self._fit(data, text)
+        if structured is None and self._dump is not None:
+            try:
+                structured = self._fit(*to_data(self._dump(value)))
+            except Exception:  # noqa: BLE001  # pydantic raises what the methods of a foreign value raise
+                return None
+        return structured
+
+    def _fit(self, data: Any, text: str) -> dict[str, Any] | None:
+        if not text.isascii():
+            try:
+                text.encode()
+            except UnicodeEncodeError:  # half of a surrogate pair, which no JSON in UTF-8 can hold
+                data = json.loads(replace_surrogates(text))
+        structured: Any = {_RESULT: data} if self.is_wrapped else data
+        return structured if self._is_valid(structured) else None
+
+
+def find_form(tool: Tool[..., Any]) -> OutputForm | None:
+    """The form of what a tool returns: by its ``output_schema``, else by the annotation of its function.
+
+    None: nothing is declared, or what is declared has no JSON Schema, or is text, which needs no form.
+    """
+    if tool.output_schema is not None:
+        return _make_form(tool.output_schema, None)
+    hint = _read_hint(tool.fn)
+    if hint is None:
+        return None
+    from pydantic import TypeAdapter
+
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(hint)
+        schema = adapter.json_schema(mode="serialization")
+    except Exception:  # noqa: BLE001  # pydantic raises errors of many types, and so do the types of others
+        return None
+    if _says_nothing(schema) or '"format": "binary"' in json.dumps(schema):  # bytes are images and the like
+        return None
+
+    def dump(value: Any) -> Any:
+        return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+
+    return _make_form(schema, dump)
+
+
+def _read_hint(function: Callable[..., Any]) -> Any:
+    """The type that a function is declared to return; None: it declares none, or none that says anything."""
+    plain = unwrap(function)
+    try:
+        hint = get_type_hints(plain, include_extras=True).get("return", inspect.Signature.empty)
+    except Exception:  # noqa: BLE001  # an annotation is any code
+        return None
+    return None if hint in (inspect.Signature.empty, Any, object, str, bytes, type(None)) else hint
+
+
+def _says_nothing(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema admits nothing but plain text and null, or any value, or any list."""
+    branches: Any = schema.get("anyOf", [schema])
+    return schema == _ANY_LIST or all(
+        set(each) <= {"type", "title"} and each.get("type", "null") in _TEXT for each in branches
+    )
+
+
+def _make_form(schema: Mapping[str, Any], dump: Callable[[Any], Any] | None) -> OutputForm | None:
+    import jsonschema_rs
+
+    from ..parameters.jsonschema_errors import PATTERNS
+
+    whole = dict(schema)
+    is_wrapped = not _is_object(whole)
+    if is_wrapped:
+        shared: dict[str, Any] = {key: whole.pop(key) for key in ("$schema", "$defs") if key in whole}
+        whole = {**shared, "type": "object", "properties": {_RESULT: whole}, "required": [_RESULT]}
+    else:
+        whole["type"] = "object"
+    try:
+        is_valid = jsonschema_rs.validator_for(whole, offline=True, pattern_options=PATTERNS).is_valid
+    except (ValueError, RecursionError, jsonschema_rs.ReferencingError):
+        return None
+
+    def fits(value: Any) -> bool:
+        try:
+            return is_valid(value)
+        except ValueError:  # a number that the validator cannot read
+            return False
+
+    return OutputForm(whole, is_wrapped, fits, dump)
+
+
+def _is_object(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema admits objects alone."""
+    reference: Any = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        shared = cast("Mapping[str, Any]", schema.get("$defs", {}))
+        target: Any = shared.get(reference.removeprefix("#/$defs/"))
+        return isinstance(target, Mapping) and cast("Mapping[str, Any]", target).get("type") == "object"
+    return schema.get("type") == "object"

@@ -1,0 +1,127 @@
+"""The outcome of a call as the result of ``tools/call``: content blocks, the structured value, the kind of a failure.
+
+Source: https://modelcontextprotocol.io/specification (server/tools, "Tool Result").
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from ..adapters.common import to_parts
+from ..call import Outcome, is_failure
+from ..messages import render
+from ..messages.mcp_content import read_mcp
+from ..messages.parts import Audio, File, Image, Link, Part
+from ..messages.result_parts import find_parts
+from ..messages.text import replace_surrogates
+from ..messages.values import to_data
+from ..outside_text import get_logger
+from .jsonrpc import Message, is_message
+from .output_forms import OutputForm
+from .tool_results import KIND, make_error_result
+
+_LOG = get_logger()
+_TOLD: Final = "execution"  # the kind of a failure that a tool told of in a result of its own
+_SCALARS: Final = frozenset((str, int, bool, float, type(None)))
+_SHORT: Final = 50_000  # characters of a value that `render` does not cut
+_UNFIT: Final = "The tool ran, but its result does not have the form that the tool declares. The result:"
+
+
+def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str = "") -> Message:
+    """The result that tells a client of an outcome.
+
+    A value that does not fit the declared form is told as an error, with the value: a client would refuse it otherwise.
+
+    Args:
+        outcome: Of the call.
+        form: Of what the tool returns. Default None: none is declared.
+        name: The tool's, for the log. Default "": not known.
+    """
+    if is_failure(outcome):
+        return make_error_result(outcome.failure(), complete=False)
+    value: Any = outcome.unwrap()
+    if form is None and type(value) is str:
+        return {"content": [_make_text(render(outcome))], "isError": False}
+    parts = None if type(value) in _SCALARS else find_parts(value, with_bytes=True)
+    result: Message
+    if parts is not None:
+        result = _make_content(outcome, value)
+        if form is None or result["isError"]:
+            return result
+        read = read_mcp(value)
+        given = value if read is None else read.structured
+        structured = form.structure(given, *to_data(given))
+    else:
+        data, text = to_data(value)
+        is_whole = value is not None and len(text) <= _SHORT and not text.startswith('"')
+        told = replace_surrogates(text) if is_whole else render(outcome)  # which would make the same text once more
+        result = {"content": [_make_text(told)], "isError": False}
+        if form is None:
+            return result
+        structured = form.structure(value, data, text)
+    if structured is None:
+        _LOG.warning("a result does not have the form that its tool declares, so a client is told an error: %s", name)
+        return {"content": [_make_text(_UNFIT), *result["content"]], "isError": True, "_meta": {KIND: _TOLD}}
+    result["structuredContent"] = structured
+    return result
+
+
+def _make_content(outcome: Outcome[Any], value: Any) -> Message:
+    """The result of a value that is made of parts."""
+    native = _read_native(value)
+    if native is not None:
+        return native
+    result: Message = {"content": [_make_block(part) for part in to_parts(outcome)], "isError": False}
+    read = read_mcp(value)
+    if read is not None:
+        if read.is_error:
+            return {**result, "isError": True, "_meta": {KIND: _TOLD}}
+        if is_message(read.structured):
+            result["structuredContent"] = read.structured
+    return result
+
+
+def _make_text(text: str) -> Message:
+    return {"type": "text", "text": text}
+
+
+def _make_block(part: Part) -> Message:
+    match part:
+        case str():
+            return _make_text(part)
+        case Image() | Audio():
+            kind = "image" if isinstance(part, Image) else "audio"
+            return {"type": kind, "data": part.base64, "mimeType": replace_surrogates(part.media_type)}
+        case File():
+            uri = f"attachment:///{quote(part.name or 'file', errors='replace')}"
+            resource = {"uri": uri, "mimeType": replace_surrogates(part.media_type), "blob": part.base64}
+            return {"type": "resource", "resource": resource}
+        case Link():
+            about = {"description": part.description, "mimeType": part.media_type}
+            given = {
+                "uri": part.uri,
+                "name": part.name or part.uri,
+                **{key: each for key, each in about.items() if each},
+            }
+            return {"type": "resource_link", **{key: replace_surrogates(each) for key, each in given.items()}}
+
+
+def _read_native(value: Any) -> Message | None:
+    """The result that a tool made of objects of the package ``mcp``, as it is; None: it did not."""
+    if _is_native(value, "CallToolResult"):
+        result: Message = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return {**result, "_meta": {KIND: _TOLD, **result.get("_meta", {})}} if result.get("isError") else result
+    items: list[Any] = cast("list[Any]", value) if type(value) is list else [value]
+    if not items or not all(_is_native(item, *_BLOCKS) for item in items):
+        return None
+    blocks = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+    return {"content": blocks, "isError": False}
+
+
+def _is_native(value: object, *names: str) -> bool:
+    kind = type(value)
+    return kind.__name__ in names and kind.__module__.partition(".")[0] in ("mcp", "mcp_types")
+
+
+_BLOCKS: Final = ("TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink")

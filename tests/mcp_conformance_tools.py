@@ -1,0 +1,176 @@
+"""The tools that the scenarios of the official conformance suite call, for ``toolcall serve``."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from importlib import import_module
+from typing import Any
+
+from middlewares import standard
+from pipeline import Tool, ToolContext, ToolFailed, ToolRegistry, timing
+from pipeline.mcp import REQUEST
+from pipeline.messages import Audio
+
+types: Any = import_module("mcp_types")
+tools = ToolRegistry()
+_PAUSE = 0.05  # seconds; what the suite asks for between two steps
+_LEVELS = {"type": "string", "enum": ["option1", "option2", "option3"]}
+_TITLED = [{"const": f"value{n}", "title": f"Option {n}"} for n in (1, 2, 3)]
+
+
+def _png() -> bytes:
+    """One red pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    pixel = zlib.compress(b"\x00\xff\x00\x00")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
+
+
+def _resource(uri: str, media_type: str, text: str) -> Any:
+    inside = types.TextResourceContents(uri=uri, mime_type=media_type, text=text)
+    return types.EmbeddedResource(type="resource", resource=inside)
+
+
+@tools.tool(effect="read")
+async def test_simple_text() -> str:
+    """Return a text."""
+    return "This is a simple text response for testing."
+
+
+@tools.tool(effect="read")
+async def test_image_content() -> bytes:
+    """Return an image."""
+    return _png()
+
+
+@tools.tool(effect="read")
+async def test_audio_content() -> Audio:
+    """Return a sound."""
+    return Audio("audio/wav", b"RIFF$\x00\x00\x00WAVEfmt ")
+
+
+@tools.tool(effect="read")
+async def test_embedded_resource() -> Any:
+    """Return a resource."""
+    return _resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")
+
+
+@tools.tool(effect="read")
+async def test_multiple_content_types() -> Any:
+    """Return a text, an image and a resource."""
+    return [
+        types.TextContent(type="text", text="Multiple content types test:"),
+        types.ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png"),
+        _resource("test://mixed-content-resource", "application/json", '{"test":"data","value":123}'),
+    ]
+
+
+@tools.tool(effect="read", context=True)
+async def test_tool_with_progress(context: ToolContext) -> str:
+    """Tell of three steps."""
+    for done in (0, 50, 100):
+        context.progress(done, 100, f"Completed step {done} of 100")
+        await timing.sleep(_PAUSE)
+    return "done"
+
+
+@tools.tool(effect="read", context=True)
+async def test_tool_with_logging(context: ToolContext) -> str:
+    """Log to the client."""
+    request = context.get_state(REQUEST)
+    for text in ("Tool execution started", "Tool processing data", "Tool execution completed"):
+        await request.session.send_log_message("info", text, related_request_id=request.request_id)
+        await timing.sleep(_PAUSE)
+    return "logged"
+
+
+@tools.tool(effect="read")
+async def test_error_handling() -> str:
+    """Fail."""
+    raise ToolFailed("This tool intentionally returns an error for testing")
+
+
+@tools.tool(context=True)
+async def test_sampling(context: ToolContext, prompt: str) -> str:
+    """Ask the client's model."""
+    request = context.get_state(REQUEST)
+    said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text=prompt))
+    answer = await request.session.create_message([said], max_tokens=100, related_request_id=request.request_id)
+    return f"LLM response: {answer.content.text}"
+
+
+async def _elicit(context: ToolContext, message: str, properties: dict[str, Any], required: list[str]) -> str:
+    request = context.get_state(REQUEST)
+    schema = {"type": "object", "properties": properties, "required": required}
+    answer = await request.session.elicit_form(message, schema, related_request_id=request.request_id)
+    return f"User response: action={answer.action}, content={answer.content}"
+
+
+@tools.tool(context=True)
+async def test_elicitation(context: ToolContext, message: str) -> str:
+    """Ask the user."""
+    text = {"type": "string", "description": "User's response"}
+    return await _elicit(context, message, {"username": text, "email": text}, ["username", "email"])
+
+
+@tools.tool(context=True)
+async def test_elicitation_sep1034_defaults(context: ToolContext) -> str:
+    """Ask the user, with defaults."""
+    properties: dict[str, Any] = {
+        "name": {"type": "string", "default": "John Doe"},
+        "age": {"type": "integer", "default": 30},
+        "score": {"type": "number", "default": 95.5},
+        "status": {"type": "string", "enum": ["active", "inactive", "pending"], "default": "active"},
+        "verified": {"type": "boolean", "default": True},
+    }
+    return await _elicit(context, "Who are you?", properties, [])
+
+
+@tools.tool(context=True)
+async def test_elicitation_sep1330_enums(context: ToolContext) -> str:
+    """Ask the user, with all forms of enums."""
+    properties: dict[str, Any] = {
+        "untitledSingle": _LEVELS,
+        "titledSingle": {"type": "string", "oneOf": _TITLED},
+        "legacyEnum": {"type": "string", "enum": ["opt1", "opt2"], "enumNames": ["Option One", "Option Two"]},
+        "untitledMulti": {"type": "array", "items": _LEVELS},
+        "titledMulti": {"type": "array", "items": {"anyOf": _TITLED}},
+    }
+    return await _elicit(context, "Which ones?", properties, [])
+
+
+@tools.tool(effect="read", context=True)
+async def test_reconnection(context: ToolContext) -> str:
+    """Close the stream in the middle, if the server keeps events for a client that comes back."""
+    close = context.get_state(REQUEST).close_sse_stream
+    if close is not None:
+        await close()
+    await timing.sleep(_PAUSE)
+    return "reconnected"
+
+
+def _show(**arguments: object) -> str:
+    return str(arguments)
+
+
+_STREET = {"type": "object", "properties": {"street": {"type": "string"}, "city": {"type": "string"}}}
+tools.register(
+    Tool.from_schema(
+        name="json_schema_2020_12_tool",
+        description="Has keywords of JSON Schema 2020-12.",
+        effect="read",
+        handler=_show,
+        parameters={
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "$defs": {"address": _STREET},
+            "properties": {"name": {"type": "string"}, "address": {"$ref": "#/$defs/address"}},
+            "additionalProperties": False,
+        },
+    )
+)
+pipeline = standard(tools, timeout=30)
