@@ -102,8 +102,8 @@ def test_a_ratio_above_twice_its_budget_is_found(rows: Rows) -> None:
 
 
 def test_importing_brings_no_heavy_module_along(rows: Rows) -> None:
-    """Importing pipeline and middlewares imports no validator, no SDK, no scorer and no terminal library."""
-    assert set(rows["heavy modules that came along"]["figures"]) == {0.0}
+    """Importing both and building a pipeline imports no validator, no SDK, no scorer and no terminal library."""
+    assert set(rows["heavy modules that a pipeline loads"]["figures"]) == {0.0}
 
 
 def test_a_call_in_flight_stays_small(rows: Rows) -> None:
