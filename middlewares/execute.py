@@ -23,6 +23,7 @@ from pipeline import (
 from pipeline.errors import make_crashed
 from pipeline.executors import (
     Executor,
+    Guards,
     Loop,
     NotBegunError,
     Thread,
@@ -104,6 +105,8 @@ class Execute:
         """
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
+            if (tool.direct or tool.copies_direct) and self.executor is None and guards.count(tool):
+                return await _run_counted(call, guards)
             return await run_inside(self._run, call, marks=True)
         params = call.params
         if not tool.direct or self.executor is not None:
@@ -160,6 +163,29 @@ class Execute:
         from pipeline.executors import get_default_process  # slow to import, and few use it
 
         return self.executors.setdefault("process", get_default_process())
+
+
+async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
+    """Run a body in the loop of which the guards learn. It is the only one here, so its outcome is told of it alone."""
+    tool = call.tool
+    try:
+        params = tool.copy_params(call.params) if tool.copies else call.params
+        guards.begin(call)
+    except NotBegunError as exc:
+        return exc.outcome
+    except Exception as exc:  # noqa: BLE001  # an object in the params that cannot be copied
+        return fail(make_crashed(exc))
+    try:
+        value: object = await tool.fn(**params)
+    except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
+        return guards.conclude(call, fail(make_crashed(exc)))
+    except BaseException as exc:
+        if not is_stray_cancellation(exc):
+            guards.end(call)
+            raise
+        return guards.conclude(call, Failure(Crashed(exc)))
+    kind = type(value)
+    return guards.conclude(call, succeed(value) if kind is not Success and kind is not Failure else _read_result(value))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:

@@ -30,14 +30,19 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
     handler = _end(stages[-1])
     if len(stages) > 1 and not stages[-2].placement.marks:
         handler = _restore_guards(handler, guards_of_reads)
-    for stage in reversed(stages[:-1]):
-        is_check = stage.role == "check"
-        handler = _plain_check(stage, handler) if is_check else _plain_wrap(stage, handler, guards_of_reads)
+    for at in range(len(stages) - 2, -1, -1):
+        stage = stages[at]
+        if stage.role == "check":
+            handler = _plain_check(stage, handler)
+        elif stage.placement.marks and _hands_on_its_call(stage) and (at == 0 or _hands_on_its_call(stages[at - 1])):
+            handler = _wrap(stage.run, handler)
+        else:
+            handler = _plain_wrap(stage, handler, guards_of_reads)
     return handler
 
 
 def compile_reads(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
-    """The same for a call that begins with the guards of reads: they have no lock, so no stage runs under guards."""
+    """The same for a call that begins with the guards of reads: they have no lock, so no stage counts as a body."""
     handler = _end(stages[-1])
     if len(stages) > 1 and not _hands_on_its_call(stages[-2]):
         handler = _restore_guards(handler, guards_of_reads)

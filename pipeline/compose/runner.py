@@ -118,10 +118,13 @@ class Runner:
             handle = self._plain
             if type(verdict) is _VALID_CALL:  # a check made it for this call, so nobody else has it
                 tool = current.tool
-                if tool.effect == "read" and not tool.context and current.guards is None:
+                if tool.context or call.guards is not None:
+                    current.guards, effect = self._make_guards(call, current)
+                elif tool.effect == "read":
                     current.guards, handle = self._guards_of_reads, self._reads
                 else:
-                    current.guards, effect = self._make_guards(call, current)
+                    effect = OneEffect(tool)
+                    current.guards = self._guards_of_reads.with_effect(effect)
             else:
                 guards, effect = self._make_guards(call, current)
                 current = current.under(current.report, guards)
@@ -250,9 +253,11 @@ class Runner:
             if call.guards is None and not may_call:
                 return self._guards_of_reads, None
             return Guards.of(*((self._origin,) if may_call else ()), *self._gate, outer=call.guards), None
-        effect = OneEffect(tool=tool)
+        effect = OneEffect(tool)
         if may_call:
             return Guards.of(self._origin, *self._gate, effect, outer=call.guards), effect
+        if call.guards is None:
+            return self._guards_of_reads.with_effect(effect), effect
         return Guards.of(*self._gate, effect, outer=call.guards), effect
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:

@@ -4,7 +4,7 @@ import typing
 
 from .. import lazy_names
 from ..event_loops import is_stray_cancellation
-from ..guards import NotBegunError, enter, run_inside
+from ..guards import Guards, NotBegunError, enter, run_inside
 from .body import begin_body, context_args, end_body, run_body
 from .loop import Loop
 from .protocol import Executor
@@ -16,6 +16,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = [
     "Executor",
+    "Guards",
     "Loop",
     "NotBegunError",
     "Process",

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, ClassVar
+
 import attrs
 
 from ..errors import Landed
+from .guard import Guard
+
+if TYPE_CHECKING:
+    from ..call import Call
 
 
 @attrs.define(eq=False)
-class Bodies:
-    """What is known of the bodies that began."""
+class Bodies(Guard):
+    """A guard that counts the bodies that began."""
 
-    running: int = 0  # a thread that was left behind still runs
-    undecided: int = 0  # bodies whose effect may have happened: all but those of which it is known that it did not
+    counts_bodies: ClassVar[bool] = True
+    needs_params: ClassVar[bool] = False
 
-    def begin(self) -> None:
+    running: int = attrs.field(default=0, kw_only=True)  # a thread that was left behind still runs
+    undecided: int = attrs.field(default=0, kw_only=True)  # may have taken effect: all but those known not to have
+
+    def begin(self, call: Call) -> None:  # noqa: ARG002
         """A body begins."""
         self.running += 1
         self.undecided += 1
 
-    def end(self) -> None:
-        """A body returned or raised."""
+    def end(self, call: Call) -> None:  # noqa: ARG002
+        """It returned or raised."""
         self.running -= 1
 
-    def learn_landed(self, landed: Landed) -> None:
-        """The outcome of a body is known."""
+    def learn_landed(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+        """Its outcome is known."""
         if landed == "no":
             self.undecided -= 1

@@ -7,14 +7,16 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from returns.result import Success
 
-from ..errors import Unavailable
+from ..errors import Landed, Unavailable
 from .guard import Guard, NotBegunError
+from .landed import landed_of
 from .one_effect import OneEffect
 from .open_tools import Gate, OpenTools
 
 if TYPE_CHECKING:
-    from ..call import Call
+    from ..call import Call, Outcome
     from ..tools.definition import Tool
     from .entry import Entry
 
@@ -28,14 +30,15 @@ _NONE_CLOSED = _FixedGate({})
 _SOME_CLOSED = _FixedGate({"": Unavailable("", "unknown")})  # so that the guards are asked
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)  # not frozen, though nobody changes one: it is made for each call, in a third of the time
 class Guards:
     """The guards of one call. They travel on it as ``call.guards``, and a copy of the call shares them."""
 
     each: tuple[Guard, ...]
     lock: Lock | None  # None: no guard counts bodies, so there is nothing to lock
     entries: tuple[Entry, ...] = ()  # the stages and executors that the call is in, outermost first
-    gate: Gate = _SOME_CLOSED  # while it is empty and there is no lock, `begin` refuses nothing
+    gate: Gate = _SOME_CLOSED  # while it is empty, no guard refuses but those that count bodies
+    effect: OneEffect | None = None  # if only this one counts bodies, and the call is in no stage or executor
 
     @staticmethod
     def of(*guards: Guard, outer: Guards | None = None) -> Guards:
@@ -52,7 +55,11 @@ class Guards:
             return Guards((), None, gate=_NONE_CLOSED)
         return Guards((OpenTools(gates),), None, gate=gates[0] if len(gates) == 1 else _SOME_CLOSED)
 
-    def begin(self, call: Call) -> None:
+    def with_effect(self, effect: OneEffect) -> Guards:
+        """These, made by `of_reads`, and what guards the effect of one call."""
+        return Guards((*self.each, effect), Lock(), (), self.gate, effect)
+
+    def begin(self, call: Call) -> None:  # noqa: C901  # one frame
         """The body begins now.
 
         Raises:
@@ -66,6 +73,12 @@ class Guards:
                     raise NotBegunError(outcome)
             return
         with self.lock:
+            effect = self.effect
+            if effect is not None and not self.gate.closed:  # a call that changes something: a loop costs more
+                if effect.begun and (outcome := effect.refuse(call)) is not None:
+                    raise NotBegunError(outcome)
+                effect.begin(call)
+                return
             for entry in self.entries:
                 entry.admit()
             for guard in self.each:
@@ -74,7 +87,8 @@ class Guards:
             for guard in self.each:
                 guard.begin(call)
             for entry in self.entries:
-                entry.unknown.append(call)
+                if not entry.left:  # else nobody asks it again
+                    entry.unknown.append(call)
 
     def end(self, call: Call) -> None:
         """The body returned or raised; once for each `begin` that did not raise."""
@@ -83,16 +97,48 @@ class Guards:
                 for guard in self.each:
                     guard.end(call)
 
+    def conclude(self, call: Call, outcome: Outcome) -> Outcome:
+        """The body that began with this very call has ended in this outcome: `end`, and what it says of the effect.
+
+        For one who runs the body itself. Others do not know which body an outcome is of: see `Entry`.
+
+        Returns:
+            The outcome.
+        """
+        lock, effect = self.lock, self.effect
+        if lock is None:
+            return outcome
+        if effect is not None and type(outcome) is Success:  # nothing else would hear more of it than its end
+            with lock:
+                effect.end(call)
+            return outcome
+        self.end(call)
+        landed = landed_of(outcome)  # not under the lock: it reads attributes of the tool's exception
+        with lock:
+            self.learn_landed(call, landed)
+        return outcome
+
+    def learn_landed(self, call: Call, landed: Landed) -> None:
+        """Somebody says of a body whether its effect happened, so those around it need not. Called under the lock."""
+        for entry in self.entries:
+            entry.forget(call)
+        for guard in self.each:
+            guard.learn_landed(call, landed)
+
     def find(self, tool: Tool[..., Any]) -> None:
         """A check found the tool of the call."""
         for guard in self.each:
             if isinstance(guard, OneEffect) and guard.tool is None:
                 guard.tool = tool
 
-    @property
-    def count_effects(self) -> bool:
-        """Whether one of them counts bodies; only calls of a read have none."""
-        return self.lock is not None and any(isinstance(guard, OneEffect) for guard in self.each)
+    def count(self, tool: Tool[..., Any]) -> bool:
+        """Whether one of them counts the effects of such a tool. Those of a read need not be counted.
+
+        Guards without any are those of reads; another tool came to them by a stage that put it in their place.
+        """
+        return (
+            self.effect is not None or tool.effect == "read" or any(isinstance(each, OneEffect) for each in self.each)
+        )
 
     @property
     def lost(self) -> Tool[..., Any] | None:

@@ -79,13 +79,19 @@ class Entry:
             self.alone, self.left = was_alone and self.stage and not self.closed, True
             if outcome is not None and len(self.unknown) == 1 and (was_alone or not self.stage):
                 self._say(self.unknown[0], landed_of_own_work(outcome) if self.stage else landed_of(outcome))
+            self.unknown.clear()  # it says no more; these calls hold the entry, which would never be freed at once
             return was_alone
 
+    def forget(self, call: Call) -> None:
+        """Somebody said what became of a body that began with this call; another one may have begun with it too."""
+        for at, each in enumerate(self.unknown):
+            if each is call:
+                del self.unknown[at]
+                return
+
     def _say(self, call: Call, landed: Landed) -> None:
-        for entry in (*self.guards.entries, self):
-            entry.unknown = [each for each in entry.unknown if each is not call]
-        for guard in self.guards.each:
-            guard.learn_landed(call, landed)
+        self.forget(call)
+        self.guards.learn_landed(call, landed)
 
 
 def enter(call: C, guards: Guards, *, marks: bool, stage: bool = False) -> tuple[Entry, C]:

@@ -25,6 +25,8 @@ class Guard:
     Its methods may be called from any thread; those of a guard that counts bodies, under the lock of the call.
     """
 
+    __slots__ = ()
+
     counts_bodies: ClassVar[bool] = False  # whether it has to learn of each body, or is only asked
     needs_params: ClassVar[bool] = True  # whether it reads more of the call than its tool
 

@@ -33,7 +33,7 @@ async def run_inside(run: Callable[[C], Awaitable[Outcome]], call: C, *, marks: 
     try:
         if guards is None:
             return await run(call)
-        if (tool := tool_of(call)) is not None and tool.effect != "read" and not guards.count_effects:
+        if (tool := tool_of(call)) is not None and not guards.count(tool):
             return refuse_swap(call, tool)
         if guards.lock is None:
             if not marks:

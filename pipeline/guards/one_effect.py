@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from returns.result import Failure
 
 from ..errors import Landed, OutcomeUnknown, TimedOut, Transient
 from .bodies import Bodies
-from .guard import Guard, tool_of
+from .guard import tool_of
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @attrs.define(eq=False)
-class OneEffect(Guard):
+class OneEffect(Bodies):
     """Refuses a second body of a call whose first one may have taken effect.
 
     A mutating tool runs again only after it is known that it did not land; so does a keyed one whose key is another
@@ -25,51 +25,50 @@ class OneEffect(Guard):
     are not the same as one. Reads are not counted, also those that a stage makes on the way to another tool.
     """
 
-    counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
     tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
-    bodies: Bodies = attrs.field(factory=Bodies)
-    begun: Call | None = None  # the one of which a body began last
+    begun: bool = False
+    # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
+    begun_tool: Tool[..., Any] | None = None
+    begun_key: str = ""
 
     @property
     def lost(self) -> Tool[..., Any] | None:
         """The mutating tool of this call that may have taken effect; None: there is none."""
-        tool = tool_of(self.begun) if self.begun is not None and self.bodies.undecided else None
-        return tool if tool is not None and tool.effect == "mutating" else None
+        tool = self.begun_tool
+        return tool if self.undecided and tool is not None and tool.effect == "mutating" else None
 
     def refuse(self, call: Call) -> Outcome | None:
         """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
-        tool = tool_of(call)
-        if tool is None or self.begun is None:
+        if not self.begun or (tool := tool_of(call)) is None:
             return None
-        if self.bodies.undecided and (tool.effect == "mutating" or self._has_another_key(call, tool)):
+        if self.undecided and (tool.effect == "mutating" or self._has_another_key(call, tool)):
             return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
-        if tool.effect == "idempotent" and self.bodies.running:
+        if tool.effect == "idempotent" and self.running:
             return Failure(TimedOut(still_running=True))
         return None
 
     def _has_another_key(self, call: Call, tool: Tool[..., Any]) -> bool:
         key = getattr(call, "idempotency_key", "")
-        return tool.effect == "keyed" and (not key or key != getattr(self.begun, "idempotency_key", ""))
+        return tool.effect == "keyed" and (not key or key != self.begun_key)
 
     def begin(self, call: Call) -> None:
         """A body of this call begins."""
-        if _changes(call):
-            self.begun = call
-            self.bodies.begin()
+        tool = getattr(call, "tool", None)  # as `tool_of`, in no frame of its own
+        if tool is None or tool.effect != "read":
+            self.begun = True
+            self.begun_tool = tool
+            self.begun_key = getattr(call, "idempotency_key", "")
+            self.running += 1
+            self.undecided += 1
 
     def end(self, call: Call) -> None:
         """It returned or raised."""
-        if _changes(call):
-            self.bodies.end()
+        tool = getattr(call, "tool", None)
+        if tool is None or tool.effect != "read":
+            self.running -= 1
 
     def learn_landed(self, call: Call, landed: Landed) -> None:
         """Its outcome is known."""
-        if _changes(call):
-            self.bodies.learn_landed(landed)
-
-
-def _changes(call: Call) -> bool:
-    tool = tool_of(call)
-    return tool is None or tool.effect != "read"
+        tool = tool_of(call)
+        if landed == "no" and (tool is None or tool.effect != "read"):
+            self.undecided -= 1

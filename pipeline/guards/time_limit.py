@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import attrs
 from returns.result import Failure
 
 from ..errors import Landed, TimedOut
 from .bodies import Bodies
-from .guard import Guard
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
 
 
 @attrs.define(eq=False)
-class TimeLimit(Guard):
+class TimeLimit(Bodies):
     """Refuses a body whose time is up, and knows what the bodies inside of it have come to.
 
     The body of a sync tool begins in another thread than the one in which the time runs out; under the lock of the
     call the first of the two wins.
     """
 
-    counts_bodies: ClassVar[bool] = True
-    needs_params: ClassVar[bool] = False
-
-    bodies: Bodies = attrs.field(factory=Bodies)
     expired: bool = False
 
     def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
         """TimedOut once the time is up; by then nobody waits for the answer."""
         return Failure(TimedOut(0.0, landed="no")) if self.expired else None
 
-    def begin(self, call: Call) -> None:  # noqa: ARG002
-        """A body begins inside."""
-        self.bodies.begin()
-
-    def end(self, call: Call) -> None:  # noqa: ARG002
-        """It returned or raised."""
-        self.bodies.end()
-
-    def learn_landed(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
-        """Its outcome is known."""
-        self.bodies.learn_landed(landed)
-
     def expire(self, lock: Lock | None, seconds: float) -> TimedOut:
         """The time is up: no body begins from now on. The error says what is known of those that did."""
         with lock or Lock():
             self.expired = True
-            landed: Landed = "maybe" if self.bodies.undecided else "no"
-            return TimedOut(seconds, still_running=self.bodies.running > 0, landed=landed)
+            landed: Landed = "maybe" if self.undecided else "no"
+            return TimedOut(seconds, still_running=self.running > 0, landed=landed)
