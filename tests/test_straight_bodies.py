@@ -105,7 +105,7 @@ async def test_a_queue_refuses_one_attempt_while_the_body_of_another_is_lost(for
 
     async def hedge(call: ValidCall, call_next: Any) -> Outcome:
         async def run() -> None:
-            kinds.append(cast("Any", error_of(await call_next(call))).kind)
+            kinds.append(error_of(await call_next(call)).kind)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
@@ -138,7 +138,7 @@ async def test_a_second_attempt_beside_a_body_that_waits(form: str, marks: bool)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await bodies.waits.wait()
-            kinds.extend([cast("Any", error_of(await call_next(call))).kind for _ in range(2)])
+            kinds.extend([error_of(await call_next(call)).kind for _ in range(2)])
             bodies.go.set()
         return answers[0]
 
