@@ -11,7 +11,7 @@ import anyio.to_thread
 import attrs
 import pytest
 from effects_world import ANSWERS, Body, Event, Kind, Part, Shape, World
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from returns.result import Success
 
@@ -71,6 +71,9 @@ def judge(shape: Shape, backend: str) -> None:
     max_examples=int(os.environ.get("TOOLCALL_EXAMPLES", "250")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
+)
+@example(
+    shape=Shape((Part("pass on", "disable"), "limit", Part("behind", answer="crashed")), "execute", "read", ("ok",))
 )
 @given(shape=SHAPES)
 def test_what_may_have_landed_is_not_begun_again_nor_denied(backend: str, shape: Shape) -> None:

@@ -42,7 +42,7 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
 
 
 def compile_reads(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
-    """The same for a call that begins with the guards of reads: they have no lock, so no stage counts as a body."""
+    """The same for a call that begins with the guards of reads, which have no lock until a time limit adds one."""
     handler = _end(stages[-1])
     if len(stages) > 1 and not _hands_on_its_call(stages[-2]):
         handler = _restore_guards(handler, guards_of_reads)
@@ -50,7 +50,7 @@ def compile_reads(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         stage = stages[at]
         if stage.role == "check":
             handler = _plain_check(stage, handler)
-        elif at == 0 or _hands_on_its_call(stages[at - 1]):
+        elif stage.placement.marks and (at == 0 or _hands_on_its_call(stages[at - 1])):
             handler = _wrap(stage.run, handler)
         else:
             handler = _plain_wrap(stage, handler, guards_of_reads)
