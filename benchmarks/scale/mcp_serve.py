@@ -31,7 +31,7 @@ OURS = [sys.executable, "-m", "pipeline", "serve", "mcp_served_sum:tools"]
 THEIRS = [sys.executable, str(HERE / "mcp_sdk_server.py")]
 MAX_RATIO = 1.15
 SLICE = 50  # calls
-TRIES = 3  # measurements that have to fall short before --check fails: a cost would be there each time
+TRIES = 8  # measurements that have to fall short before --check fails: a cost would be there each time
 MODERN_VERSION, LEGACY_VERSION = "2026-07-28", "2025-11-25"
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
