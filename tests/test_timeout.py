@@ -260,6 +260,24 @@ async def test_a_second_attempt_may_be_the_one_that_runs_on(monkeypatch: pytest.
         release.set()
 
 
+@pytest.mark.parametrize("context", [False, True])
+async def test_an_idempotent_tool_is_never_beside_itself(context: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idempotent tool that still runs in a thread of an earlier attempt is not repeated."""
+    release, stopped, seen = threading.Event(), StoppedTime(monkeypatch), list[int]()
+
+    def put(*_context: ToolContext) -> None:
+        seen.append(1)
+        anyio.from_thread.run_sync(stopped.advance, 60)
+        release.wait(PATIENT)
+
+    try:
+        pipeline = standard(registry(put, "idempotent", context=context), timeout=60).replace("retry", Retry(3, 0))
+        assert await pipeline.call("probe") == Failure(TimedOut(60.0, still_running=True))
+    finally:
+        release.set()
+    assert seen == [1]
+
+
 LANDED: list[tuple[Any, str]] = [
     (None, "yes"),
     (ValueError(), "maybe"),
