@@ -20,7 +20,7 @@ from pipeline import (
     approved,
     classify_own,
 )
-from pipeline.errors import make_crashed
+from pipeline.error_makers import make_crashed
 from pipeline.executors import (
     Executor,
     Guards,

@@ -21,7 +21,7 @@ LAYERS = """
     outside_text
     error_kind
     errors
-    call_state guards introspection
+    call_state error_makers guards introspection
     call event_loops options
     caller parameters
     messages report

@@ -15,7 +15,7 @@ from returns.result import Failure, Result, Success
 
 from pipeline import Call, Crashed, InvalidParams, Problem, ToolRegistry, ValidCall
 from pipeline import outcomes as made_by
-from pipeline.errors import make_crashed, make_invalid_params
+from pipeline.error_makers import make_crashed, make_invalid_params
 from pipeline.outcomes import fail, succeed, value_of
 
 VALUES: list[Any] = [None, 5, "text", [1], Crashed()]

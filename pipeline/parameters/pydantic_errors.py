@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from ..errors import InvalidParams, MalformedCall, Problem, make_invalid_params
+from ..error_makers import make_invalid_params
+from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .limits import count_problems, limit_found
 from .phrases import (
