@@ -1,15 +1,17 @@
-"""A tool that is made a second time: in a notebook, or under another name."""
+"""A tool that is made a second time: in a notebook, under another name, or with another function."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, cast
 
 import attrs
 
+from ..errors import SetupError
 from ..introspection import unwrap
 from .definition import Tool
+from .tool_options import default_run_in
 
 _TYPED = re.compile(r"^<|ipykernel")  # the file of code that was typed: <stdin>, <ipython-input-1-…>, …/ipykernel_1/…
 
@@ -42,3 +44,16 @@ def add_prefix(tool: Tool[..., Any], prefix: str, names: Collection[str]) -> Too
         aliases=tuple(f"{prefix}{alias}" for alias in tool.aliases),
         verify_with=f"{prefix}{tool.verify_with}" if tool.verify_with in names else tool.verify_with,
     )
+
+
+def make_stand_in(own: Tool[..., Any], fake: Callable[..., Any]) -> Tool[..., Any]:
+    """Copy a tool with another function, for `ToolRegistry.override`.
+
+    Raises:
+        SetupError: ``fake`` is no function.
+    """
+    if isinstance(fake, Tool):
+        raise SetupError(f"override: `fake` must be a function, not the tool {fake.name!r}; take its `fn`")
+    if not callable(cast("object", fake)):
+        raise SetupError(f"override: `fake` must be a function, not {fake!r}")
+    return attrs.evolve(own, fn=fake, run_in=default_run_in(fake), origin="", overrides=own.overrides or own)

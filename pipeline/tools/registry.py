@@ -9,8 +9,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-import attrs
-
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import read_names
@@ -20,12 +18,12 @@ from .decorator import ToolDecorator
 from .definition import Tool
 from .matching import Spelling
 from .provider_names import ProviderNames
-from .redefinition import add_prefix, is_same_cell
-from .tool_options import Effect, default_run_in
+from .redefinition import add_prefix, is_same_cell, make_stand_in
 
 if TYPE_CHECKING:
     from ..mcp.remote_server import RemoteServer
     from .detectors import TextPolicy
+    from .tool_options import Effect
 
 
 class ToolRegistry:
@@ -135,11 +133,7 @@ class ToolRegistry:
         """
         self._require(name)
         own = self.tools[name]
-        if isinstance(fake, Tool):
-            raise SetupError(f"override: `fake` must be a function, not the tool {fake.name!r}; take its `fn`")
-        if not callable(cast("object", fake)):
-            raise SetupError(f"override: `fake` must be a function, not {fake!r}")
-        stand_in = attrs.evolve(own, fn=fake, run_in=default_run_in(fake), origin="", overrides=own.overrides or own)
+        stand_in = make_stand_in(own, fake)
         self.replace(stand_in)
         try:
             yield stand_in
