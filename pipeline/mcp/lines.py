@@ -11,6 +11,9 @@ import anyio
 import anyio.lowlevel
 import attrs
 
+from ..outside_text import get_logger
+
+_LOG = get_logger()
 _CHUNK = 65_536  # bytes; what a pipe of Linux holds
 _END = 4_096  # bytes kept of each end of a line that is too long
 _HUNG_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)  # the latter is Linux's, for sockets
@@ -30,6 +33,13 @@ class LongLine:
     head: bytes
     tail: bytes
     size: int
+
+
+def tell_long(line: LongLine, limit: int) -> str:
+    """Log that a line was longer than the limit. Returns the text for whoever sent it, or waits for it."""
+    text = f"the message of {line.size:,} bytes is longer than {limit:,}"
+    _LOG.warning("%s, and was thrown away", text)
+    return text
 
 
 class LineReader:

@@ -1,0 +1,174 @@
+"""ClientLines: which message of a client passes to the server, and which is dealt with here."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import cast
+
+import attrs
+from anyio.abc import TaskGroup
+
+from ..outside_text import neutralise
+from .call_batch import CallBatch
+from .jsonrpc import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    SERVER_ENDED,
+    TOOLS_CALL,
+    Message,
+    dump,
+    find_id,
+    hides_call,
+    is_message,
+    is_request,
+    join_array,
+    key_of,
+    make_error,
+    parse,
+    read_object,
+    split_array,
+)
+from .known_tools import KnownTools
+from .lines import LineWriter, LongLine, tell_long
+from .open_requests import CANCELLED, OpenRequest, OpenRequests
+from .running_calls import Reply, RunningCalls
+from .server import ServerGoneError
+from .upstream import Upstream
+
+_MAX_METHOD = 200  # characters of a method that is told back
+
+
+@attrs.define(eq=False)
+class ClientLines:
+    """Takes what the client writes.
+
+    Args:
+        upstream: The server; what is not ours passes to it.
+        known: The tools that the relay has learned.
+        running: The calls of tools that run.
+        open_requests: What has passed and has no answer yet.
+        reply: Sends the answer to a request to the client.
+        writer: What the client reads.
+        group: Where calls run.
+        max_line: Bytes of a line; longer ones were thrown away.
+
+    Attributes:
+        passing: Messages that are noted as open, and that no server has got yet.
+    """
+
+    _upstream: Upstream
+    _known: KnownTools
+    _running: RunningCalls
+    _open: OpenRequests = attrs.field(alias="open_requests")
+    _reply: Reply
+    _writer: LineWriter
+    _group: TaskGroup
+    _max_line: int
+    passing: list[Message] = attrs.field(factory=list[Message], init=False)
+
+    async def take(self, line: bytes | LongLine) -> None:
+        """A line of the client, for the server or for us.
+
+        Raises:
+            BrokenLineError: An answer to the client is due, and it reads no more.
+        """
+        if isinstance(line, LongLine):
+            await self._refuse_long(line)
+            return
+        if not line.strip():
+            await self._pass_on(line, [])
+            return
+        # What may hold a call that another reader would find is not passed on.
+        try:
+            message: object = parse(line)
+        except ValueError as exc:
+            await self._writer.write(dump(make_error(None, PARSE_ERROR, f"Parse error: {exc}")))
+            return
+        line = line if line.endswith(b"\n") else line + b"\n"
+        if isinstance(message, list):
+            await self._take_batch(cast("list[object]", message), line)
+        elif is_message(message) and await self._keep(message, len(line), None):
+            return
+        elif hides_call(line):
+            await self._refuse_hidden_call()
+        else:
+            await self._pass_on(line, [message] if is_message(message) else [])
+
+    async def _take_batch(self, messages: list[object], line: bytes) -> None:
+        """Take what is ours out of a batch; a batch without such a message passes as it came."""
+        texts = split_array(line)
+        is_call = [is_message(each) and each.get("method") == TOOLS_CALL for each in messages]
+        if any(hides_call(text) for text, known in zip(texts, is_call, strict=True) if not known):
+            await self._refuse_hidden_call()
+            return
+        known = [each for each in messages if is_message(each)]
+        if not any(map(self._is_ours, known)):
+            await self._pass_on(line, known)
+            return
+        batch = CallBatch(key_of(each["id"]) for each in known if is_request(each))
+        rest: list[tuple[object, bytes]] = []
+        for message, text in zip(messages, texts, strict=True):
+            if not is_message(message) or not await self._keep(message, len(text), batch):
+                rest.append((message, text))
+        if rest:
+            passed = [message for message, _ in rest if is_message(message)]
+            await self._pass_on(join_array(text for _, text in rest), passed, batch)
+
+    async def _refuse_hidden_call(self) -> None:
+        text = "the message could be read as a call of a tool, and as none"
+        await self._writer.write(dump(make_error(None, INVALID_REQUEST, text)))
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a message does not simply pass."""
+        method = message.get("method")
+        if method == CANCELLED:
+            return key_of(read_object(message, "params").get("requestId")) in self._running
+        return method == TOOLS_CALL or self._open.is_void(message) or self._open.has_other_id(message)
+
+    async def _keep(self, message: Message, size: int, batch: CallBatch | None) -> bool:
+        """Deal with a message that does not pass. Returns False for one that does."""
+        if not self._is_ours(message):
+            return False
+        method = message.get("method")
+        if method == TOOLS_CALL:
+            await self._running.begin(message, size, batch, self._group)
+        elif method == CANCELLED:
+            self._running.cancel(key_of(read_object(message, "params").get("requestId")))
+        elif self._open.has_other_id(message):
+            answer = self._open.restore_id(message)
+            await self._pass_on(dump(answer), [answer])
+        else:
+            self._open.drop_void(message)
+        return True
+
+    async def _pass_on(self, line: bytes, messages: list[Message], batch: CallBatch | None = None) -> None:
+        """Pass a line to the server, with the messages in it."""
+        self.passing = messages
+        for message in messages:
+            forgotten = self._open.note_sent(message, self._known.changes, batch)
+            if forgotten is not None and forgotten.batch is not None:
+                await self._reply(key_of(forgotten.request["id"]), None, forgotten.batch)
+        try:
+            await self._upstream.send(line)
+        except ServerGoneError:
+            for message in messages:
+                if is_request(message) and (found := self._open.close(message)) is not None:
+                    await self.fail(found)
+        finally:
+            self.passing = []
+
+    async def _refuse_long(self, line: LongLine) -> None:
+        request_id, is_an_answer = find_id(line.head, line.tail)
+        error = make_error(request_id, INVALID_REQUEST, tell_long(line, self._max_line))
+        if is_an_answer:  # the server waits for it
+            with suppress(ServerGoneError):
+                await self._upstream.send(dump(error))
+        else:
+            await self._writer.write(dump(error))
+
+    async def fail(self, found: OpenRequest) -> None:
+        """Answer a request of the client that the server will not answer: it has ended."""
+        method, request_id = found.request.get("method"), found.request["id"]
+        method = neutralise(method, limit=_MAX_METHOD) if isinstance(method, str) else "the request"
+        error = make_error(request_id, SERVER_ENDED, f"the server ended before it answered {method}")
+        await self._reply(key_of(request_id), dump(error), found.batch)
