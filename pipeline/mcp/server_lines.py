@@ -90,7 +90,7 @@ class ServerLines:
     def _take_unreadable(self, line: bytes) -> bool:
         """Fail the call that a line answers which is no JSON, or too deep. Returns whether there is one."""
         may_answer = line.lstrip()[:1] in (b"{", b"[") and find_id(line, b"")[1]
-        if not may_answer or not self._upstream.deliver_unusable(line, is_long=False):
+        if not may_answer or not self._upstream.own_requests.deliver_unusable(line, is_long=False):
             return False
         _LOG.warning("an answer of the server cannot be read, and was thrown away")
         return True
@@ -120,7 +120,7 @@ class ServerLines:
         return True
 
     async def _take_answer(self, answer: Message, line: bytes) -> bool:
-        if self._upstream.deliver(answer.get("id"), answer, line):
+        if self._upstream.own_requests.deliver(answer.get("id"), answer, line):
             return True
         found = self._open.close(answer)
         if found is None:
@@ -140,7 +140,7 @@ class ServerLines:
             if request_id is not None:
                 with suppress(ServerGoneError):
                     await self._upstream.send(dump(make_error(request_id, INVALID_REQUEST, text)))
-        elif not self._upstream.deliver_unusable(line.head + b"\n" + line.tail, is_long=True):
+        elif not self._upstream.own_requests.deliver_unusable(line.head + b"\n" + line.tail, is_long=True):
             error = make_error(request_id, INTERNAL_ERROR, text)
             found = self._open.close(error)
             if found is not None:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
-from secrets import token_hex
 from typing import Protocol
 
 import anyio
-import attrs
 from anyio.abc import TaskGroup
 
 from .. import timing
 from ..outside_text import get_logger
 from .jsonrpc import Message, dump, is_request
 from .lines import LongLine
+from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
 from .policy import RelayLimits
 from .server import Server, ServerGoneError
 from .session import Session
@@ -28,33 +26,6 @@ _STEADY = 10.0  # seconds: a run that lasted so long was of use
 _GONE = 0.5  # seconds for a server that closed its stdout to end
 _CLOSING = 2.0  # seconds for each step of the shutdown
 _CANCELLING = 1.0  # seconds to tell the server of a cancellation
-
-
-@attrs.frozen
-class Answer:
-    """What a server answered to a request of ours.
-
-    Args:
-        message: It, parsed.
-        line: It, as it came.
-        token: The id that it has there, as JSON.
-    """
-
-    message: Message
-    line: bytes
-    token: bytes
-
-
-class UnusableAnswerError(Exception):
-    """An answer came, and was thrown away: it was longer than a line may be, or cannot be read.
-
-    Attributes:
-        is_long: It was too long.
-    """
-
-    def __init__(self, *, is_long: bool) -> None:
-        super().__init__("too long" if is_long else "not to be read")
-        self.is_long = is_long
 
 
 class ServerFailedError(Exception):
@@ -85,13 +56,6 @@ class Downstream(Protocol):
         ...
 
 
-@attrs.define(eq=False)
-class _Waiting:
-    event: anyio.Event = attrs.field(factory=anyio.Event)
-    answer: Answer | Exception | None = None
-    server: Server | None = None  # the run that was asked, or is being asked
-
-
 class Upstream:
     """Talks with a server, and keeps it running.
 
@@ -99,6 +63,9 @@ class Upstream:
         start: Starts a run of the server.
         limits: How long something waits for it.
         session: What a new run is told first.
+
+    Attributes:
+        own_requests: The requests that we have sent to it. Whoever reads an answer to one delivers it there.
     """
 
     def __init__(self, start: Callable[[], Awaitable[Server]], limits: RelayLimits, session: Session) -> None:
@@ -108,10 +75,7 @@ class Upstream:
         self._server: Server | None = None
         self._up = anyio.Event()  # set while a server runs that has been greeted
         self._down_since = timing.monotonic()
-        self._prefix = f"toolcall-{token_hex(6)}-"
-        self._our_id = re.compile(rb'"id"\s*:\s*"(%s\d+)"' % self._prefix.encode())
-        self._number = 0
-        self._waiting: dict[str, _Waiting] = {}
+        self.own_requests = OwnRequests()
         self._stopping = False
         self._is_of_use = False  # this run has answered the client
 
@@ -144,7 +108,7 @@ class Upstream:
                 self._set_down()
                 with anyio.CancelScope(shield=True):
                     await server.close(_GONE)
-            self._fail_waiting(server)
+            self.own_requests.fail(server)
             await downstream.learn_of_death()
             if self._stopping:
                 return
@@ -203,21 +167,20 @@ class Upstream:
         Raises:
             ServerGoneError: It ended with a part of the line, or is not there in time.
         """
-        await self._send(line, None)
+        await self._send(line)
 
-    async def _send(self, line: bytes, waiting: _Waiting | None) -> None:
+    async def _send(self, line: bytes, request: OwnRequest | None = None) -> None:
         while True:
-            server = await self._wait_for_server(self._down_since if waiting is None else timing.monotonic())
-            if waiting is not None:
-                waiting.server = server
+            server = await self._wait_for_server(self._down_since if request is None else timing.monotonic())
+            if request is not None:
+                request.server = server
             try:
                 await server.send(line)
             except ServerGoneError as exc:
                 if exc.landed != "no":
                     raise
-                if waiting is not None:  # it may have been told already that this run ended
-                    waiting.server = waiting.answer = None
-                    waiting.event = anyio.Event()
+                if request is not None:  # it may have been told already that this run ended
+                    request.forget_run()
                 if server is self._server:
                     self._set_down()
                 await server.close(_GONE)  # one that reads no more is of no use, and `run` starts another
@@ -248,26 +211,19 @@ class Upstream:
 
     async def _ask(self, server: Server | None, method: str, params: object) -> Answer:
         """As `ask`; of one run of the server, or of the one that is there."""
-        self._number += 1
-        request_id = f"{self._prefix}{self._number}"
-        request: Message = {"jsonrpc": "2.0", "id": request_id, "method": method}
-        line = dump(request if params is None else {**request, "params": params})
-        waiting = self._waiting[request_id] = _Waiting()
+        request = self.own_requests.open(method, params)
         try:
             if server is None:
-                await self._send(line, waiting)
+                await self._send(request.line, request)
             else:
-                waiting.server = server
-                await server.send(line)
-            await waiting.event.wait()
+                request.server = server
+                await server.send(request.line)
+            return await request.wait()
         except anyio.get_cancelled_exc_class():
-            await self._cancel(request_id)
+            await self._cancel(request.request_id)
             raise
         finally:
-            del self._waiting[request_id]
-        if isinstance(waiting.answer, Answer):
-            return waiting.answer
-        raise waiting.answer or ServerGoneError("maybe")
+            self.own_requests.close(request)
 
     async def _cancel(self, request_id: str) -> None:
         told: Message = {"requestId": request_id, "reason": "the caller does not wait any more"}
@@ -275,35 +231,3 @@ class Upstream:
             if self._server is not None:
                 line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
                 await self._server.send(line)
-
-    def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
-        """Hand an answer to whoever asked. Returns whether the request was ours.
-
-        An answer that nobody waits for any more, or a second one, is dropped.
-        """
-        if not isinstance(request_id, str) or not request_id.startswith(self._prefix):
-            return False
-        waiting = self._waiting.get(request_id)
-        if waiting is not None and waiting.answer is None:
-            found = answer if isinstance(answer, Exception) else Answer(answer, line, b'"%s"' % request_id.encode())
-            waiting.answer = found
-            waiting.event.set()
-        return True
-
-    def deliver_unusable(self, line: bytes, *, is_long: bool) -> bool:
-        """Fail whoever waits for an answer that cannot be used. Returns whether the request was ours.
-
-        The id is found in the text: our ids begin with what nobody can guess, so that nothing else is taken for one.
-
-        Args:
-            line: The line, or both ends of it.
-            is_long: Whether it was too long.
-        """
-        found = {each.decode() for each in self._our_id.findall(line)}
-        return len(found) == 1 and self.deliver(found.pop(), UnusableAnswerError(is_long=is_long))
-
-    def _fail_waiting(self, server: Server) -> None:
-        for waiting in self._waiting.values():
-            if waiting.answer is None and waiting.server is server:
-                waiting.answer = ServerGoneError("maybe")
-                waiting.event.set()

@@ -1,0 +1,136 @@
+"""OwnRequests: the requests that a relay itself sends to a server, and who waits for their answers."""
+
+from __future__ import annotations
+
+import re
+from secrets import token_hex
+
+import anyio
+import attrs
+
+from .jsonrpc import Message, dump
+from .server import Server, ServerGoneError
+
+
+@attrs.frozen
+class Answer:
+    """What a server answered to a request of ours.
+
+    Args:
+        message: It, parsed.
+        line: It, as it came.
+        token: The id that it has there, as JSON.
+    """
+
+    message: Message
+    line: bytes
+    token: bytes
+
+
+class UnusableAnswerError(Exception):
+    """An answer came, and was thrown away: it was longer than a line may be, or cannot be read.
+
+    Attributes:
+        is_long: It was too long.
+    """
+
+    def __init__(self, *, is_long: bool) -> None:
+        super().__init__("too long" if is_long else "not to be read")
+        self.is_long = is_long
+
+
+@attrs.define(eq=False)
+class OwnRequest:
+    """A request of ours that waits for its answer.
+
+    Args:
+        request_id: Its id.
+        line: It, as it is sent.
+
+    Attributes:
+        server: The run of the server that was asked, or is being asked. None: none has been yet.
+        answer: What came, or why nothing does. None: nothing yet.
+    """
+
+    request_id: str
+    line: bytes
+    server: Server | None = attrs.field(default=None, init=False)
+    answer: Answer | Exception | None = attrs.field(default=None, init=False)
+    _event: anyio.Event = attrs.field(factory=anyio.Event, init=False)
+
+    async def wait(self) -> Answer:
+        """Wait for the answer.
+
+        Raises:
+            ServerGoneError: The server ended.
+            UnusableAnswerError: The answer was thrown away.
+        """
+        await self._event.wait()
+        if isinstance(self.answer, Answer):
+            return self.answer
+        raise self.answer or ServerGoneError("maybe")
+
+    def end(self, answer: Answer | Exception) -> None:
+        """Wake whoever waits; the first answer counts."""
+        if self.answer is None:
+            self.answer = answer
+            self._event.set()
+
+    def forget_run(self) -> None:
+        """The run that was asked did not take it: what was told of the end of that run does not count."""
+        self.server = self.answer = None
+        self._event = anyio.Event()
+
+
+class OwnRequests:
+    """Those that wait, by ids that nobody can guess. So no id of the client is one of them."""
+
+    def __init__(self) -> None:
+        self._prefix = f"toolcall-{token_hex(6)}-"
+        self._our_id = re.compile(rb'"id"\s*:\s*"(%s\d+)"' % self._prefix.encode())
+        self._number = 0
+        self._waiting: dict[str, OwnRequest] = {}
+
+    def open(self, method: str, params: object) -> OwnRequest:
+        """Make a request, for whose answer somebody waits until `close`. ``params`` None: it has none."""
+        self._number += 1
+        request_id = f"{self._prefix}{self._number}"
+        message: Message = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        request = OwnRequest(request_id, dump(message if params is None else {**message, "params": params}))
+        self._waiting[request_id] = request
+        return request
+
+    def close(self, request: OwnRequest) -> None:
+        """Nobody waits for it any more."""
+        del self._waiting[request.request_id]
+
+    def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
+        """Hand an answer to whoever asked. Returns whether the request was ours.
+
+        An answer that nobody waits for any more, or a second one, is dropped.
+        """
+        if not isinstance(request_id, str) or not request_id.startswith(self._prefix):
+            return False
+        waiting = self._waiting.get(request_id)
+        if waiting is not None:
+            token = b'"%s"' % request_id.encode()
+            waiting.end(answer if isinstance(answer, Exception) else Answer(answer, line, token))
+        return True
+
+    def deliver_unusable(self, line: bytes, *, is_long: bool) -> bool:
+        """Fail whoever waits for an answer that cannot be used. Returns whether the request was ours.
+
+        The id is found in the text: our ids begin with what nobody can guess, so that nothing else is taken for one.
+
+        Args:
+            line: The line, or both ends of it.
+            is_long: Whether it was too long.
+        """
+        found = {each.decode() for each in self._our_id.findall(line)}
+        return len(found) == 1 and self.deliver(found.pop(), UnusableAnswerError(is_long=is_long))
+
+    def fail(self, server: Server) -> None:
+        """A run of the server ended: fail whoever waits for an answer of it."""
+        for waiting in self._waiting.values():
+            if waiting.server is server:
+                waiting.end(ServerGoneError("maybe"))
