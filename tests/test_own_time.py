@@ -11,7 +11,7 @@ from returns.result import Success
 
 from middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
 from pipeline import Call, CallReport, Outcome, Stack, ToolRegistry, Transient, ValidCall
-from pipeline.compose import chain
+from pipeline.compose import recorded_chain
 from pipeline.testing import assert_trace, recorded_spans
 
 MS = 1_000_000  # ns
@@ -34,7 +34,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     time = Time()
-    monkeypatch.setattr(chain, "perf_counter_ns", time)
+    monkeypatch.setattr(recorded_chain, "perf_counter_ns", time)
     return time
 
 

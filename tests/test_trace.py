@@ -159,7 +159,7 @@ async def test_the_retry_span_says_why_a_call_was_not_repeated() -> None:
 
 async def test_a_timeout_follows_the_stages_that_it_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stages that a time limit ended are recorded as cancelled, and the timeout's own span follows them."""
-    monkeypatch.setattr("pipeline.compose.chain._LONG_WAIT", 10**11)  # also on a machine that holds it up
+    monkeypatch.setattr("pipeline.compose.recorded_chain._LONG_WAIT", 10**11)  # also on a machine that holds it up
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.1))
     await pipeline.replace("retry", Retry(1)).call("probe")

@@ -1,4 +1,4 @@
-"""A middleware under the guards of a call: what it answers must not hide a body that may have taken effect."""
+"""A middleware or an end under the guards of a call: no answer may hide a body that may have taken effect."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from typing import Any, cast
 from returns.result import Failure
 
 from ..call import Outcome
-from ..guards import Guards, NotBegunError, enter, hides_effect, landed_of, tell_lost
+from ..guards import Guards, NotBegunError, enter, hides_effect, landed_of, run_inside, tell_lost
 from ..report import error_of, kind_of
 from .stage import Handler, Stage
+
+
+def guard_end(stage: Stage) -> Handler[Any]:
+    """The end of the chain. One that does not say when a body begins counts as having begun when it is entered."""
+    run: Handler[Any] = stage.run
+    if stage.placement.marks:
+        return run
+
+    async def count(call: Any) -> Outcome:
+        return await run_inside(run, call, marks=False)
+
+    return count
 
 
 def guard_stage(stage: Stage) -> Callable[[Any, Handler[Any]], Any]:

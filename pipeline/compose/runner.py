@@ -14,9 +14,7 @@ from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
-from ..errors import (
-    Crashed,
-)
+from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
 from ..recordable import Recording
@@ -24,10 +22,11 @@ from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, R
 from ..telemetry.flow_observer import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
-from .chain import compile_plain, compile_reads, compile_recorded, compile_recorded_checks
 from .deadline import run_within
 from .last_word import LastWord
 from .mistakes import explain_verdict
+from .plain_chain import compile_plain, compile_reads
+from .recorded_chain import compile_recorded, compile_recorded_checks
 from .stage import Stage
 
 _Check: TypeAlias = Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Compiles the stages of a pipeline into one handler, twice: plain, and recorded with a report of every stage."""
+"""The recorded chain: the stages of a pipeline as one handler, for a call with a report of every stage."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 
-from returns.result import Failure, Success
+from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, landed_of, run_inside
+from ..guards import Guards, landed_of
 from ..report import CANCELLED, LiveReport, error_of, kind_of
-from .guarded_stage import guard_stage
+from .guarded_stage import guard_end, guard_stage
 from .mistakes import check_answer, check_verdict
 from .stage import Handler, Stage
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
-_FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _Part: TypeAlias = tuple[int, int]  # ns, perf_counter_ns: from, until
@@ -25,103 +24,8 @@ _Read: TypeAlias = Callable[[Any, Crashed], ToolError]  # what Classify finds fo
 _LONG_WAIT = 1_000_000  # ns; a middleware that worked longer than this before it called on is shown with that part
 
 
-def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
-    """The chain for a call that nobody listens to: no clock, no report, and no frame but the middlewares' own."""
-    handler = _end(stages[-1])
-    if len(stages) > 1 and not stages[-2].placement.marks:
-        handler = _restore_guards(handler, guards_of_reads)
-    for at in range(len(stages) - 2, -1, -1):
-        stage = stages[at]
-        if stage.role == "check":
-            handler = _plain_check(stage, handler)
-        elif stage.placement.marks and _hands_on_its_call(stage) and (at == 0 or _hands_on_its_call(stages[at - 1])):
-            handler = _wrap(stage.run, handler)
-        else:
-            handler = _plain_wrap(stage, handler, guards_of_reads)
-    return handler
-
-
-def compile_reads(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[Any]:
-    """The same for a call that begins with the guards of reads, which have no lock until a time limit adds one."""
-    handler = _end(stages[-1])
-    if len(stages) > 1 and not _hands_on_its_call(stages[-2]):
-        handler = _restore_guards(handler, guards_of_reads)
-    for at in range(len(stages) - 2, -1, -1):
-        stage = stages[at]
-        if stage.role == "check":
-            handler = _plain_check(stage, handler)
-        elif stage.placement.marks and (at == 0 or _hands_on_its_call(stages[at - 1])):
-            handler = _wrap(stage.run, handler)
-        else:
-            handler = _plain_wrap(stage, handler, guards_of_reads)
-    return handler
-
-
-def _hands_on_its_call(stage: Stage) -> bool:
-    """Whether it is a stage of this library: these call on with their call or a copy of it, which keeps its guards."""
-    return type(stage.obj).__module__.startswith("middlewares.")
-
-
-def _wrap(middleware: Callable[..., Any], inner: Handler[Any]) -> Handler[Any]:
-    def handle(call: Any) -> Any:  # returns the middleware's own coroutine
-        return middleware(call, inner)
-
-    return handle
-
-
-def _end(stage: Stage) -> Handler[Any]:
-    """The end of the chain. One that does not say when a body begins counts as having begun when it is entered."""
-    run: Handler[Any] = stage.run
-    if stage.placement.marks:
-        return run
-
-    async def count(call: Any) -> Outcome:
-        return await run_inside(run, call, marks=False)
-
-    return count
-
-
-def _restore_guards(inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    """The end, right inside of a stage that may make a call of a read itself; others keep theirs by `guard_stage`."""
-
-    def handle(call: Any) -> Any:
-        return inner(call if call.guards is not None else call.under(call.report, guards_of_reads))
-
-    return handle
-
-
-def _plain_check(stage: Stage, inner: Handler[Any]) -> Handler[Any]:
-    check, finds = stage.run, stage.finds
-
-    async def handle(call: Call) -> Outcome:
-        verdict = check(call)
-        if not isinstance(verdict, _CALL):
-            check_verdict(stage, verdict)
-            return cast("Outcome", verdict)
-        if finds and call.guards is not None:
-            call.guards.find(verdict.tool)
-        return await inner(verdict)
-
-    return handle
-
-
-def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware, guarded = stage.run, guard_stage(stage)
-
-    def handle(call: Call) -> Any:  # returns the middleware's own coroutine
-        guards = call.guards
-        if guards is None:  # a stage made this call of a read itself
-            guards = guards_of_reads
-            call = call.under(call.report, guards)
-        if guards.lock is None:
-            return middleware(call, inner)
-        return guarded(call, inner)
-
-    return handle
-
-
 def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
-    """The chain for a call with a report.
+    """Compile the stages inside of the first checks.
 
     An attempt goes around what a repeating stage repeats or, without such a stage, around the end. One that stands
     inside of Classify has the verdict that Classify will find for it.
@@ -148,7 +52,7 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
 
 
 def _recorded_end(stage: Stage) -> Handler[Any]:
-    name, obj, run = stage.name, stage.obj, _end(stage)
+    name, obj, run = stage.name, stage.obj, guard_end(stage)
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
