@@ -18,7 +18,7 @@ from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
 from ..recordable import Recording
-from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, kind_of
+from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, begin_report, kind_of
 from ..telemetry.flow_observer import is_enabled_for, observe_flow
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
@@ -62,7 +62,7 @@ class Runner:
         self._leading = inner[:leading]
         self._observe: _Observe | None = observers[0].run if observers else None
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
-        self._finder = first
+        self._finder_name = None if first is None else first.name
         self._find: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._registries = registries
@@ -100,11 +100,12 @@ class Runner:
                 verdict = Failure(Crashed(exc))
             if began:
                 found = time_ns()
-                resolved = self._finder is not None and type(verdict) is not _FAILURE
+                resolved = self._finder_name is not None and type(verdict) is not _FAILURE
                 recorder = (self._observe or observe_flow)(verdict.tool if resolved else None, began)
                 if listening is not None or (recorder is not None and recorder.recording):
                     live, recorder = recorder, None
-                    report = self._begin_report(call, verdict, (began, found), live, listening)
+                    sink = None if listening is None else listening.sink
+                    report = begin_report(call, (began, found), self._finder_name, verdict, live, sink, self.recording)
                     return await self._run_recorded(report, verdict, listening)
             for check in self._checks:
                 if type(verdict) is _FAILURE:
@@ -144,48 +145,6 @@ class Runner:
             success: Outcome = outcome  # a cast is a call
             return success
         return self._finish(call, current, outcome, effect)
-
-    def _begin_report(
-        self,
-        call: Call,
-        verdict: Any,
-        times: tuple[int, int],
-        recorder: Recorder | None,
-        listening: Listening | None,
-    ) -> LiveReport:
-        """The report of a call whose tool has been looked for, with those times moved to the monotonic clock."""
-        now = perf_counter_ns()
-        offset = recorder.offset if recorder is not None and recorder.recording else time_ns() - now
-        began, found = times[0] - offset, times[1] - offset
-        if not began <= found <= now:  # the wall clock was set meanwhile
-            began = min(began, now)
-            found = max(began, min(found, now))
-        sinks: Sequence[LiveSink] = getattr(recorder, "live_sinks", ())
-        if listening is not None and listening.sink is not None:
-            sinks = (*sinks, listening.sink)
-        make = HeardReport if sinks else LiveReport
-        # The lists are given, because a call of their factory takes longer than all else that is set.
-        report = make(
-            call,
-            None,
-            began,
-            0,
-            times[0],
-            decisions=[],
-            progress=[],
-            rows=[],
-            attempt_rows=[],
-            recording=self.recording,
-            recorder=recorder,
-        )
-        if isinstance(verdict, ResolvedCall):
-            report.tool, report.repairs = verdict.tool, verdict.repairs
-        if type(report) is HeardReport:
-            report.tell_begin(sinks)
-        if self._finder is not None:
-            kind = kind_of(verdict) if type(verdict) is _FAILURE else None
-            report.rows.append((self._finder.name, began, found, kind, 0, "", found - began))
-        return report
 
     async def _run_recorded(  # noqa: C901, PLR0912, PLR0915  # one frame
         self, report: LiveReport, verdict: Any, listening: Listening | None
