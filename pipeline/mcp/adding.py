@@ -11,7 +11,8 @@ import anyio
 from ..options import check_number, check_type, read_by_name, refuse
 from ..tools import Effect, ToolRegistry
 from ..tools.detectors import TextPolicy
-from .remote_server import RemoteServer, find_first
+from .connection_failures import find_first
+from .remote_server import RemoteServer
 from .sdk_session import connect_sdk
 from .server_session import Connect
 

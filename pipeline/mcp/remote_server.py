@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from math import inf
 from typing import Any, Final, cast
@@ -14,11 +13,12 @@ from returns.result import Failure
 from .. import timing
 from ..errors import NeedsSetup, SetupError, Unavailable
 from ..event_loops import get_event_loop
-from ..outside_text import get_logger, neutralise
+from ..outside_text import get_logger
 from ..privacy import approved
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy
 from .call_answers import read_answer, read_exception
+from .connection_failures import as_setup_error, describe_failure
 from .offered_tools import CHANGED, OfferedTools
 from .server_session import Connect, InvalidAnswerError, RequestRefusedError, ServerSession, SessionLostError
 
@@ -28,12 +28,8 @@ _MAX_PAGES: Final = 1_000
 _BETWEEN_LISTS: Final = 1.0  # seconds: a server may say as often as it likes that its list changed
 _FIRST_DELAY: Final = 0.2  # seconds; doubles after each short connection
 _MOST_DELAY: Final = 30.0  # seconds between two attempts to connect
-_SHOWN: Final = 500  # characters of what a server or its transport said
 _STEADY: Final = 10.0  # seconds: a connection that lasted so long was a good one
 _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away are closed
-
-
-_ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:[^\s/?#'\"<>]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?")
 
 
 class RemoteServer:
@@ -130,8 +126,8 @@ class RemoteServer:
                     await self._hold_connection(group, task_status)
                 except Exception as exc:  # the transport and the server are foreign code
                     if not self._begun:
-                        raise _as_setup_error(exc) from exc
-                    _LOG.warning("the connection to an MCP server failed: %s", _describe(exc))
+                        raise as_setup_error(exc) from exc
+                    _LOG.warning("the connection to an MCP server failed: %s", describe_failure(exc))
                 if timing.monotonic() - began >= _STEADY:
                     delay = _FIRST_DELAY
                 await timing.sleep(delay)
@@ -245,27 +241,3 @@ async def _list_tools(session: ServerSession) -> list[object]:
         cursor = following
         seen.add(cursor)
     return found
-
-
-def find_first(exc: BaseException) -> BaseException:
-    """The first failure in a group; what is no group, as it is."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = cast("BaseExceptionGroup[BaseException]", exc).exceptions[0]
-    return exc
-
-
-def _as_setup_error(exc: BaseException) -> SetupError:
-    first = find_first(exc)
-    if isinstance(first, SetupError):
-        return first
-    return SetupError(f"add_mcp: the server cannot be used: {neutralise(_describe(first), limit=_SHOWN)}")
-
-
-def _describe(exc: BaseException) -> str:
-    """With its text: it is for the operator. Of an address only the part that holds no secret."""
-    first = find_first(exc)
-    return f"{type(first).__name__}: {_ADDRESS.sub(_shorten_address, str(first))}"
-
-
-def _shorten_address(found: re.Match[str]) -> str:
-    return found["scheme"] + found["place"] + ("?…" if found["rest"] else "")
