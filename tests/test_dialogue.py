@@ -46,7 +46,7 @@ from pipeline.adapters import anthropic, openai
 from pipeline.dialogue import Hints, run_turn
 from pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
 from pipeline.dialogue.requests import Request, match_requests
-from pipeline.dialogue.turn import DOCUMENT_GUIDANCE, GUIDANCE
+from pipeline.dialogue.turn_state import DOCUMENT_GUIDANCE, GUIDANCE
 from pipeline.errors import ERROR_TYPES
 
 GOOD, BAD = {"n": 1}, {"n": "one"}
