@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pipeline.event_loops import get_event_loop
-from pipeline.executors.ray.pool import NoWorkerError, PendingJob, Pool
+from pipeline.executors.ray.actors import PendingJob
+from pipeline.executors.ray.pool import NoWorkerError, Pool
 from support import a_call
 
 
