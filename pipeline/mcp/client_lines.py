@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import cast
 
-import attrs
 from anyio.abc import TaskGroup
 
 from ..outside_text import neutralise
@@ -38,7 +37,6 @@ from .upstream import Upstream
 _MAX_METHOD = 200  # characters of a method that is told back
 
 
-@attrs.define(eq=False)
 class ClientLines:
     """Takes what the client writes.
 
@@ -56,15 +54,23 @@ class ClientLines:
         passing: Messages that are noted as open, and that no server has got yet.
     """
 
-    _upstream: Upstream
-    _known: KnownTools
-    _running: RunningCalls
-    _open: OpenRequests = attrs.field(alias="open_requests")
-    _reply: Reply
-    _writer: LineWriter
-    _group: TaskGroup
-    _max_line: int
-    passing: list[Message] = attrs.field(factory=list[Message], init=False)
+    def __init__(
+        self,
+        *,
+        upstream: Upstream,
+        known: KnownTools,
+        running: RunningCalls,
+        open_requests: OpenRequests,
+        reply: Reply,
+        writer: LineWriter,
+        group: TaskGroup,
+        max_line: int,
+    ) -> None:
+        self._upstream, self._known = upstream, known
+        self._running, self._open = running, open_requests
+        self._reply, self._writer = reply, writer
+        self._group, self._max_line = group, max_line
+        self.passing: list[Message] = []
 
     async def take(self, line: bytes | LongLine) -> None:
         """A line of the client, for the server or for us.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final, cast
 
-import attrs
-
 from ..outside_text import get_logger
 from .call_relay import CallRelay
 from .jsonrpc import (
@@ -37,7 +35,6 @@ _LOG = get_logger()
 _LIST, _PROGRESS = "tools/list", "notifications/progress"
 
 
-@attrs.define(eq=False)
 class ServerLines:
     """Takes what the server writes.
 
@@ -50,12 +47,20 @@ class ServerLines:
         limits: How long a line may be, and how much may wait for the client.
     """
 
-    _upstream: Upstream
-    _calls: CallRelay
-    _open: OpenRequests = attrs.field(alias="open_requests")
-    _reply: Reply
-    _writer: LineWriter
-    _limits: RelayLimits
+    def __init__(
+        self,
+        *,
+        upstream: Upstream,
+        calls: CallRelay,
+        open_requests: OpenRequests,
+        reply: Reply,
+        writer: LineWriter,
+        limits: RelayLimits,
+    ) -> None:
+        self._upstream, self._calls = upstream, calls
+        self._open = open_requests
+        self._reply, self._writer = reply, writer
+        self._limits = limits
 
     async def take(self, line: bytes | LongLine) -> bool:
         """A line of the server, for the client or for us. Returns whether it is a message.
