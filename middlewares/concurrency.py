@@ -13,7 +13,16 @@ from returns.result import Failure
 
 from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
 from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
-from pipeline.state.units import CURRENT_LOOP, HOLDER, Holder, KnownLoop, Partition, Partitions, find_holder, find_loop
+from pipeline.state.units import (
+    HOLDER,
+    Holder,
+    KnownLoop,
+    Partition,
+    Partitions,
+    find_holder,
+    find_known_loop,
+    find_loop,
+)
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -96,20 +105,20 @@ class Concurrency:
         key: Hashable
         if self._plain and not call.principal:  # as below, for most limits
             key = call.tool.name
-            weight = heaviest = 1
+            weight = 1
         else:
-            key, weight, heaviest = self._key_of(call), self._weigh(call), self._heaviest
+            key, weight = self._key_of(call), self._weigh(call)
             if key is None:
                 return await call_next(call)
         loop, thread, partitions = self._last
-        if CURRENT_LOOP.get() is not loop or get_ident() != thread:
+        if find_known_loop() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
         try:
-            partition = partitions[key]
+            partition = partitions.by_key[key]
         except KeyError:
             partition = partitions.add(key, self.limit)
         free = partition.free - weight
-        if free < heaviest:  # as always while there is a queue: its first one needs more units than are free
+        if free < self._heaviest:  # as always while there is a queue: its first one needs more units than are free
             return await self._run_last(call, call_next, partition, weight)
         partition.free = free
         try:

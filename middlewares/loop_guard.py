@@ -22,7 +22,6 @@ from pipeline import (
     timing,
 )
 from pipeline.options import check_count, check_function, check_number, read_names
-from pipeline.outcomes import value_of
 from pipeline.outside_text import get_logger
 from pipeline.state.last_calls import LastCall, LastCalls, Row
 
@@ -119,7 +118,7 @@ class LoopGuard:
             return await self._repeat(call, call_next, last)
         outcome = await call_next(call)
         if type(outcome) is Success:
-            value = value_of(outcome)
+            value = outcome.unwrap()
             last.digest = value if type(value) in _SMALL else _digest(outcome)
             if tool.effect != "read":
                 last.conversation.changes += 1
@@ -127,7 +126,7 @@ class LoopGuard:
             last.digest = _digest(outcome)
         last.params = params
         last.row = None
-        if self._kept.newest is not last:
+        if not last.newest:
             self._kept.weigh(last)
         return outcome
 
@@ -144,7 +143,7 @@ class LoopGuard:
         elif call.tool.effect != "read" and type(outcome) is Success:
             last.conversation.changes += 1
         last.params, last.digest = call.params, digest
-        if self._kept.newest is not last:
+        if not last.newest:
             self._kept.weigh(last)
         last.row = Row(times, arguments, last.conversation.changes, self._clock())
         return outcome if times < self._warn_after else self._warn(call, outcome, times)

@@ -1,4 +1,4 @@
-"""``succeed(value)``, ``fail(error)`` and ``value_of(success)``: as the classes of returns do it, in half the time."""
+"""``succeed(value)`` and ``fail(error)``: as the classes of returns make them, in half the time."""
 
 from __future__ import annotations
 
@@ -56,10 +56,5 @@ if TYPE_CHECKING:
     def fail(error: T) -> Failure[T]:
         """As ``Failure(error)``."""
         ...
-
-    def value_of(success: Success[T]) -> T:
-        """As ``success.unwrap()``."""
-        ...
 else:
     succeed, fail = make_makers()
-    value_of = Success.unwrap if _find_setters() is None else vars(BaseContainer)["_inner_value"].__get__

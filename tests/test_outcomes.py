@@ -16,7 +16,7 @@ from returns.result import Failure, Result, Success
 from pipeline import Call, Crashed, InvalidParams, Problem, ToolRegistry, ValidCall
 from pipeline import outcomes as made_by
 from pipeline.error_makers import make_crashed, make_invalid_params
-from pipeline.outcomes import fail, succeed, value_of
+from pipeline.outcomes import fail, succeed
 
 VALUES: list[Any] = [None, 5, "text", [1], Crashed()]
 MAKERS: list[tuple[Callable[[Any], Any], type[Any]]] = [(succeed, Success), (fail, Failure)]
@@ -35,11 +35,6 @@ def test_a_result_is_that_of_its_class(make: Callable[[Any], Any], cls: type[Any
     assert made.swap() == built.swap()
     with pytest.raises(ImmutableStateError):
         made._inner_value = 1
-
-
-def test_a_value_is_read() -> None:
-    """``value_of`` reads what ``unwrap`` reads."""
-    assert [value_of(Success(value)) for value in VALUES] == [Success(value).unwrap() for value in VALUES]
 
 
 def test_a_failure_has_the_trace_that_returns_collects() -> None:

@@ -80,7 +80,7 @@ INSTRUCTIONS = Group(
         ),
         *(
             Row(f"{name}, counted", "instructions", name, less="six", must=must)
-            for name, must in (("rate_limit", 81), ("concurrency", 80), ("circuit_breaker", 62), ("loop_guard", 92))
+            for name, must in (("rate_limit", 81), ("concurrency", 79), ("circuit_breaker", 62), ("loop_guard", 88))
         ),
     ),
     _counting,

@@ -40,6 +40,7 @@ class LastCall:
     params: dict[str, Any] | None = None
     digest: object = None  # of the outcome
     row: Row | None = None  # None: the call repeated nothing
+    newest: bool = False  # of all; then its arguments are not weighed yet
 
 
 class LastCalls:
@@ -56,7 +57,7 @@ class LastCalls:
         # By principal, in two generations: an order by last use would take longer than all else here.
         self.recent: dict[str, Conversation] = {}
         self._older: dict[str, Conversation] = {}
-        self.newest: LastCall | None = None  # its arguments are weighed when another one is the newest
+        self._newest: LastCall | None = None  # its arguments are weighed when another one is the newest
         # Bytes of the arguments of the others, oldest first. A plain dict takes ever longer to find its first entry
         # while entries are taken from its front.
         self._sizes: OrderedDict[LastCall, int] = OrderedDict()
@@ -86,9 +87,11 @@ class LastCalls:
         So calls of one tool in a row are not weighed at all: each takes the place of the one before.
         """
         with self._lock:
-            last, self.newest = self.newest, newest
+            last, self._newest = self._newest, newest
             if last is None:
+                newest.newest = True
                 return
+            last.newest, newest.newest = False, True
             self._bytes -= self._sizes.pop(newest, 0) + self._sizes.pop(last, 0)
             self._sizes[last] = size = estimate_bytes(last.params)
             self._bytes += size
