@@ -15,9 +15,10 @@ from typing import Any
 import attrs
 
 from benchmarks.overhead.failing import CALLS
+from benchmarks.overhead.kinds_of_tools import around_all, with_own
 from benchmarks.overhead.nobody_recording import IDLE_STAGES, OTHER
 from benchmarks.overhead.rows import Group, Row
-from benchmarks.overhead.subjects import ADD, add, around, boom, flaky, with_more
+from benchmarks.overhead.subjects import ADD, ARGUMENTS, add, around, boom, flaky, with_more
 from pipeline import Call, Pipeline
 from pipeline.testing.overhead.slices import Measurable
 
@@ -62,8 +63,14 @@ class Instructions:
 @contextmanager
 def _counting() -> Generator[Mapping[str, Measurable]]:
     six = around(add, boom, flaky).without("trace")  # whose question it is whether somebody listens, by the clock
+    kinds = around_all().without("trace")
     yield {
         "six": Instructions(six, [ADD, OTHER]),
+        **{
+            name: Instructions(kinds, [Call(name, ARGUMENTS)])
+            for name in ("idempotent", "mutating", "context", "keyed")
+        },
+        "own": Instructions(with_own(kinds), [Call("mutating", ARGUMENTS)]),
         **{what: Instructions(six, [call]) for what, (call, _) in CALLS.items()},
         **{name: Instructions(with_more(six, make, 1), [ADD, OTHER]) for name, make in IDLE_STAGES.items()},
     }
@@ -74,6 +81,11 @@ INSTRUCTIONS = Group(
     "instructions of byte code, without trace (CPython 3.11; other versions count otherwise)",
     (
         Row("six stages, counted", "instructions", "six", must=530),
+        *(
+            Row(f"{what} tool, counted", "instructions", what, must=must)
+            for what, must in (("idempotent", 760), ("mutating", 760), ("context", 1360), ("keyed", 2100))
+        ),
+        Row("mutating tool, behind one's own, counted", "instructions", "own", must=2030),
         *(
             Row(f"{what}, counted", "instructions", what, must=must)
             for what, must in (("near", 240), ("missing", 600), ("wrong", 690), ("raising", 710))

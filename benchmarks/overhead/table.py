@@ -6,6 +6,7 @@ from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
 from benchmarks.overhead.importing import IMPORTING, LOADING
 from benchmarks.overhead.instructions import INSTRUCTIONS
+from benchmarks.overhead.kinds_of_tools import KINDS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.somebody_recording import EXPORTED, TRACED
@@ -13,6 +14,7 @@ from benchmarks.overhead.somebody_recording import EXPORTED, TRACED
 GROUPS: tuple[Group, ...] = (
     SPINE,
     IDLE,
+    KINDS,
     TRACED,
     EXPORTED,
     FAILING,
