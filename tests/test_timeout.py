@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import Any
@@ -26,6 +27,7 @@ from pipeline import (
     ToolRegistry,
     Transient,
     is_failure,
+    timing,
 )
 from pipeline.compose.deadline import run_within
 from pipeline.executors import Thread
@@ -40,6 +42,20 @@ def registry(fn: Any, effect: Effect = "read", **options: Any) -> ToolRegistry:
     tools = ToolRegistry()
     tools.register(a_tool(fn=fn, effect=effect, **options))
     return tools
+
+
+async def time_left() -> float:
+    return timing.time_left()
+
+
+async def test_the_time_that_is_left() -> None:
+    """Infinite without a deadline, seconds with one, and less than any time for a task that is cancelled."""
+    assert await time_left() == math.inf
+    with anyio.move_on_after(1000):
+        assert 0 < await time_left() <= 1000
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        assert await time_left() == -math.inf
 
 
 async def test_what_is_in_time_passes() -> None:

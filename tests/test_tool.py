@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
+from uuid import RFC_4122, UUID
 
 import pytest
 from returns.result import Success
 
 from middlewares import Available, Classify, Execute, Resolve, Validate
 from pipeline import Call, InvalidParams, Pipeline, SetupError, Stack, Tool, ToolContext, ToolFailed, ToolRegistry, tool
+from pipeline.call import make_uuid
 from support import a_tool, nothing
 
 
@@ -243,6 +245,16 @@ def test_one_call_has_one_idempotency_key() -> None:
     assert one.idempotency_key == one.next_attempt().idempotency_key != other.idempotency_key
     assert (one.attempt, one.next_attempt().attempt) == (1, 2)
     assert Call("probe").resolved(a_tool()).validated({}).idempotency_key == ""
+
+
+def test_an_idempotency_key_is_a_random_uuid() -> None:
+    """As ``str(uuid4())`` makes it, which some backends insist on; each of the four variants of its form occurs."""
+    keys = [make_uuid() for _ in range(1000)]
+    assert [(str(UUID(key)), UUID(key).version, UUID(key).variant) for key in keys] == [
+        (key, 4, RFC_4122) for key in keys
+    ]
+    assert len(set(keys)) == 1000
+    assert {key[19] for key in keys} == set("89ab")
 
 
 async def test_progress_is_in_the_report() -> None:

@@ -83,7 +83,7 @@ INSTRUCTIONS = Group(
         Row("six stages, counted", "instructions", "six", must=530),
         *(
             Row(f"{what} tool, counted", "instructions", what, must=must)
-            for what, must in (("idempotent", 760), ("mutating", 760), ("context", 1360), ("keyed", 2100))
+            for what, must in (("idempotent", 755), ("mutating", 755), ("context", 1210), ("keyed", 1950))
         ),
         Row("mutating tool, behind one's own, counted", "instructions", "own", must=2030),
         *(

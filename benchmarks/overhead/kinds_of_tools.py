@@ -81,9 +81,9 @@ KINDS = Group(
     (
         Row("an idempotent tool", "reads", "idempotent", "read", must=1.7),
         Row("a mutating tool", "reads", "mutating", "read", must=1.7),
-        Row("a mutating tool, behind a middleware of one's own", "such reads", "own, mutating", "own, read", must=5.2),
-        Row("a tool that reads, with a ToolContext", "reads", "context", "read", must=4.5),
-        Row("a keyed tool, with a ToolContext", "reads", "keyed", "read", must=8),
+        Row("a mutating tool, behind a middleware of one's own", "such reads", "own, mutating", "own, read", must=5.4),
+        Row("a tool that reads, with a ToolContext", "reads", "context", "read", must=3.8),
+        Row("a keyed tool, with a ToolContext", "reads", "keyed", "read", must=7),
         Row("a sync tool in a thread, caller's CPU", "x to_thread", "thread", "to_thread", must=1.8),
         Row("a mutating tool in a thread, caller's CPU", "such reads", "mutating_thread", "thread", must=1.4),
     ),
