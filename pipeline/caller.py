@@ -65,11 +65,17 @@ class Caller:
 
         None if the call came through no pipeline, or has ended.
         """
-        each = () if guards is None else guards.each
-        runner = next((guard.runner() for guard in each if isinstance(guard, Origin)), None)
-        if runner is None:
+        if guards is None:
             return None
-        return Caller(runner, tuple(guard for guard in each if isinstance(guard, InheritedGuard)))
+        origin: Origin | None = None
+        inherited: tuple[InheritedGuard, ...] = ()
+        for guard in guards.each:  # once for each tool with a context: generators take twice as long
+            if isinstance(guard, InheritedGuard):
+                inherited += (guard,)
+            elif origin is None and isinstance(guard, Origin):
+                origin = guard
+        runner = None if origin is None else origin.runner()
+        return None if runner is None else Caller(runner, inherited)
 
     async def __call__(self, call: Call, /) -> Outcome:
         """Run one call."""

@@ -83,9 +83,9 @@ INSTRUCTIONS = Group(
         Row("six stages, counted", "instructions", "six", must=530),
         *(
             Row(f"{what} tool, counted", "instructions", what, must=must)
-            for what, must in (("idempotent", 755), ("mutating", 755), ("context", 1210), ("keyed", 1950))
+            for what, must in (("idempotent", 755), ("mutating", 755), ("context", 1190), ("keyed", 1920))
         ),
-        Row("mutating tool, behind one's own, counted", "instructions", "own", must=2030),
+        Row("mutating tool, behind one's own, counted", "instructions", "own", must=1990),
         *(
             Row(f"{what}, counted", "instructions", what, must=must)
             for what, must in (("near", 240), ("missing", 600), ("wrong", 690), ("raising", 710))
