@@ -13,11 +13,11 @@ from typing import Any
 import attrs
 
 from benchmarks.overhead.measure import Effort
-from benchmarks.overhead.nobody_recording import ABLATION, LOOP, SPINE
+from benchmarks.overhead.nobody_recording import LOOP, SPINE
 from benchmarks.overhead.processes import run
 from benchmarks.overhead.results import LANDED, NOISE, Result, columns, digits, machine
 from benchmarks.overhead.rows import Group
-from benchmarks.overhead.table import BY_NAME, GROUPS
+from benchmarks.overhead.table import ABLATIONS, BY_NAME, GROUPS
 
 FULL = Effort(rounds=15, slice=0.002, processes=5, spare=3, seconds=180, apart=True, patience=3)
 QUICK = Effort(rounds=5, slice=0.001, processes=2, spare=0, seconds=0, apart=False, patience=0.5)
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     effort = GUARD if options.guard else QUICK if options.quick else FULL
     if options.spread:
         return _spread(effort, options.spread)
-    groups = options.only or ((*GROUPS, ABLATION) if options.ablation else GROUPS)
+    groups = options.only or ((*GROUPS, *ABLATIONS) if options.ablation else GROUPS)
     results = run(groups, effort, _progress)
     _print(groups, results)
     if options.json is not None:
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="under half a minute, and less exact")
-    parser.add_argument("--ablation", action="store_true", help="also measure what the seven stages consist of")
+    parser.add_argument("--ablation", action="store_true", help="also measure what a call consists of")
     parser.add_argument(
         "--only", type=_groups, metavar="GROUPS", help=f"some groups, with commas: {', '.join(BY_NAME)}"
     )

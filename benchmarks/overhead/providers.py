@@ -41,12 +41,13 @@ class Provider:
 
     def __init__(self, sampler: Sampler = ALWAYS_ON, *, meters: bool = False) -> None:
         none = NoOpMeterProvider()
-        self._meters: AnyMeterProvider = (
+        self.meters: AnyMeterProvider = (
             MeterProvider([InMemoryMetricReader()], Resource.get_empty(), shutdown_on_exit=False) if meters else none
         )
         self._tracers = TracerProvider(sampler, Resource.get_empty(), shutdown_on_exit=False, meter_provider=none)
         self._exported = _CountingExporter()
         self._tracers.add_span_processor(BatchSpanProcessor(self._exported, max_queue_size=_QUEUE, meter_provider=none))
+        self.start_span = self._tracers.get_tracer("benchmark").start_span
         self._expected: list[tuple[Scenario, int]] = []
         self._traces: list[Trace] = []
 
@@ -72,9 +73,15 @@ class Provider:
 
         With ``whole``, the CPU time of all threads is measured until the spans have been exported.
         """
-        trace = Trace(defer=defer, stages=stages, tracer_provider=self._tracers, meter_provider=self._meters)
+        trace = Trace(defer=defer, stages=stages, tracer_provider=self._tracers, meter_provider=self.meters)
         self._traces.append(trace)
-        return self._counted(calls(pipeline.replace("trace", trace), Call(tool, ARGUMENTS)), spans, whole=whole)
+        return self.counted(calls(pipeline.replace("trace", trace), Call(tool, ARGUMENTS)), spans, whole=whole)
+
+    def counted(self, scenario: Scenario, spans: int, *, whole: bool = False) -> Scenario:
+        """Note that each step of the scenario makes so many spans, and wait for their export after each slice."""
+        scenario.settle, scenario.whole = self._settle, whole
+        self._expected.append((scenario, spans))
+        return scenario
 
     def close(self) -> None:
         """Shut down. Raises RuntimeError if a span was lost: then the figures are worth nothing.
@@ -91,18 +98,13 @@ class Provider:
     def _spans(
         self, name: str, attributes: Mapping[str, str | int] | None, each: int, exported: int, *, whole: bool = False
     ) -> Scenario:
-        start = self._tracers.get_tracer("benchmark").start_span
+        start = self.start_span
 
         async def batch(times: int) -> None:
             for _ in range(times * each):
                 start(name, attributes=attributes).end()
 
-        return self._counted(Scenario(batch), exported, whole=whole)
-
-    def _counted(self, scenario: Scenario, spans: int, *, whole: bool = False) -> Scenario:
-        scenario.settle, scenario.whole = self._settle, whole
-        self._expected.append((scenario, spans))
-        return scenario
+        return self.counted(Scenario(batch), exported, whole=whole)
 
     def _settle(self) -> None:
         for trace in self._traces:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
 from benchmarks.overhead.importing import IMPORTING, LOADING
+from benchmarks.overhead.inline_parts import INLINE
 from benchmarks.overhead.instructions import INSTRUCTIONS
 from benchmarks.overhead.kinds_of_tools import KINDS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
@@ -25,4 +26,5 @@ GROUPS: tuple[Group, ...] = (
     MEMORY,
     INSTRUCTIONS,
 )
-BY_NAME = {group.name: group for group in (*GROUPS, ABLATION)}
+ABLATIONS = (ABLATION, INLINE)
+BY_NAME = {group.name: group for group in (*GROUPS, *ABLATIONS)}
