@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Annotated, Any
 
 import pytest
 from agents import (
@@ -15,8 +16,9 @@ from agents import (
     ToolGuardrailFunctionOutput,
     function_tool,
     tool_input_guardrail,
+    tool_namespace,
 )
-from agents.exceptions import ToolInputGuardrailTripwireTriggered
+from agents.exceptions import MaxTurnsExceeded, ToolInputGuardrailTripwireTriggered
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.tool_context import ToolContext
@@ -28,6 +30,7 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
+from pydantic import AfterValidator
 
 from middlewares import standard
 from pipeline import SetupError, ToolFailed, ToolRegistry
@@ -300,6 +303,94 @@ async def test_calls_at_once_run_at_once() -> None:
 
     agent = pipelined(Agent(name="a", model=Saying([("meet", '{"n": 1}'), ("meet", '{"n": 2}')]), tools=[meet]))
     assert told(await asyncio.wait_for(run(agent), 20)) == ["1", "2"]
+
+
+def not_negative(value: int) -> int:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+async def test_what_a_model_did_never_ends_the_run() -> None:
+    """A validator of the function refuses, or an agent as a tool gives up: the SDK tells the model, and so do we."""
+
+    @function_tool
+    def add(n: Annotated[int, AfterValidator(not_negative)]) -> int:
+        return n
+
+    loops = Agent(name="loops", model=Saying(*[[("add", '{"n": 1}')]] * 5), tools=[add])
+    agent = pipelined(
+        Agent(
+            name="agent",
+            model=Saying([("add", '{"n": -1}'), ("loops", '{"input": "x"}')]),
+            tools=[add, loops.as_tool("loops", "Loop.", max_turns=2)],
+        )
+    )
+    refused, gave_up = told(await run(agent))
+    assert "does not take these arguments" in refused
+    assert "unexpected error" in gave_up
+
+
+async def test_a_tool_that_asks_for_it_ends_the_run() -> None:
+    """`failure_error_function=None` lets exceptions of the SDK out, with the pipeline as well."""
+
+    @function_tool(failure_error_function=None)
+    def stop() -> None:
+        raise MaxTurnsExceeded("enough")
+
+    agent = pipelined(Agent(name="agent", model=Saying([("stop", "{}")]), tools=[stop]))
+    with pytest.raises(MaxTurnsExceeded):
+        await run(agent)
+
+
+@pytest.mark.parametrize("sent", ['{"n": "5"}', '{"arguments": {"n": 5}}', '"{\\"n\\": 5}"', '{"n": 5}'])
+async def test_no_way_to_write_a_call_passes_an_approval_or_a_guardrail(sent: str) -> None:
+    """Both judge the arguments as they will run."""
+    ran: list[int] = []
+
+    @function_tool(needs_approval=lambda _context, params, _id: params.get("n") == 5)
+    def pay(n: int) -> None:
+        ran.append(n)
+
+    def reject_five(data: Any) -> ToolGuardrailFunctionOutput:
+        five = json.loads(data.context.tool_arguments).get("n") == 5
+        return ToolGuardrailFunctionOutput.reject_content("No.") if five else ToolGuardrailFunctionOutput.allow()
+
+    @function_tool(tool_input_guardrails=[tool_input_guardrail(reject_five)])
+    def send(n: int) -> None:
+        ran.append(n)
+
+    agent = pipelined(Agent(name="agent", model=Saying([("pay", sent), ("send", sent)]), tools=[pay, send]))
+    result = await run(agent)
+    assert ran == []
+    assert [item.tool_name for item in result.interruptions][:1] == ["pay"]
+
+
+async def test_tools_of_two_namespaces_may_share_a_name() -> None:
+    """Each is validated by its own schema."""
+
+    @function_tool(name_override="find")
+    def by_number(n: int) -> str:
+        return f"number {n}"
+
+    @function_tool(name_override="find")
+    def by_text(text: str) -> str:
+        return f"text {text}"
+
+    class Spaces(Saying):
+        def answer(self) -> list[Any]:
+            items = super().answer()
+            for item, space in zip(items, ("one", "two"), strict=False):
+                item.namespace = space
+            return items
+
+    spaces = [
+        *tool_namespace(name="one", description="One.", tools=[by_number]),
+        *tool_namespace(name="two", description="Two.", tools=[by_text]),
+    ]
+    model = Spaces([("find", '{"n": "3"}'), ("find", '{"text": "x"}')])
+    agent = pipelined(Agent(name="agent", model=model, tools=spaces))
+    assert told(await run(agent)) == ["number 3", "text x"]
 
 
 async def test_a_registry_as_function_tools() -> None:

@@ -130,7 +130,7 @@ class Host:
         token = _body.set(self._let_pass(body))
         try:
             return await pipeline(call)
-        except _ControlFlow as exc:
+        except ControlFlow as exc:
             raise exc.raised from exc.raised.__cause__
         finally:
             _body.reset(token)
@@ -163,7 +163,7 @@ class Host:
             try:
                 return await body(call)
             except self._passes as exc:
-                raise _ControlFlow(exc) from None
+                raise ControlFlow(exc) from None
 
         return guarded
 
@@ -194,8 +194,11 @@ class Host:
         return self._build(tools, executor=_InHost(), **self._options)
 
 
-class _ControlFlow(BaseException):
-    """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure."""
+class ControlFlow(BaseException):
+    """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure.
+
+    An adapter raises it in a body where the class of an exception does not tell whether it passes, as ``passes`` would.
+    """
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__()

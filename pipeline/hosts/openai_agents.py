@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import json
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-import attrs
-
-from ..call import Call, ValidCall, is_failure
-from ..compose import Pipeline
+from ..call import Call, is_failure
 from ..errors import SetupError
 from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
+from .openai_agents_calls import Behind, put_behind, wait_for
 from .openai_agents_tools import export_tools
 
 with requires("openai-agents"):
     from agents import Agent, AgentsException, FunctionTool, RunConfig
-    from agents.tool import set_function_tool_failure_error_function
 
 __all__ = ["export_tools", "pipelined", "run_config"]
 
@@ -30,28 +24,12 @@ __all__ = ["export_tools", "pipelined", "run_config"]
 _active: ContextVar[Agent[Any]] = ContextVar("toolcall_pipeline_active_agent")
 
 
-@attrs.frozen(eq=False)
-class _Behind:
-    """Stands in place of the invoker of a tool."""
-
-    tool: FunctionTool
-    host: Host
-    pipeline: Pipeline
-
-    async def __call__(self, context: Any, sent: str) -> Any:
-        async def body(call: ValidCall) -> object:
-            return await self.tool.on_invoke_tool(context, json.dumps(call.params))
-
-        call = Call(self.tool.name, sent, context.tool_call_id, deps=context.context)
-        outcome = await self.host.run(self.pipeline, call, body)
-        return render(outcome) if is_failure(outcome) else outcome.unwrap()
-
-
 def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **options: Any) -> Agent[Any]:
     """The same agent, with the pipeline around each of its function tools.
 
-    Approvals, guardrails, hand-overs and hosted tools stay with the SDK. A ``failure_error_function`` is not asked any
-    more: the pipeline says what went wrong.
+    Approvals, guardrails, hand-overs and hosted tools stay with the SDK; approvals and guardrails of a tool's input see
+    the arguments as the pipeline repairs them. A ``failure_error_function`` is not asked any more: the pipeline says
+    what went wrong. Where it is None, an exception of the SDK that a tool raises ends the run, as without the pipeline.
 
     Args:
         agent: It is not changed.
@@ -59,14 +37,13 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
         options: Those of `Host`, such as ``timeout=60``.
     """
     host = Host(effects, passes=(AgentsException,), **options)
-    pipeline = host.offer(_describe(each for each in agent.tools if isinstance(each, FunctionTool)))
+    functions = [each for each in agent.tools if isinstance(each, FunctionTool)]
 
-    def put_behind(tool: FunctionTool) -> FunctionTool:
-        raw = dataclasses.replace(tool)
-        set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
-        return dataclasses.replace(tool, on_invoke_tool=_Behind(raw, host, pipeline))
+    def wrap(tool: FunctionTool) -> FunctionTool:
+        pipeline = host.offer(_describe([*functions, tool]))  # last: a tool of another namespace may share its name
+        return put_behind(tool, host, pipeline)
 
-    return agent.clone(tools=[put_behind(each) if isinstance(each, FunctionTool) else each for each in agent.tools])
+    return agent.clone(tools=[wrap(each) if isinstance(each, FunctionTool) else each for each in agent.tools])
 
 
 def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
@@ -87,11 +64,11 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
 
     async def learn(data: Any) -> Any:
         _active.set(data.agent)  # hand-overs change it, and what formats an error is not told
-        return data.model_data if own_filter is None else await _wait_for(own_filter(data))
+        return data.model_data if own_filter is None else await wait_for(own_filter(data))
 
     async def tell(args: Any) -> str | None:
         if args.kind != "tool_not_found":
-            return None if own_formatter is None else await _wait_for(own_formatter(args))
+            return None if own_formatter is None else await wait_for(own_formatter(args))
         # those that are enabled
         own = _list_behind(await _active.get(agent).clone(mcp_servers=[]).get_all_tools(args.run_context))
         if not own:
@@ -103,12 +80,8 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
     return RunConfig(tool_not_found_behavior="return_error_to_model", **options)
 
 
-async def _wait_for(answer: Any) -> Any:
-    return await answer if inspect.isawaitable(answer) else answer
-
-
-def _list_behind(tools: Any) -> list[_Behind]:
-    return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), _Behind)]
+def _list_behind(tools: Any) -> list[Behind]:
+    return [tool.on_invoke_tool for tool in tools if isinstance(getattr(tool, "on_invoke_tool", None), Behind)]
 
 
 def _describe(tools: Iterable[FunctionTool]) -> dict[str, HostTool]:

@@ -1,0 +1,103 @@
+"""One function tool of the OpenAI Agents SDK behind the pipeline: its calls, its approval, its guardrails."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from copy import copy
+from typing import Any
+
+import attrs
+from pydantic import ValidationError
+from returns.result import Failure
+
+from ..call import Call, ValidCall, is_failure
+from ..compose import Pipeline
+from ..errors import Crashed, ExecutionFailed
+from ..messages import render
+from ..privacy import approved
+from .checked_arguments import foresee, refuse_arguments
+from .extras import requires
+from .host import Host
+
+with requires("openai-agents"):
+    from agents import AgentsException, FunctionTool, ModelBehaviorError
+    from agents.tool import resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
+
+_UNFIT = "Invalid JSON input for tool"  # how the SDK says that a function's own types refuse the arguments
+
+
+@attrs.frozen(eq=False)
+class Behind:
+    """Stands in place of the invoker of a tool."""
+
+    tool: FunctionTool
+    host: Host
+    pipeline: Pipeline
+    raises: bool  # an exception of the SDK ends the run, as ``failure_error_function=None`` says
+
+    async def __call__(self, context: Any, sent: str) -> Any:
+        """Run one call."""
+
+        async def body(call: ValidCall) -> object:
+            try:
+                return await self.tool.on_invoke_tool(context, json.dumps(call.params))
+            except AgentsException as exc:
+                return self._read(call, exc)
+
+        call = Call(self.tool.name, sent, context.tool_call_id, deps=context.context)
+        outcome = await self.host.run(self.pipeline, call, body)
+        return render(outcome) if is_failure(outcome) else outcome.unwrap()
+
+    def _read(self, call: ValidCall, exc: AgentsException) -> object:
+        if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
+            if isinstance(exc.__cause__, ValidationError):
+                return refuse_arguments(call, exc.__cause__)
+            return Failure(ExecutionFailed(approved("The tool does not take these arguments."), cause=exc))
+        if self.raises:
+            raise exc
+        return Failure(Crashed(exc))
+
+
+def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTool:
+    """The tool, whose calls go through the pipeline.
+
+    Its approval and its input guardrails judge the arguments as the pipeline repairs them: those are what will run.
+
+    Args:
+        tool: It is not changed.
+        host: That of the agent.
+        pipeline: For the tools of the agent; of several that share the name of this one it has to know this one.
+    """
+    raw = dataclasses.replace(tool)
+    raises = resolve_function_tool_failure_error_function(tool) is None
+    set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
+    changed: dict[str, Any] = {"on_invoke_tool": Behind(raw, host, pipeline, raises)}
+    if callable(needs_approval := tool.needs_approval):
+
+        async def judge(context: Any, params: Any, call_id: str) -> Any:
+            valid = foresee(pipeline, Call(tool.name, params))
+            return await wait_for(needs_approval(context, params if valid is None else dict(valid.params), call_id))
+
+        changed["needs_approval"] = judge
+    if tool.tool_input_guardrails:
+        changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
+    return dataclasses.replace(tool, **changed)
+
+
+def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
+    async def judge(data: Any) -> Any:
+        valid = foresee(pipeline, Call(data.context.tool_name, data.context.tool_arguments))
+        if valid is not None and valid.repairs:
+            seen = copy(data.context)
+            seen.tool_arguments = json.dumps(valid.params)
+            data = dataclasses.replace(data, context=seen)
+        return await wait_for(guardrail.guardrail_function(data))
+
+    return dataclasses.replace(guardrail, guardrail_function=judge, name=guardrail.get_name())
+
+
+async def wait_for(answer: Any) -> Any:
+    """What a function of the user answers, sync or async."""
+    return await answer if inspect.isawaitable(answer) else answer
