@@ -130,6 +130,42 @@ def test_a_person_is_asked_before_the_pipeline_runs_anything() -> None:
     assert ran == [1]
 
 
+@pytest.mark.parametrize("ours_first", [True, False])
+@pytest.mark.parametrize("run_async", [True, False])
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("drop", {"path": "/etc"}),
+        ("functions.drop", {"path": "/etc"}),
+        ('"drop"', {"path": "/etc"}),
+        ("drop", {"arguments": {"path": "/etc"}}),
+        ("drop", {"Path": "/etc"}),
+    ],
+)
+def test_no_way_to_write_a_call_passes_the_person(
+    name: str, args: dict[str, Any], run_async: bool, ours_first: bool
+) -> None:
+    """The approval judges the name and the arguments that will run, whatever the order of the two."""
+    ran: list[str] = []
+
+    @tool
+    def drop(path: str) -> str:
+        """Drop."""
+        ran.append(path)
+        return "dropped"
+
+    def is_etc(request: Any) -> bool:
+        return request.tool_call["args"].get("path") == "/etc"
+
+    ask: Any = HumanInTheLoopMiddleware(interrupt_on={"drop": {"allowed_decisions": ["approve"], "when": is_etc}})
+    order = [ToolcallMiddleware(), ask] if ours_first else [ask, ToolcallMiddleware()]
+    agent = create_agent(saying([(name, args)]), [drop], middleware=order, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    stopped = asyncio.run(agent.ainvoke(GO, config)) if run_async else agent.invoke(GO, config)
+    assert "__interrupt__" in stopped
+    assert ran == []
+
+
 @pytest.mark.parametrize("run_async", [True, False])
 def test_a_tool_node_on_its_own(run_async: bool) -> None:
     """`ToolNode` takes the two functions of the middleware; unknown names get our text."""

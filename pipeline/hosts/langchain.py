@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from ..call import Call, Outcome, ValidCall, is_failure
@@ -11,10 +11,11 @@ from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
+from .langchain_replies import put_calls_right
 from .langchain_tools import export_tools
 
 with requires("langchain"):
-    from langchain.agents.middleware import AgentMiddleware
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain_core.messages import ToolMessage
     from langchain_core.tools import BaseTool
     from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -28,6 +29,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
     """Puts the pipeline around every tool call of an agent, sync or async.
 
     LangGraph's own control flow (interrupts, commands) passes untouched, and injected state stays LangGraph's.
+    Names and arguments are put right in the model's reply, so that an approval judges the call that will run.
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
@@ -40,6 +42,16 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self.host = Host(effects, passes=(GraphBubbleUp,), **options)
         self._further: tuple[BaseTool, ...] = tuple(tools)
+
+    def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
+        """Put right what the model's calls mean beyond doubt, before an approval judges them."""
+        return put_calls_right(handler(request), self._offer(request.tools)[0])
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[Any]]
+    ) -> Any:
+        """As `wrap_model_call`."""
+        return put_calls_right(await handler(request), self._offer(request.tools)[0])
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
         """Run one call in the caller's thread."""
@@ -62,11 +74,13 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         return _answer(request, await self.host.run(pipeline, call, body))
 
     def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
-        every = [*self._further, *request.runtime.tools, *([request.tool] if request.tool else ())]
-        tools = {tool.name: tool for tool in every}
-        offered = self.host.offer({name: self.host.describe(tool, _describe) for name, tool in tools.items()})
+        offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
         sent = request.tool_call
         return offered, Call(sent["name"], sent["args"], sent["id"] or ""), tools
+
+    def _offer(self, every: Iterable[Any]) -> tuple[Pipeline, dict[str, BaseTool]]:
+        tools = {tool.name: tool for tool in (*self._further, *every) if isinstance(tool, BaseTool)}
+        return self.host.offer({name: self.host.describe(tool, _describe) for name, tool in tools.items()}), tools
 
     def _check(self, answer: object) -> object:
         if isinstance(answer, ToolMessage) and answer.status == "error":
