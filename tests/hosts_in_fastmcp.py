@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
+import httpx2 as httpx
 import pytest
 from fastmcp import Client, Context, FastMCP
-from fastmcp.exceptions import ToolError
+from fastmcp.exceptions import InsufficientScopeError, ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.tools.base import ToolResult
+from mcp import MCPError
+from pydantic import AfterValidator
 
 from middlewares import standard
 from pipeline import ToolContext, ToolFailed, ToolRegistry
 from pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
+from pipeline.messages import Image, Link
 
 
 @pytest.fixture
@@ -153,6 +157,105 @@ async def test_a_time_limit_ends_the_tool_and_calls_at_once_run_at_once() -> Non
     assert (one.data, two.data) == (1, 2)
 
 
+def not_negative(value: int) -> int:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+async def test_a_validator_of_the_function_tells_what_is_wrong() -> None:
+    """It knows more than the schema says; what it refuses is the model's to mend."""
+
+    def add(n: Annotated[int, AfterValidator(not_negative)]) -> int:
+        return n
+
+    answer = await ask(make(add), "add", n=-1)
+    assert answer.meta["toolcall/kind"] == "validation"
+    assert "must not be negative" in answer.content[0].text
+
+
+@pytest.mark.parametrize(
+    ("wait", "raised"),
+    [(None, httpx.ReadTimeout("late")), (0.01, None), (None, MCPError(-32001, "Request timed out"))],
+    ids=["client", "FastMCP", "proxy"],
+)
+@pytest.mark.parametrize(("hints", "kind"), [({"readOnlyHint": True}, "timeout"), ({}, "outcome_unknown")])
+async def test_a_time_out_is_none_that_asks_to_try_again(wait: Any, raised: Any, hints: Any, kind: str) -> None:
+    """FastMCP tells the model to try again, also where the call may have taken effect."""
+
+    async def send() -> None:
+        if raised is not None:
+            raise raised
+        await asyncio.Event().wait()
+
+    server = FastMCP("tools")
+    server.tool(send, timeout=wait, annotations=hints)
+    server.add_middleware(ToolcallMiddleware(attempts=1))
+    answer = await ask(server, "send")
+    assert answer.meta["toolcall/kind"] == kind
+    assert "retry" not in answer.content[0].text
+
+
+@pytest.mark.parametrize("raised", [MCPError(-32021, "a capability is missing"), InsufficientScopeError(["write"])])
+async def test_an_answer_of_the_protocol_passes(raised: Exception) -> None:
+    """A client has to see it as it is."""
+
+    def send() -> None:
+        raise raised
+
+    answers: list[str] = []
+    for ours in ([ToolcallMiddleware()], []):
+        server = FastMCP("tools", middleware=ours)
+        server.tool(send)
+        try:
+            answers.append(str((await ask(server, "send")).content))
+        except MCPError as exc:
+            answers.append(str(exc))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("name", ["drop", "functions.drop", '"drop"'])
+@pytest.mark.parametrize("ours_first", [True, False])
+async def test_no_way_to_write_a_name_passes_a_guard(name: str, ours_first: bool) -> None:
+    """A middleware that decides by the name is asked about the tool that will run, whatever the order."""
+    ran: list[int] = []
+
+    class Guard(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            if context.message.name == "drop":
+                raise ToolError("forbidden")
+            return await call_next(context)
+
+    def drop(n: int) -> None:
+        ran.append(n)
+
+    server = FastMCP("tools")
+    server.tool(drop)
+    both = [ToolcallMiddleware(), Guard()]
+    for each in both if ours_first else reversed(both):
+        server.add_middleware(each)
+    assert "forbidden" in (await ask(server, name, n=1)).content[0].text
+    assert ran == []
+
+
+async def test_each_version_of_a_tool_has_its_own_schema() -> None:
+    """The version that the client asks for is the one that validates."""
+    server = FastMCP("tools")
+
+    @server.tool(name="find", version="1")
+    def by_number(n: int) -> str:
+        return f"number {n}"
+
+    @server.tool(name="find", version="2")
+    def by_text(text: str) -> str:
+        return f"text {text}"
+
+    server.add_middleware(ToolcallMiddleware())
+    async with Client(server) as client:
+        assert (await client.call_tool("find", {"n": "1"}, version="1")).data == "number 1"
+        assert (await client.call_tool("find", {"text": "x"})).data == "text x"
+
+
 async def test_a_registry_as_tools_of_a_server() -> None:
     """Repaired, refused and failed calls; failures are results with isError and a kind."""
     registry = ToolRegistry()
@@ -169,6 +272,21 @@ async def test_a_registry_as_tools_of_a_server() -> None:
             raise ToolFailed("Ask for fewer.")
         raise ValueError("password=hunter2")
 
+    @registry.tool
+    def draw() -> Image:
+        """Draw."""
+        return Image("image/png", b"\x89PNG\r\n\x1a\n")
+
+    @registry.tool
+    def mix() -> list[Any]:
+        """Mix."""
+        return ["see", b"\x89PNG\r\n\x1a\n", Link("https://example.com")]
+
+    @registry.tool
+    def tell() -> dict[str, Any]:
+        """Tell of a failure as MCP does."""
+        return {"content": [{"type": "text", "text": "no"}], "isError": True}
+
     server = FastMCP("tools")
     for tool in export_tools(registry, standard(registry)):
         server.add_tool(tool)
@@ -176,6 +294,10 @@ async def test_a_registry_as_tools_of_a_server() -> None:
         listed = {tool.name: tool for tool in await client.list_tools()}
         assert listed["double"].annotations is not None
         assert listed["double"].annotations.read_only_hint is True
+    drawn, mixed, told = [await ask(server, name) for name in ("draw", "mix", "tell")]
+    assert [block.type for block in drawn.content] == ["image"]
+    assert [block.type for block in mixed.content] == ["text", "image", "resource_link"]
+    assert (told.is_error, told.content[0].text) == (True, "Error: no")
     right = await ask(server, "double", n="2")
     assert right.structured_content == {"n": 4, "has_id": True}
     missing, failed, crashed = [

@@ -329,13 +329,20 @@ async def test_a_registry_as_tools_of_langchain() -> None:
             raise ToolFailed("Ask for fewer.")
         raise ValueError("password=hunter2")
 
+    @registry.tool
+    def draw() -> list[Any]:
+        """Draw."""
+        return ["see", b"\x89PNG\r\n\x1a\n"]
+
     tools = export_tools(registry, standard(registry))
-    calls = [("double", {"n": "2"}), ("double", {}), ("fail", {"n": 1}), ("fail", {"n": 0})]
+    calls = [("double", {"n": "2"}), ("double", {}), ("fail", {"n": 1}), ("fail", {"n": 0}), ("draw", {})]
     for result in (await create_agent(saying(calls), tools).ainvoke(GO), create_agent(saying(calls), tools).invoke(GO)):
-        right, missing, failed, crashed = told(result)
+        right, missing, failed, crashed, _ = told(result)
         assert right == "4"
         assert "Missing required parameter: n" in missing
         assert "Ask for fewer." in failed
         assert "hunter2" not in crashed
+        drawn = next(message for message in result["messages"] if message.name == "draw")
+        assert [block["type"] for block in drawn.content] == ["text", "image"]
         statuses = [message.status for message in result["messages"] if message.type == "tool"]
-        assert statuses == ["success", "error", "error", "error"]
+        assert statuses == ["success", "error", "error", "error", "success"]

@@ -409,12 +409,19 @@ async def test_a_registry_as_function_tools() -> None:
             raise ToolFailed("Ask for fewer.")
         raise ValueError("password=hunter2")
 
-    calls = [("double", '{"n": "2"}'), ("double", '{"n"'), ("fail", '{"n": 1}'), ("fail", '{"n": 0}')]
+    @registry.tool
+    def draw() -> list[Any]:
+        """Draw."""
+        return ["see", b"\x89PNG\r\n\x1a\n", b"%PDF-1.7"]
+
+    calls = [("double", '{"n": "2"}'), ("double", '{"n"'), ("fail", '{"n": 1}'), ("fail", '{"n": 0}'), ("draw", "{}")]
     tools: list[Any] = export_tools(registry, standard(registry))
     assert all(isinstance(tool, FunctionTool) for tool in tools)
     agent = Agent[Any](name="a", model=Saying(calls), tools=tools)
     result = await Runner.run(agent, "go", run_config=RunConfig(tracing_disabled=True), context="mine")
-    right, cut, failed, crashed = told(result)
+    right, cut, failed, crashed, _ = told(result)
+    drawn = result.to_input_list()[-2]["output"]
+    assert [part["type"] for part in drawn] == ["input_text", "input_image", "input_file"]
     assert right == "4 mine 0.0"
     assert "not a JSON object" in cut or "cut off" in cut
     assert "Ask for fewer." in failed

@@ -6,8 +6,16 @@ import asyncio
 from typing import Any
 
 import pytest
-from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, ModelRetry, RunContext, ToolFailed
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
+from pydantic_ai import (
+    Agent,
+    BinaryContent,
+    DeferredToolRequests,
+    DeferredToolResults,
+    ModelRetry,
+    RunContext,
+    ToolFailed,
+)
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, RunCancelled, RunTimedOut, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.output import ToolOutput
@@ -16,6 +24,7 @@ from middlewares import standard
 from pipeline import ToolContext, ToolRegistry
 from pipeline import ToolFailed as OurToolFailed
 from pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
+from pipeline.messages import Image
 
 
 @pytest.fixture
@@ -115,6 +124,35 @@ async def test_the_authors_words_reach_the_model() -> None:
     assert "Name a date." in asked
     assert "No such order." in failed
     assert ran == ["ask", "fail"]
+
+
+@pytest.mark.parametrize("stop", [UsageLimitExceeded("enough"), None])
+async def test_what_ends_a_run_ends_it(stop: Exception | None) -> None:
+    """A limit that the user set, also one of an agent inside of the tool, and `RunContext.cancel`."""
+
+    async def spend(ctx: RunContext[Any]) -> None:
+        if stop is not None:
+            raise stop
+        ctx.cancel()
+        await asyncio.Event().wait()
+
+    agent = make(saying([("spend", {})]), spend, effects={"spend": "read"})
+    with pytest.raises(RunCancelled if stop is None else UsageLimitExceeded):
+        await agent.run("go")
+
+
+async def test_an_agent_in_a_tool_that_was_cancelled_is_told_by_pydantic_ai() -> None:
+    """It is no crash, and it is not run again."""
+    ran: list[int] = []
+
+    def ask() -> None:
+        ran.append(1)
+        raise RunTimedOut("late")
+
+    assert told(await make(saying([("ask", {})]), ask, effects={"ask": "read"}).run("go")) == [
+        "The sub-agent run was cancelled: late"
+    ]
+    assert ran == [1]
 
 
 async def test_many_mistakes_do_not_end_the_run() -> None:
@@ -280,10 +318,30 @@ async def test_a_registry_as_a_toolset() -> None:
             raise OurToolFailed("Ask for fewer.")
         raise ValueError("password=hunter2")
 
-    calls = [("double", {"n": "2"}), ("double", {}), ("fail", {"n": 1}), ("fail", {"n": 0})]
+    @registry.tool
+    def draw() -> Image:
+        """Draw."""
+        return Image("image/png", b"\x89PNG\r\n\x1a\n")
+
+    @registry.tool
+    def strange() -> object:
+        """Return what nobody can write as JSON."""
+        return object()
+
+    calls = [
+        ("double", {"n": "2"}),
+        ("double", {}),
+        ("fail", {"n": 1}),
+        ("fail", {"n": 0}),
+        ("draw", {}),
+        ("strange", {}),
+    ]
     agent = Agent(saying(calls), toolsets=[export_tools(registry, standard(registry))], deps_type=str)
     result = await agent.run("go", deps="mine")
-    right, missing, failed, crashed = told(result)
+    right, missing, failed, crashed, drawn, odd = told(result)
+    assert result.all_messages_json()
+    assert drawn == [BinaryContent(data=b"\x89PNG\r\n\x1a\n", media_type="image/png")]
+    assert "cannot be shown" in odd
     assert right == "4 mine 0.0"
     assert "Missing required parameter: n" in missing
     assert "Ask for fewer." in failed

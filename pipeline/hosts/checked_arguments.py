@@ -14,20 +14,23 @@ from ..compose import Pipeline
 from ..errors import InvalidParams, MalformedCall
 from ..parameters.pydantic_errors import PydanticErrors
 
+_DEFAULT = Validate()
+
 
 def foresee(pipeline: Pipeline, call: Call) -> ValidCall | None:
     """The call as the pipeline will run it: an approval or a guard has to judge this, and not what the model wrote.
 
     Args:
-        pipeline: What `Host.offer` returned. Its own name check and `Validate` are asked; nothing is run or recorded.
+        pipeline: What `Host.offer` returned. Its `Validate` is asked, or a default one where it has a check of its own
+            in that place. Nothing is run or recorded.
         call: As the model sent it.
 
     Returns:
-        The call with its tool and params; None if it is refused, or if nobody validates it before it runs.
+        The call with its tool and params; None if it is refused.
     """
     found: Any = pipeline.resolve(call)
-    validate = next((stage.obj for stage in pipeline.entries if isinstance(stage.obj, Validate)), None)
-    valid = validate(found) if validate is not None and isinstance(found, ResolvedCall) else None
+    validate = next((stage.obj for stage in pipeline.entries if isinstance(stage.obj, Validate)), _DEFAULT)
+    valid = validate(found) if isinstance(found, ResolvedCall) else None
     return valid if isinstance(valid, ValidCall) else None
 
 

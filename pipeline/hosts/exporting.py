@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..adapters.common import build_definitions
+from ..adapters.common import build_definitions, to_parts
+from ..call import Outcome
+from ..messages.parts import File, Image, Part, is_pdf, is_web_image
 from ..tools import ToolRegistry
 from ..tools.provider_names import OPENAI
 
@@ -16,3 +18,17 @@ def list_offered(registry: ToolRegistry) -> list[tuple[dict[str, Any], str]]:
         registry: The tools. A name that providers refuse is given in a form that they accept.
     """
     return list(zip(build_definitions(registry, OPENAI, "parameters"), registry.callable_names(), strict=True))
+
+
+def list_media(outcome: Outcome[Any]) -> list[str | Image | File] | None:
+    """What a tool returned as texts, images and PDF files, in order; None if it is text alone.
+
+    Args:
+        outcome: Of the call. Parts that models do not take are mentioned in a text.
+    """
+    shown = [_show(part) for part in to_parts(outcome)]
+    return None if all(isinstance(part, str) for part in shown) else shown
+
+
+def _show(part: Part) -> str | Image | File:
+    return part if isinstance(part, (Image, File)) and (is_web_image(part) or is_pdf(part)) else str(part)

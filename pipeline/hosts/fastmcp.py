@@ -9,17 +9,16 @@ from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
 from .extras import requires
+from .fastmcp_errors import FOREIGN, read_error
 from .fastmcp_tools import export_tools
 from .host import Host, HostTool
 
 with requires("fastmcp"):
-    from fastmcp.exceptions import ToolError
     from fastmcp.server.middleware import Middleware
     from fastmcp.tools.base import ToolResult
+    from fastmcp.utilities.versions import VersionSpec
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
-
-_WRAPPED = "Error calling tool"  # how FastMCP begins the text of an exception that is no ToolError
 
 
 class ToolcallMiddleware(Middleware):
@@ -40,19 +39,25 @@ class ToolcallMiddleware(Middleware):
         tools = await server.list_tools(run_middleware=False)
         if all(tool.name != sent.name for tool in tools):  # names are suggested: only those that this client is shown
             tools = await server.list_tools()
-        offered = {tool.name: _describe(tool) for tool in tools}
+        offered = {tool.name: tool for tool in tools}
+        version = _read_version(sent.meta)
+        if version is not None and (asked := await server.get_tool(sent.name, version)) is not None:
+            offered[sent.name] = asked
+        pipeline = self.host.offer({name: _describe(tool) for name, tool in offered.items()})
+        call = Call(sent.name, sent.arguments, str(context.fastmcp_context.request_id))
+        found: Any = pipeline.resolve(call)
+        if not is_failure(found) and found.tool.name != sent.name:  # what decides by name has let another one pass
+            again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)
+            return again
 
         async def body(valid: ValidCall) -> object:
-            message = sent.model_copy(update={"name": valid.tool.name, "arguments": dict(valid.params)})
+            message = sent.model_copy(update={"arguments": dict(valid.params)})
             try:
                 return await call_next(context.copy(message=message))
-            except ToolError as exc:
-                if exc.__cause__ is not None and str(exc).startswith(_WRAPPED):  # what the tool raised
-                    raise exc.__cause__ from None
-                return self.host.refuse_foreign(exc, exc)
+            except FOREIGN as exc:
+                return read_error(self.host, valid, exc)
 
-        call = Call(sent.name, sent.arguments, str(context.fastmcp_context.request_id))
-        outcome = await self.host.run(self.host.offer(offered), call, body)
+        outcome = await self.host.run(pipeline, call, body)
         if is_failure(outcome):
             kind = outcome.failure().kind
             return ToolResult(content=render(outcome), is_error=True, meta={"toolcall/kind": kind})
@@ -69,3 +74,9 @@ def _read_hints(hints: Any) -> str | None:
     if hints is None:
         return None
     return "read" if hints.read_only_hint else "idempotent" if hints.idempotent_hint else None
+
+
+def _read_version(meta: Any) -> Any:
+    """The version of the tool that the client asks for; None: any."""
+    asked = ((meta or {}).get("fastmcp") or {}).get("version")
+    return VersionSpec(**asked) if isinstance(asked, dict) else VersionSpec(eq=asked) if asked else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..call import Call, is_failure
 from ..compose import Pipeline
-from ..messages import render
+from ..mcp.result_blocks import make_result
+from ..messages.result_parts import find_parts
+from ..messages.values import to_data
 from ..tools import ToolRegistry
 from .exporting import list_offered
 from .extras import requires
@@ -14,6 +17,7 @@ from .extras import requires
 with requires("fastmcp"):
     from fastmcp.server.dependencies import get_context
     from fastmcp.tools.base import Tool, ToolResult
+    from mcp.types import CallToolResult
 
 
 class _Exported(Tool):
@@ -24,16 +28,23 @@ class _Exported(Tool):
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
         outcome = await self.pipeline(Call(self.own, arguments, str(get_context().request_id)))
-        if is_failure(outcome):
-            kind = outcome.failure().kind
-            return ToolResult(content=render(outcome), is_error=True, meta={"toolcall/kind": kind})
-        return self.convert_result(outcome.unwrap())
+        value = None if is_failure(outcome) else outcome.unwrap()
+        if type(value).__module__.startswith("fastmcp"):
+            return self.convert_result(value)
+        made = make_result(outcome)
+        read = CallToolResult.model_validate(made)
+        structured = made.get("structuredContent")
+        if isinstance(value, Mapping) and find_parts(value, with_bytes=True) is None:
+            structured = to_data(value)[0]
+        meta = made.get("_meta")
+        return ToolResult(content=read.content, structured_content=structured, is_error=read.is_error, meta=meta)
 
 
 def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[Tool]:
     """The tools that may be called now, for ``server.add_tool`` one by one.
 
-    The pipeline gets the id of each request. A failure is a result with ``isError``; its kind stands in ``_meta``.
+    The pipeline gets the id of each request. Parts that a tool returns are content blocks. A failure is a result with
+    ``isError``; its kind stands in ``_meta``.
 
     Args:
         registry: The tools. Their effects are told as ``readOnlyHint`` and ``idempotentHint``.

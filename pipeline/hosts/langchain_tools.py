@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..call import Call, is_failure
+from ..adapters.common import says_error
+from ..call import Call, Outcome
 from ..compose import Pipeline
-from ..messages import render
+from ..messages import File, Image, render
 from ..tools import ToolRegistry
-from .exporting import list_offered
+from .exporting import list_media, list_offered
 from .extras import requires
 
 with requires("langchain"):
@@ -18,7 +19,8 @@ with requires("langchain"):
 def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[BaseTool]:
     """The tools that may be called now as tools of LangChain, sync and async. A failure is a message of status error.
 
-    LangChain hands the id of a call only to tools whose signature asks for it, so the pipeline does not see it.
+    An image or a PDF file that a tool returns is a content block. LangChain hands the id of a call only to tools whose
+    signature asks for it, so the pipeline does not see it.
 
     Args:
         registry: The tools.
@@ -28,10 +30,10 @@ def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[BaseTool]:
 
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> BaseTool:
-    async def run(**arguments: object) -> str:
+    async def run(**arguments: object) -> Any:
         return _tell(await pipeline(Call(own, arguments)))
 
-    def run_sync(**arguments: object) -> str:
+    def run_sync(**arguments: object) -> Any:
         return _tell(pipeline.call_sync(own, arguments))
 
     return StructuredTool(
@@ -44,7 +46,15 @@ def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> BaseTool:
     )
 
 
-def _tell(outcome: Any) -> str:
-    if is_failure(outcome):
+def _tell(outcome: Outcome) -> Any:
+    if says_error(outcome):
         raise ToolException(render(outcome))
-    return render(outcome)
+    media = list_media(outcome)
+    return render(outcome) if media is None else [_to_block(part) for part in media]
+
+
+def _to_block(part: str | Image | File) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind = "image" if isinstance(part, Image) else "file"
+    return {"type": kind, "base64": part.base64, "mime_type": part.media_type}

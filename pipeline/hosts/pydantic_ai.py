@@ -8,14 +8,13 @@ from typing import Any
 
 from returns.result import Failure
 
-from middlewares import Validate
-
-from ..call import Call, ResolvedCall, ValidCall, is_failure
+from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import ExecutionFailed
 from ..messages import render
 from ..privacy import approved
 from ..tools import Effect
+from .checked_arguments import foresee
 from .extras import requires
 from .host import Host, HostTool
 from .pydantic_ai_names import put_names_right, tell_unknown_names
@@ -30,15 +29,15 @@ __all__ = ["ToolcallCapability", "export_tools"]
 
 _PASSES = (
     *(told.ApprovalRequired, told.CallDeferred, told.SkipToolExecution, told.SkipToolValidation),
-    *(told.ToolRetryError, told.ToolFailedError),
+    *(told.ToolRetryError, told.ToolFailedError, told.UsageLimitExceeded, told.RunCancelled),
 )
 
 
 class ToolcallCapability(AbstractCapability[Any]):
     """Puts the pipeline around every function tool of an agent.
 
-    What asks for approval or defers passes untouched, and so do Pydantic AI's own retries. `ModelRetry` and
-    `ToolFailed` are the tool author's words: the model reads them.
+    What asks for approval or defers passes untouched, and so do Pydantic AI's own retries, its limits of usage and what
+    cancels a run. `ModelRetry` and `ToolFailed` are the tool author's words: the model reads them.
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
@@ -48,7 +47,6 @@ class ToolcallCapability(AbstractCapability[Any]):
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
         self.host = Host(effects, passes=_PASSES, **options)
         self._offered: dict[str, HostTool] = {}
-        self._validate = Validate(limits=options["limits"]) if options.get("limits") else Validate()
 
     async def for_run(self, ctx: Any) -> ToolcallCapability:  # noqa: ARG002
         """One of its own for each run: agents and runs may share a capability, and differ in their tools."""
@@ -65,9 +63,7 @@ class ToolcallCapability(AbstractCapability[Any]):
     async def wrap_tool_validate(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Validate by the pipeline first, and give Pydantic AI the repaired arguments."""
         pipeline, sent = self._read(ctx, tool_def, call, args)
-        found: Any = pipeline.resolve(sent)
-        valid = self._validate(found) if isinstance(found, ResolvedCall) else found
-        if isinstance(valid, ValidCall):
+        if (valid := foresee(pipeline, sent)) is not None:
             return await handler(dict(valid.params))
         raise ToolFailed(render(await pipeline(sent)))  # refused there too, and recorded
 
