@@ -10,6 +10,7 @@ import pytest
 from google.adk.agents import LlmAgent, RunConfig
 from google.adk.agents.run_config import StreamingMode
 from google.adk.models import BaseLlm, LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_tool import BaseTool
@@ -42,8 +43,8 @@ def saying(*turns: list[tuple[str, dict[str, Any]]]) -> Saying:
 class Session:
     """One session of a user with an agent."""
 
-    def __init__(self, agent: LlmAgent, plugin: ToolcallPlugin) -> None:
-        self.runner = InMemoryRunner(agent=agent, plugins=[plugin])
+    def __init__(self, agent: LlmAgent, *plugins: BasePlugin) -> None:
+        self.runner = InMemoryRunner(agent=agent, plugins=[*plugins])
         self.id = ""
         self.answers: list[Any] = []  # of the tools, as the model is told
         self.asked: list[Any] = []  # calls that ask the user for a confirmation
@@ -114,6 +115,38 @@ async def test_no_other_way_to_write_a_call_skips_the_confirmation(name: str) ->
         assert ran == []
         if name == "pay":
             assert len(session.asked) == 1
+
+
+@pytest.mark.parametrize("sent", [{"n": 5}, {"n": "5"}, {"arguments": {"n": 5}}, {"n": "many"}, {"n": None}])
+async def test_a_condition_of_a_confirmation_judges_what_will_run(sent: dict[str, Any]) -> None:
+    """It is asked about repaired arguments; wrong ones neither end the run nor run."""
+    ran: list[int] = []
+
+    def pay(n: int) -> None:
+        ran.append(n)
+
+    session = await make(saying([("pay", sent)]), FunctionTool(pay, require_confirmation=lambda n: n > 3)).send()
+    assert ran == []
+    assert len(session.asked) == (0 if sent["n" if "n" in sent else "arguments"] in ("many", None) else 1)
+
+
+@pytest.mark.parametrize("name", ["drop", "functions.drop", '"drop"'])
+@pytest.mark.parametrize("args", [{"n": 5}, {"n": "5"}, {"arguments": {"n": 5}}])
+async def test_no_way_to_write_a_call_passes_another_plugin(name: str, args: dict[str, Any]) -> None:
+    """A plugin before ours that decides by the name and the arguments sees those that will run."""
+    ran: list[int] = []
+
+    class Guard(BasePlugin):
+        async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
+            return {"error": "forbidden"} if (tool.name, tool_args) == ("drop", {"n": 5}) else None
+
+    def drop(n: int) -> None:
+        ran.append(n)
+
+    agent = LlmAgent(name="agent", model=saying([(name, args)]), tools=[drop])
+    session = Session(agent, Guard("guard"), ToolcallPlugin())
+    assert (await session.send()).answers == [{"error": "forbidden"}]
+    assert ran == []
 
 
 async def test_a_tool_that_leaves_the_gate_to_adk() -> None:

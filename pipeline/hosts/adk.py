@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..call import Call, ValidCall, is_failure
+from ..compose import Pipeline
 from ..messages import render
 from ..tools import Effect
+from .adk_calls import is_left_to_adk, put_calls_right, run_tool
 from .extras import requires
 from .host import Host, HostTool
 
@@ -46,47 +48,42 @@ class ToolcallPlugin(BasePlugin):
             del self._offered[next(iter(self._offered))]
         self._offered[callback_context.invocation_id, callback_context.agent_name] = told
 
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        """Put right what the model's calls mean beyond doubt, before other plugins and callbacks judge them."""
+        offered = self._offered.get((callback_context.invocation_id, callback_context.agent_name), {})
+        put_calls_right(llm_response, self._find_pipeline(offered))
+
     async def before_tool_callback(self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any) -> Any:
         """Run one call; what it returns stands in place of ADK's own run. None: ADK runs it."""
         offered = self._offered.get((tool_context.invocation_id, tool_context.agent_name), {})
         if type(tool) is not BaseTool and offered.get(tool.name, (None,))[0] is not tool:  # a call that goes on later
             offered = {**offered, tool.name: (tool, _describe(tool, None))}
-        if not offered or (tool.name in offered and await _is_left_to_adk(tool, tool_args, tool_context)):
+        if not offered:
             return None
+        with suppress(Exception):  # of the user's function, about arguments that are not validated: the body asks again
+            if tool.name in offered and await is_left_to_adk(tool, tool_args, tool_context):
+                return None
 
         async def body(call: ValidCall) -> object:
             meant, args = offered[call.tool.name][0], dict(call.params)
-            if await _is_left_to_adk(meant, args, tool_context):
+            if await is_left_to_adk(meant, args, tool_context):
                 if meant is not tool:
                     return self.host.refuse_foreign(f"Call it by its name, {meant.name}: a person has to confirm it.")
                 tool_args.clear()
                 tool_args.update(args)  # repaired ones
                 return _LEFT
-            answer = await _run(meant, args, tool_context)
+            answer = await run_tool(meant, args, tool_context)
             is_wrong = isinstance(answer, dict) and answer.keys() == {"error"}  # what ADK found by itself
             return self.host.refuse_foreign(answer["error"]) if is_wrong else answer
 
-        pipeline = self.host.offer({name: told for name, (_, told) in offered.items()})
+        pipeline = self._find_pipeline(offered)
         call = Call(tool.name, dict(tool_args), tool_context.function_call_id or "")
         outcome = await self.host.run(pipeline, call, body)
         answer: Any = {"error": render(outcome)} if is_failure(outcome) else outcome.unwrap()
         return None if answer is _LEFT else answer if isinstance(answer, dict) else {"result": answer}
 
-
-async def _is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
-    later = tool.is_long_running or getattr(tool, "_defers_response", False)  # somebody else answers it
-    confirmed = getattr(context.tool_confirmation, "confirmed", False)
-    return later or (not confirmed and await tool.check_require_confirmation(args, context) is True)
-
-
-async def _run(tool: Any, args: dict[str, Any], context: Any) -> Any:
-    own = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or []
-    for callback in own if isinstance(own, list) else [own]:
-        answer = callback(tool, args, context)
-        answer = await answer if inspect.isawaitable(answer) else answer
-        if answer is not None:
-            return answer
-    return await tool.run_async(args=args, tool_context=context)
+    def _find_pipeline(self, offered: Mapping[str, tuple[Any, HostTool]]) -> Pipeline:
+        return self.host.offer({name: told for name, (_, told) in offered.items()})
 
 
 def _describe(tool: Any, declared: Any) -> HostTool:
