@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from agent_framework import (
@@ -20,6 +20,7 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
+from pydantic import AfterValidator
 
 from pipeline.hosts.agent_framework import ToolcallMiddleware
 
@@ -85,6 +86,64 @@ async def test_an_approval_stops_the_run_and_the_approved_call_runs_once(approve
     await agent.run(Message("user", [answer]), session=session)
     assert ran == ([5] if approved else [])
     assert ("paid 5" in model.told.values()) is approved
+
+
+async def test_a_repaired_call_is_approved_as_it_will_run() -> None:
+    """The person approved what the model wrote; the framework asks again with what it means, and runs that."""
+    ran: list[Any] = []
+
+    @tool(approval_mode="always_require")
+    def pay(amounts: list[int]) -> str:
+        ran.append(amounts)
+        return "paid"
+
+    model = Saying([("pay", '{"amounts": "[5]"}')])
+    agent = make(model, pay)
+    session = agent.create_session()
+    answer = await agent.run("go", session=session)
+    asked: list[Any] = []
+    while answer.user_input_requests and len(asked) < 3:
+        [request] = answer.user_input_requests
+        asked.append(request.function_call.parse_arguments()["amounts"])
+        assert ran == []
+        answer = await agent.run(Message("user", [request.to_function_approval_response(True)]), session=session)
+    assert asked == ["[5]", [5]]
+    assert ran == [[5]]
+
+
+def not_negative(value: int) -> int:
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+async def test_a_validator_of_the_function_tells_what_is_wrong() -> None:
+    """It knows more than the schema says; what it refuses is the model's to mend."""
+
+    @tool
+    def add(n: Annotated[int, AfterValidator(not_negative)]) -> int:
+        return n
+
+    model = Saying([("add", '{"n": -1}')])
+    await make(model, add).run("go")
+    assert "must not be negative" in model.told["0.0"]
+
+
+async def test_a_parameter_may_have_the_name_that_the_framework_gives_to_text() -> None:
+    """`raw` stands for text that is no JSON, unless the tool takes it."""
+
+    @tool
+    def echo(raw: str) -> str:
+        return raw
+
+    @tool
+    def other(n: int) -> int:
+        return n
+
+    model = Saying([("echo", '{"raw": "{}"}'), ("other", "n is 1")])
+    await make(model, echo, other).run("go")
+    assert model.told["0.0"] == "{}"
+    assert "not a JSON object" in model.told["0.1"]
 
 
 async def test_what_ends_the_run_passes() -> None:

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
 from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
+from .checked_arguments import refuse_arguments
 from .extras import requires
-from .host import Host, HostTool
+from .host import ControlFlow, Host, HostTool
 
 with requires("agent-framework-core"):
     from agent_framework import (
@@ -47,18 +50,34 @@ class ToolcallMiddleware(FunctionMiddleware):
 
         async def body(call: ValidCall) -> object:
             context.arguments = dict(call.params)
-            await call_next()
+            try:
+                await call_next()
+            except Exception as exc:  # noqa: BLE001  # the framework's own, by name: the classes are private
+                return self._read_error(call, exc)
             return context.result
 
-        call = Call(context.function.name, _read(context.arguments), str(context.metadata.get("call_id", "")))
+        call = Call(context.function.name, _read(context), str(context.metadata.get("call_id", "")))
         outcome = await self.host.run(self.host.offer(offered), call, body)
         context.result = render(outcome) if is_failure(outcome) else outcome.unwrap()
 
+    def _read_error(self, call: ValidCall, exc: Exception) -> object:
+        match type(exc).__name__, exc.__cause__:
+            case "_FunctionArgumentsChangedAfterApproval", _:  # a repair: the framework asks for another approval
+                raise ControlFlow(exc) from None
+            case "_FunctionArgumentValidationError", ValidationError() as found:
+                return refuse_arguments(call, found)
+            case "_FunctionArgumentValidationError", _:
+                return self.host.refuse_foreign(exc, exc)
+            case _:
+                raise exc
 
-def _read(arguments: Any) -> Any:
+
+def _read(context: FunctionInvocationContext) -> Any:
     """The arguments as the model sent them: the framework wraps text that is no JSON object."""
-    sent = arguments if isinstance(arguments, Mapping) else arguments.model_dump()
-    return sent["raw"] if sent.keys() == {"raw"} and isinstance(sent["raw"], str) else dict(sent)
+    given: Any = context.arguments
+    sent = given if isinstance(given, Mapping) else given.model_dump()
+    is_text = sent.keys() == {"raw"} and isinstance(sent["raw"], str)
+    return sent["raw"] if is_text and "raw" not in context.function.parameters().get("properties", ()) else dict(sent)
 
 
 def _describe(tool: Any) -> HostTool:
