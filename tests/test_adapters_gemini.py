@@ -77,6 +77,7 @@ def test_partial_args(pieces: list[Any], arguments: Any) -> None:
         [piece("$.a.b", numberValue=1), piece("$.a", numberValue=2)],
         [piece("$.a[0]", numberValue=1), piece("$.a.b", numberValue=2)],
         [piece("$.a")],
+        [piece("$.a", numberValue=[1]), piece("$.a", stringValue="x")],
         [{"numberValue": 1}],
         [None],
     ],
@@ -87,6 +88,12 @@ async def test_pieces_that_do_not_fit_are_refused(pieces: list[Any]) -> None:
     head: Any = {"functionCall": {"name": "add", "partialArgs": pieces}}
     (call,) = gemini.calls([candidates(head), candidates(finish="STOP")])
     assert isinstance(await standard(fake.adders())(call), Failure)
+
+
+@pytest.mark.parametrize("odd", [[1], [None], ["x"], {"b": 1}])
+def test_a_number_that_is_none_stays_what_it_is(odd: Any) -> None:
+    """It is no text in pieces: the schema says whether it fits."""
+    assert join_partial_args([piece("$.a", numberValue=odd)]) == {"a": odd}
 
 
 def test_a_call_that_nobody_ended_was_cut_off() -> None:
@@ -184,3 +191,5 @@ def test_signatures_go_back() -> None:
     assert calls == [Call("add", {"a": 1, "b": 2}, "id0000001", finish_reason="STOP")]
     said, _ = gemini.send_back(calls)
     assert said["parts"][0]["thought_signature"] == SIGNATURE
+    (odd,) = gemini.calls(candidates({"functionCall": {"name": "add"}, "thoughtSignature": object()}))
+    assert "thought_signature" not in odd.wire

@@ -107,9 +107,11 @@ def _add(calls: list[_StreamedCall], asked: object, part: object) -> None:
         call = _StreamedCall(name, id_, wire)
         calls.append(call)
     call.id = call.id or id_
-    if (signature := find_field(part, "thought_signature", "thoughtSignature")) is not None:
-        is_bytes = isinstance(signature, bytes)  # the SDK has decoded what the API sends
-        call.wire["thought_signature"] = b64encode(signature).decode() if is_bytes else signature
+    signature = find_field(part, "thought_signature", "thoughtSignature")
+    if isinstance(signature, bytes):  # the SDK has decoded what the API sends
+        signature = b64encode(signature).decode()
+    if isinstance(signature, str):
+        call.wire["thought_signature"] = signature
     call.whole = call.whole if whole is None else whole
     call.pieces += list_items(pieces)
     call.is_open = find_field(asked, "will_continue", "willContinue") is True
@@ -123,22 +125,28 @@ def join_partial_args(pieces: Iterable[object]) -> Any:
         index behind a gap, a value that came twice, or no value at all, as the provider sends an empty array.
     """
     given = list(pieces)
-    leaves: dict[Path, Any] = {}  # a text as the list of its pieces
+    leaves: dict[Path, Any] = {}
     begun: set[Path] = set()  # a text is to come
     for piece in given:
         path, value = _read_path(find_field(piece, "json_path", "jsonPath")), _read_value(piece)
-        if path is None or (path in leaves and not (type(leaves[path]) is list and isinstance(value, (str, _Nothing)))):
+        if path is None or (
+            path in leaves and not (type(leaves[path]) is _Pieces and isinstance(value, (str, _Nothing)))
+        ):
             return given
         if isinstance(value, str):
-            leaves.setdefault(path, []).append(value)
+            leaves.setdefault(path, _Pieces()).append(value)
         elif not isinstance(value, _Nothing):
             leaves[path] = value
         elif path not in leaves:
             begun.add(path)
     tree: dict[str, Any] = {}
-    whole = {path: "".join(cast("list[str]", leaf)) if type(leaf) is list else leaf for path, leaf in leaves.items()}
+    whole = {path: "".join(leaf) if type(leaf) is _Pieces else leaf for path, leaf in leaves.items()}
     fits = all(_put(tree, path, value) for path, value in whole.items())
     return tree if fits and begun <= leaves.keys() else given
+
+
+class _Pieces(list[str]):
+    """A text, as far as it came."""
 
 
 class _Nothing:
