@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fake_providers as fake
 from middlewares import standard
-from pipeline import Call, Success
+from pipeline import Call, Success, ToolRegistry, gather_sync
 from pipeline.adapters import anthropic, openai
 from pipeline.adapters.text_calls import looks_like_calls, read_text_calls
 
@@ -173,6 +173,37 @@ def test_no_text_holds_the_loop(text: str) -> None:
         read_text_calls(text)
         best = min(best, time.thread_time() - began)
     assert best < 1
+
+
+CUT = {
+    "hermes": '<tool_call>\n{"name": "pay", "arguments": {"amount": 5, "to": "Ann"}}\n</tool_call>',
+    "qwen coder": (
+        "<tool_call>\n<function=pay>\n<parameter=amount>\n5\n</parameter>\n<parameter=to>\nAnn\n</parameter>\n"
+        "</function>\n</tool_call>"
+    ),
+    "function": "<function=pay><parameter=amount>5</parameter><parameter=to>Ann</parameter></function>",
+    "no end of a parameter": "<function=pay><parameter=to>Ann</parameter><parameter=amount>5</function>",
+    "llama": '<function=pay>{"amount": 5, "to": "Ann"}</function>',
+    "mistral": '[TOOL_CALLS][{"name": "pay", "arguments": {"amount": 5, "to": "Ann"}}]',
+    "python": "[pay(amount=5, to='Ann')]",
+    "fenced": '```json\n{"name": "pay", "arguments": {"amount": 5, "to": "Ann"}}\n```',
+}
+
+
+@pytest.mark.parametrize("text", CUT.values(), ids=CUT)
+def test_a_text_that_is_cut_makes_no_wrong_call(text: str) -> None:
+    """Wherever it breaks off, a call runs with all of its arguments or not at all."""
+    paid: list[Any] = []
+    tools = ToolRegistry()
+
+    @tools.tool
+    def pay(amount: int = 1, to: str = "nobody") -> None:
+        paid.append((amount, to))
+
+    run = standard(tools)
+    for end in range(len(text) + 1):
+        gather_sync(run, openai.calls([{"choices": [{"delta": {"content": text[:end]}}]}], text=True))
+    assert set(paid) <= {(5, "Ann")}
 
 
 def test_a_parameter_holds_the_beginning_of_another() -> None:

@@ -16,14 +16,15 @@ from typing import Any, cast
 from uuid import uuid4
 
 from ..call import Call
+from .common import CUT_OFF
 
 _LONGEST = 200_000  # characters of a text in which calls are looked for
 _LONGEST_PYTHON = 10_000
 _LONGEST_INTEGER = 100  # digits; to read one takes time that grows with the square of them
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _KEYS = frozenset(("name", "id", "type", "function", *_ARGUMENTS))
-_TAGGED = re.compile(r"<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
-_FUNCTION = re.compile(r"<function=([^<>\s]{1,200})>(.*?)(?:</function>|\Z)", re.DOTALL)
+_TAGGED = re.compile(r"<tool_call>(.*?)(</tool_call>|\Z)", re.DOTALL)
+_FUNCTION = re.compile(r"<function=([^<>\s]{1,200})>(.*?)(</function>|\Z)", re.DOTALL)
 _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,200})>\n?")
 _END_OF_PARAMETER = "</parameter>"
 _BETWEEN = re.compile(r"[ \n\r\t;,]*")
@@ -65,26 +66,40 @@ def looks_like_calls(text: str) -> bool:
     return any(mark in text for mark in ("{", "<function=", "[")) and bool(read_text_calls(text)[0])
 
 
-def _read_tagged(text: str) -> list[Call]:
-    found = [call for match in _FUNCTION.finditer(text) for call in _read_function(*match.groups())]  # Qwen3-Coder
-    return found or _read_json(text, tagged=True)
+def _read_tagged(text: str, end: str) -> list[Call]:
+    found = [call for name, body, own in _FUNCTION.findall(text) for call in _read_function(name, body, own or end)]
+    return found or _read_json(text, tagged=True)  # Qwen3-Coder has functions
 
 
-def _read_function(name: str, body: str) -> list[Call]:
-    if values := _read_parameters(body):  # of Qwen3-Coder; the schema says which of them are numbers
-        return [Call(name, values)]
+def _read_function(name: str, body: str, end: str) -> list[Call]:
+    """The call of a function, whose parameters are those of Qwen3-Coder or an object.
+
+    An object shows where it ends, and parameters do not: without the end of the function some may be missing.
+    """
     arguments = body.strip()
-    return [Call(name, arguments)] if arguments.startswith("{") or not arguments else []
+    if arguments.startswith("{"):
+        return [Call(name, arguments)]
+    if not end:
+        return [Call(name, arguments, finish_reason=CUT_OFF)]
+    if not arguments:
+        return [Call(name, "")]
+    if not _PARAMETER.search(arguments):
+        return []
+    values = _read_parameters(body)  # the schema says which of them are numbers
+    return [Call(name, arguments if values is None else values)]  # text that is no object is refused
 
 
-def _read_parameters(body: str) -> dict[str, str]:
-    """Each value up to the next end of a parameter. In steps: a pattern of both ends takes quadratic time."""
+def _read_parameters(body: str) -> dict[str, str] | None:
+    """Each value up to the next end of a parameter; None if one has no end.
+
+    In steps: a pattern of both ends takes quadratic time.
+    """
     values: dict[str, str] = {}
     place = 0
     while (begin := _PARAMETER.search(body, place)) is not None:
         end = body.find(_END_OF_PARAMETER, begin.end())
         if end < 0:
-            break
+            return None
         values[begin[1]] = body[begin.end() : end].removesuffix("\n")
         place = end + len(_END_OF_PARAMETER)
     return values
