@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from ..adapters.common import list_items
 from ..call import Call
 from ..compose import Pipeline
 from .checked_arguments import foresee
@@ -36,9 +37,9 @@ async def is_left_to_adk(tool: Any, args: dict[str, Any], context: Any) -> bool:
 
 async def run_tool(tool: Any, args: dict[str, Any], context: Any) -> Any:
     """Run a tool as ADK does: the agent's own ``before_tool_callback`` is asked first, and may answer."""
-    own = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or []
-    for callback in own if isinstance(own, list) else [own]:
-        answer = callback(tool, args, context)
+    own: Any = getattr(context.get_invocation_context().agent, "before_tool_callback", None) or []
+    for callback in list_items(own):
+        answer: Any = callback(tool, args, context)
         answer = await answer if inspect.isawaitable(answer) else answer
         if answer is not None:
             return answer
