@@ -76,6 +76,22 @@ async def test_what_may_have_taken_effect_is_not_run_again(effect: str | None, r
     assert type(outcome) is (Success if runs == 2 else Failure)
 
 
+@pytest.mark.parametrize(("effect", "runs"), [("read", 3), ("idempotent", 1), ("mutating", 1)])
+async def test_a_body_that_was_left_behind_may_still_run(effect: str, runs: int) -> None:
+    """Nobody knows whether a framework runs it in a thread, so only what may run beside itself is tried again."""
+    ran: list[int] = []
+
+    async def body(_call: ValidCall) -> object:
+        ran.append(1)
+        await anyio.sleep_forever()
+        return None
+
+    host = Host(build=without_waits, timeout=0.01)
+    outcome = await host.run(host.offer({"count": HostTool("", SCHEMA, effect)}), Call("count", {"n": 1}), body)
+    assert type(outcome) is Failure
+    assert len(ran) == runs
+
+
 async def test_the_users_effects_win() -> None:
     """What the user says of a tool stands above what the framework's metadata say."""
     host, framework = Host({"count": "mutating"}), Framework(ConnectionError())

@@ -215,9 +215,12 @@ class _InHost(Executor):
         body = _body.get()
         begin_body(call)
         try:
-            return await body(call)
-        finally:
+            answer = await body(call)
+        except (Exception, ControlFlow):
             end_body(call)
+            raise
+        end_body(call)  # not of a body that was cancelled: a thread of the framework may still run it
+        return answer
 
 
 async def _run_in_host(**_params: object) -> NoReturn:
