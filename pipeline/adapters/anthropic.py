@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..call import Call, Outcome, set_caller
-from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..tools.provider_names import ANTHROPIC
 from ..tools.registry import ToolRegistry
@@ -165,10 +165,11 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
 
 
 def _to_block(part: Part) -> dict[str, Any]:
-    kind = "image" if is_web_image(part) else "document" if is_pdf(part) else "text"
-    if kind == "text" or isinstance(part, (str, Link)):
+    media = find_media(part)
+    if media is None:
         return {"type": "text", "text": str(part)}
-    return {"type": kind, "source": {"type": "base64", "media_type": part.media_type, "data": part.base64}}
+    source = {"type": "base64", "media_type": media.media_type, "data": media.base64}
+    return {"type": "image" if isinstance(media, Image) else "document", "source": source}
 
 
 def _finish_reason(reply: object) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from ..call import Call, Outcome, set_caller
-from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..tools.provider_names import BEDROCK
 from ..tools.registry import ToolRegistry
@@ -155,13 +155,13 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
 
 
 def _to_block(part: Part, place: int) -> dict[str, Any]:
-    if not isinstance(part, (str, Link)):
-        if is_web_image(part):
-            return {"image": {"format": part.media_type.removeprefix("image/"), "source": {"bytes": part.data}}}
-        if is_pdf(part):
-            name = _NOT_IN_NAMES.sub(" ", part.name).strip()[:100]
-            return {"document": {"format": "pdf", "name": name or f"file {place}", "source": {"bytes": part.data}}}
-    return {"text": str(part)}
+    media = find_media(part)
+    if media is None:
+        return {"text": str(part)}
+    if isinstance(media, Image):
+        return {"image": {"format": media.media_type.removeprefix("image/"), "source": {"bytes": media.data}}}
+    name = _NOT_IN_NAMES.sub(" ", media.name).strip()[:100]
+    return {"document": {"format": "pdf", "name": name or f"file {place}", "source": {"bytes": media.data}}}
 
 
 def _read(reply: object) -> Reading:

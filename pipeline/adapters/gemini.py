@@ -17,7 +17,7 @@ from attrs import evolve
 
 from ..call import Call, Outcome, set_caller
 from ..errors import SetupError
-from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
 from ..sent_names import make_sent_name
 from ..tools.provider_names import GEMINI
@@ -169,9 +169,10 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
 
 
 def _to_blob(part: Part) -> dict[str, str] | None:
-    if isinstance(part, (str, Link)) or part.media_type == "image/gif" or not (is_web_image(part) or is_pdf(part)):
+    media = find_media(part)
+    if media is None or media.media_type == "image/gif":
         return None
-    return {"mime_type": part.media_type, "data": part.base64}
+    return {"mime_type": media.media_type, "data": media.base64}
 
 
 def _read(reply: object) -> Reading:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..call import Call
-from ..messages.parts import Link, Part, is_pdf, is_web_image, join_parts
+from ..messages.parts import Image, Part, find_media, join_parts
 from .common import (
     CUT_OFF,
     PartialCall,
@@ -64,13 +64,13 @@ def make_output(call: Call, parts: list[Part]) -> dict[str, Any]:
 
 
 def _to_item(part: Part) -> dict[str, Any]:
-    if not isinstance(part, (str, Link)):
-        url = f"data:{part.media_type};base64,{part.base64}"
-        if is_web_image(part):
-            return {"type": "input_image", "image_url": url}
-        if is_pdf(part):
-            return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": url}
-    return {"type": "input_text", "text": str(part)}
+    media = find_media(part)
+    if media is None:
+        return {"type": "input_text", "text": str(part)}
+    url = f"data:{media.media_type};base64,{media.base64}"
+    if isinstance(media, Image):
+        return {"type": "input_image", "image_url": url}
+    return {"type": "input_file", "filename": media.name or "file.pdf", "file_data": url}
 
 
 def read_response(response: object) -> Reading:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..adapters.common import build_definitions, to_parts
 from ..call import Outcome
-from ..messages.parts import File, Image, Part, is_pdf, is_web_image
+from ..messages.parts import File, Image, find_media
 from ..tools import ToolRegistry
 from ..tools.provider_names import OPENAI
 
@@ -26,9 +26,5 @@ def list_media(outcome: Outcome[Any]) -> list[str | Image | File] | None:
     Args:
         outcome: Of the call. Parts that models do not take are mentioned in a text.
     """
-    shown = [_show(part) for part in to_parts(outcome)]
+    shown = [find_media(part) or str(part) for part in to_parts(outcome)]
     return None if all(isinstance(part, str) for part in shown) else shown
-
-
-def _show(part: Part) -> str | Image | File:
-    return part if isinstance(part, (Image, File)) and (is_web_image(part) or is_pdf(part)) else str(part)

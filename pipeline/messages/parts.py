@@ -109,14 +109,14 @@ def make_part(media_type: str, data: bytes, name: str = "") -> Image | Audio | F
     return Audio(media_type, data, name) if family == "audio" else File(media_type, data, name)
 
 
-def is_web_image(part: Part) -> bool:
-    """Whether it is an image of a type that the providers take; they refuse the whole request for another one."""
-    return isinstance(part, Image) and part.media_type in _WEB_IMAGES
+def find_media(part: Part) -> Image | File | None:
+    """The part as it is, if models take it as the result of a tool: an image of these types, or a PDF file; else None.
 
-
-def is_pdf(part: Part) -> bool:
-    """Whether it is a PDF file, the one type of file that the providers take as the result of a tool."""
-    return isinstance(part, File) and part.media_type == "application/pdf"
+    Providers refuse the whole request for any other type.
+    """
+    if isinstance(part, Image) and part.media_type in _WEB_IMAGES:
+        return part
+    return part if isinstance(part, File) and part.media_type == "application/pdf" else None
 
 
 def describe_bytes(data: bytes | bytearray | memoryview) -> str:
