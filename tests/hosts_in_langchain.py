@@ -18,7 +18,7 @@ from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
 from middlewares import standard
-from pipeline import ToolFailed, ToolRegistry
+from pipeline import SetupError, ToolFailed, ToolRegistry
 from pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 
 
@@ -184,6 +184,12 @@ def test_a_tool_node_on_its_own(run_async: bool) -> None:
     right, unknown = told(result)
     assert right == "3"
     assert "Did you mean: add?" in unknown
+
+
+def test_further_tools_are_tools() -> None:
+    """A function would be found in no call; it is refused when the middleware is made."""
+    with pytest.raises(SetupError, match="`tools` must be a BaseTool"):
+        ToolcallMiddleware(tools=[print])
 
 
 async def test_calls_at_once_run_at_once() -> None:

@@ -215,6 +215,30 @@ def test_a_missing_framework_says_what_to_install() -> None:
         assert package in extras
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"effects": ["read"]}, "`effects` must be a Mapping or None"),
+        ({"effects": {"count": "keyed"}}, "must be one of read, idempotent, mutating, not 'keyed'"),
+        ({"passes": [ValueError]}, "`passes` must be a tuple of classes of exceptions"),
+        ({"passes": (1,)}, "`passes` must be a tuple of classes of exceptions"),
+    ],
+)
+def test_a_wrong_option_is_told_when_the_host_is_made(option: Any, told: str) -> None:
+    """The first call would be too late: it would end the run."""
+    with pytest.raises(SetupError) as refused:
+        Host(**option)
+    assert told in str(refused.value)
+
+
+async def test_metadata_that_ask_for_a_key_count_as_mutating() -> None:
+    """No framework hands an idempotency key to its tools."""
+    host, framework = Host(), Framework(ConnectionError())
+    outcome = await host.run(host.offer({"count": HostTool("", SCHEMA, "keyed")}), Call("count", {"n": 1}), framework)
+    assert type(outcome) is Failure
+    assert outcome.failure().kind == "outcome_unknown"
+
+
 async def test_two_definitions_of_one_name_stay_apart() -> None:
     """Two agents share a host; each call is validated by the schema of its own agent, whoever offered last."""
     host, framework = Host(), Framework("first", "second")

@@ -11,7 +11,7 @@ from asyncio import run as asyncio_run
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, get_args
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast, get_args
 
 import attrs
 from returns.result import Failure
@@ -24,7 +24,7 @@ from ..errors import ExecutionFailed, SetupError
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
 from ..messages.scrub import scrub
-from ..options import check_function, refuse
+from ..options import check_function, check_type, refuse
 from ..outside_text import get_logger
 from ..privacy import approved
 from ..tools import Effect, Tool, ToolRegistry
@@ -33,6 +33,7 @@ from ..tools import Effect, Tool, ToolRegistry
 Body: TypeAlias = Callable[[ValidCall], Awaitable[object]]
 
 T = TypeVar("T")
+_EFFECTS = tuple(each for each in get_args(Effect) if each != "keyed")  # no framework hands a key to its tools
 _MAX_SETS = 100  # sets of tools that have a pipeline of their own
 _MAX_DESCRIBED = 1_000  # tool objects whose description is remembered
 _body: ContextVar[Body] = ContextVar("toolcall_pipeline_body")
@@ -54,7 +55,8 @@ class Host:
     A tool that says nothing of its effect counts as ``mutating``: what may have taken effect is not run again.
 
     Args:
-        effects: The effects of tools by name. They win over what the framework's own metadata say. Default: none.
+        effects: The effects of tools by name, ``read``, ``idempotent`` or ``mutating``. They win over what the
+            framework's own metadata say. Default: none.
         passes: Exceptions of the framework's own control flow, such as an interrupt or an approval. They go through
             the pipeline untouched, and no stage reads them as a failure. Default: none.
         build: Makes the pipeline for a registry; called with ``executor=`` and ``options``. Default: `standard`.
@@ -72,10 +74,13 @@ class Host:
         build: Callable[..., Pipeline] = standard,
         **options: Any,
     ) -> None:
+        check_type("Host", "effects", effects, Mapping, optional=True)
         self._effects: dict[str, str] = dict(effects or {})
         for name, effect in self._effects.items():
-            if effect not in get_args(Effect):
-                refuse("Host", f"effects[{name!r}]", f"one of {', '.join(get_args(Effect))}", effect)
+            if effect not in _EFFECTS:
+                refuse("Host", f"effects[{name!r}]", f"one of {', '.join(_EFFECTS)}", effect)
+        if not isinstance(cast("object", passes), tuple) or not all(map(_is_exception, passes)):
+            refuse("Host", "passes", "a tuple of classes of exceptions", passes)
         check_function("Host", "build", build)
         self._passes = passes
         self._build = build
@@ -177,7 +182,7 @@ class Host:
             "name": name,
             "handler": _run_in_host,
             "description": offered.description,
-            "effect": effect if effect in get_args(Effect) else "mutating",
+            "effect": effect if effect in _EFFECTS else "mutating",
         }
         try:
             made = Tool.from_schema(parameters=offered.parameters, **facts)
@@ -221,6 +226,10 @@ class _InHost(Executor):
             raise
         end_body(call)  # not of a body that was cancelled: a thread of the framework may still run it
         return answer
+
+
+def _is_exception(given: object) -> bool:
+    return isinstance(given, type) and issubclass(given, BaseException)
 
 
 async def _run_in_host(**_params: object) -> NoReturn:

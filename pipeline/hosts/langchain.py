@@ -8,6 +8,7 @@ from typing import Any
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
 from ..messages import render
+from ..options import check_type
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
@@ -42,6 +43,8 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self.host = Host(effects, passes=(GraphBubbleUp,), **options)
         self._further: tuple[BaseTool, ...] = tuple(tools)
+        for each in self._further:
+            check_type("ToolcallMiddleware", "tools", each, BaseTool)
 
     def wrap_model_call(self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Any]) -> Any:
         """Put right what the model's calls mean beyond doubt, before an approval judges them."""
