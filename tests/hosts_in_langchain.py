@@ -18,7 +18,7 @@ from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
 from middlewares import standard
-from pipeline import SetupError, ToolFailed, ToolRegistry
+from pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from pipeline.hosts.langchain import ToolcallMiddleware, export_tools
 
 
@@ -352,3 +352,15 @@ async def test_a_registry_as_tools_of_langchain() -> None:
         assert [block["type"] for block in drawn.content] == ["text", "image"]
         statuses = [message.status for message in result["messages"] if message.type == "tool"]
         assert statuses == ["success", "error", "error", "error", "success"]
+
+
+@pytest.mark.parametrize("parameter", ["config", "run_manager", "self", "args", "runtime"])
+def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> None:
+    """LangChain hands some names to functions that take them; ours takes what the model sent."""
+    registry = ToolRegistry()
+    schema = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
+    registry.register(Tool.from_schema(name="echo", parameters=schema, handler=lambda **sent: sent[parameter]))
+    tools = export_tools(registry, standard(registry))
+    calls = [("echo", {parameter: "mine"})]
+    assert told(create_agent(saying(calls), tools).invoke(GO)) == ["mine"]
+    assert told(asyncio.run(create_agent(saying(calls), tools).ainvoke(GO))) == ["mine"]

@@ -21,7 +21,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.output import ToolOutput
 
 from middlewares import standard
-from pipeline import ToolContext, ToolRegistry
+from pipeline import Tool, ToolContext, ToolRegistry
 from pipeline import ToolFailed as OurToolFailed
 from pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
 from pipeline.messages import Image
@@ -346,3 +346,13 @@ async def test_a_registry_as_a_toolset() -> None:
     assert "Missing required parameter: n" in missing
     assert "Ask for fewer." in failed
     assert "hunter2" not in crashed
+
+
+@pytest.mark.parametrize("parameter", ["ctx", "self", "arguments"])
+async def test_an_exported_tool_takes_parameters_of_any_name(parameter: str) -> None:
+    """The context of the run has no name that a parameter could take."""
+    registry = ToolRegistry()
+    schema = {"type": "object", "properties": {parameter: {"type": "string"}}, "required": [parameter]}
+    registry.register(Tool.from_schema(name="echo", parameters=schema, handler=lambda **sent: sent[parameter]))
+    agent = Agent(saying([("echo", {parameter: "mine"})]), toolsets=[export_tools(registry, standard(registry))])
+    assert told(await agent.run("go")) == ["mine"]

@@ -13,7 +13,21 @@ from .exporting import list_media, list_offered
 from .extras import requires
 
 with requires("langchain"):
-    from langchain_core.tools import BaseTool, StructuredTool, ToolException
+    from langchain_core.tools import BaseTool, ToolException
+
+
+class _Exported(BaseTool):
+    """Runs a call through the pipeline. A parameter may have any name, ``self`` and ``config`` included."""
+
+    own: str
+    pipeline: Any
+    handle_tool_error: Any = True
+
+    def _run(self, /, **arguments: object) -> Any:
+        return _tell(self.pipeline.call_sync(self.own, arguments))
+
+    async def _arun(self, /, **arguments: object) -> Any:
+        return _tell(await self.pipeline(Call(self.own, arguments)))
 
 
 def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[BaseTool]:
@@ -26,24 +40,16 @@ def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[BaseTool]:
         registry: The tools.
         pipeline: Runs their calls.
     """
-    return [_export(each, own, pipeline) for each, own in list_offered(registry)]
-
-
-def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> BaseTool:
-    async def run(**arguments: object) -> Any:
-        return _tell(await pipeline(Call(own, arguments)))
-
-    def run_sync(**arguments: object) -> Any:
-        return _tell(pipeline.call_sync(own, arguments))
-
-    return StructuredTool(
-        name=offered["name"],
-        description=offered.get("description", own),
-        args_schema=offered["parameters"],
-        func=run_sync,
-        coroutine=run,
-        handle_tool_error=True,
-    )
+    return [
+        _Exported(
+            name=each["name"],
+            description=each.get("description", own),
+            args_schema=each["parameters"],
+            own=own,
+            pipeline=pipeline,
+        )
+        for each, own in list_offered(registry)
+    ]
 
 
 def _tell(outcome: Outcome) -> Any:

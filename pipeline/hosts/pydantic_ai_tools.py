@@ -33,7 +33,7 @@ def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> FunctionToolset[
 
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
-    async def run(ctx: RunContext[Any], **arguments: object) -> object:
+    async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
         outcome = await pipeline(Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps))
         if says_error(outcome):
             raise ToolFailed(render(outcome))
