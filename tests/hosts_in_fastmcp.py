@@ -238,6 +238,26 @@ async def test_no_way_to_write_a_name_passes_a_guard(name: str, ours_first: bool
     assert ran == []
 
 
+async def test_a_server_that_is_called_without_a_client() -> None:
+    """There is no request then, and so no id."""
+
+    def add(n: int) -> int:
+        return n
+
+    server, registry = make(add), ToolRegistry()
+
+    @registry.tool(effect="read")
+    def double(n: int) -> int:
+        """Double."""
+        return n * 2
+
+    (exported,) = export_tools(registry, standard(registry))
+    server.add_tool(exported)
+    assert [block.text for block in (await server.call_tool("functions.add", {"n": "1"})).content] == ["1"]
+    assert [block.text for block in (await server.call_tool("double", {"n": "1"})).content] == ["2"]
+    assert [block.text for block in (await exported.run({"n": "1"})).content] == ["2"]
+
+
 async def test_each_version_of_a_tool_has_its_own_schema() -> None:
     """The version that the client asks for is the one that validates."""
     server = FastMCP("tools")

@@ -10,7 +10,7 @@ from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .fastmcp_errors import FOREIGN, read_error
-from .fastmcp_tools import export_tools
+from .fastmcp_tools import export_tools, find_request_id
 from .host import Host, HostTool
 
 with requires("fastmcp"):
@@ -44,7 +44,7 @@ class ToolcallMiddleware(Middleware):
         if version is not None and (asked := await server.get_tool(sent.name, version)) is not None:
             offered[sent.name] = asked
         pipeline = self.host.offer({name: _describe(tool) for name, tool in offered.items()})
-        call = Call(sent.name, sent.arguments, str(context.fastmcp_context.request_id))
+        call = Call(sent.name, sent.arguments, find_request_id(context.fastmcp_context))
         found: Any = pipeline.resolve(call)
         if not is_failure(found) and found.tool.name != sent.name:  # what decides by name has let another one pass
             again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)

@@ -20,6 +20,11 @@ with requires("fastmcp"):
     from mcp.types import CallToolResult
 
 
+def find_request_id(context: Any) -> str:
+    """The id of the request that FastMCP answers; "" where its server is called without a client."""
+    return "" if context is None or context.request_context is None else str(context.request_id)
+
+
 class _Exported(Tool):
     """Runs a call through the pipeline."""
 
@@ -27,7 +32,11 @@ class _Exported(Tool):
     pipeline: Any
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        outcome = await self.pipeline(Call(self.own, arguments, str(get_context().request_id)))
+        try:
+            context = get_context()
+        except RuntimeError:  # it was not called through a server
+            context = None
+        outcome = await self.pipeline(Call(self.own, arguments, find_request_id(context)))
         value = None if is_failure(outcome) else outcome.unwrap()
         if type(value).__module__.startswith("fastmcp"):
             return self.convert_result(value)
