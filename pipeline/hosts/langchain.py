@@ -11,15 +11,14 @@ from ..messages import render
 from ..options import check_type
 from ..tools import Effect
 from .extras import requires
-from .host import Host, HostTool
-from .langchain_replies import put_calls_right
+from .host import Host
+from .langchain_replies import describe, put_calls_right
 from .langchain_tools import export_tools
 
 with requires("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain_core.messages import ToolMessage
     from langchain_core.tools import BaseTool
-    from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
 
@@ -83,7 +82,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     def _offer(self, every: Iterable[Any]) -> tuple[Pipeline, dict[str, BaseTool]]:
         tools = {tool.name: tool for tool in (*self._further, *every) if isinstance(tool, BaseTool)}
-        return self.host.offer({name: self.host.describe(tool, _describe) for name, tool in tools.items()}), tools
+        return self.host.offer({name: self.host.describe(tool, describe) for name, tool in tools.items()}), tools
 
     def _check(self, answer: object) -> object:
         if isinstance(answer, ToolMessage) and answer.status == "error":
@@ -101,8 +100,3 @@ def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:
         return outcome.unwrap()
     sent = request.tool_call
     return ToolMessage(render(outcome), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
-
-
-def _describe(tool: BaseTool) -> HostTool:
-    function = convert_to_openai_tool(tool)["function"]
-    return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))

@@ -1,4 +1,4 @@
-"""Replies of a model in LangChain, with the calls that they mean beyond doubt, before anybody judges them."""
+"""What a model is told and answers in LangChain: its tools, and the calls that it means beyond doubt."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ from ..call import Call
 from ..compose import Pipeline
 from .checked_arguments import foresee
 from .extras import requires
+from .host import HostTool
 
 with requires("langchain"):
     from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
     from langchain_core.messages import AIMessage
+    from langchain_core.tools import BaseTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
@@ -31,6 +34,12 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
             return reply.model_copy(update={"tool_calls": [_put_right(each, pipeline) for each in reply.tool_calls]})
         case _:
             return reply
+
+
+def describe(tool: BaseTool) -> HostTool:
+    """What LangChain tells the model of a tool, and its effect."""
+    function = convert_to_openai_tool(tool)["function"]
+    return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))
 
 
 def _put_right(asked: Any, pipeline: Pipeline) -> Any:

@@ -12,7 +12,8 @@ from ..messages import render
 from ..tools import Effect
 from .extras import requires
 from .host import Host, HostTool
-from .openai_agents_calls import Behind, put_behind, wait_for
+from .openai_agents_calls import Behind, put_behind
+from .openai_agents_guards import wait_for
 from .openai_agents_tools import export_tools
 
 with requires("openai-agents"):

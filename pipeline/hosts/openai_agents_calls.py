@@ -1,11 +1,9 @@
-"""One function tool of the OpenAI Agents SDK behind the pipeline: its calls, its approval, its guardrails."""
+"""One function tool of the OpenAI Agents SDK behind the pipeline."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import json
-from copy import copy
 from typing import Any
 
 import attrs
@@ -17,9 +15,10 @@ from ..compose import Pipeline
 from ..errors import Crashed, ExecutionFailed
 from ..messages import render
 from ..privacy import approved
-from .checked_arguments import foresee, refuse_arguments
+from .checked_arguments import refuse_arguments
 from .extras import requires
 from .host import Host
+from .openai_agents_guards import judge_repaired
 
 with requires("openai-agents"):
     from agents import AgentsException, FunctionTool, ModelBehaviorError
@@ -73,31 +72,5 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
     raw = dataclasses.replace(tool)
     raises = resolve_function_tool_failure_error_function(tool) is None
     set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
-    changed: dict[str, Any] = {"on_invoke_tool": Behind(raw, host, pipeline, raises)}
-    if callable(needs_approval := tool.needs_approval):
-
-        async def judge(context: Any, params: Any, call_id: str) -> Any:
-            valid = foresee(pipeline, Call(tool.name, params))
-            return await wait_for(needs_approval(context, params if valid is None else dict(valid.params), call_id))
-
-        changed["needs_approval"] = judge
-    if tool.tool_input_guardrails:
-        changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
-    return dataclasses.replace(tool, **changed)
-
-
-def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
-    async def judge(data: Any) -> Any:
-        valid = foresee(pipeline, Call(data.context.tool_name, data.context.tool_arguments))
-        if valid is not None and valid.repairs:
-            seen = copy(data.context)
-            seen.tool_arguments = json.dumps(valid.params)
-            data = dataclasses.replace(data, context=seen)
-        return await wait_for(guardrail.guardrail_function(data))
-
-    return dataclasses.replace(guardrail, guardrail_function=judge, name=guardrail.get_name())
-
-
-async def wait_for(answer: Any) -> Any:
-    """What a function of the user answers, sync or async."""
-    return await answer if inspect.isawaitable(answer) else answer
+    changed = judge_repaired(tool, pipeline)
+    return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, raises), **changed)
