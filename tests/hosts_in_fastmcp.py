@@ -14,8 +14,8 @@ from fastmcp.tools.base import ToolResult
 from mcp import MCPError
 from pydantic import AfterValidator
 
-from middlewares import standard
-from pipeline import ToolContext, ToolFailed, ToolRegistry
+from middlewares import Trace, standard
+from pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
 from pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
 from pipeline.messages import Image, Link
 
@@ -236,6 +236,21 @@ async def test_no_way_to_write_a_name_passes_a_guard(name: str, ours_first: bool
         server.add_middleware(each)
     assert "forbidden" in (await ask(server, name, n=1)).content[0].text
     assert ran == []
+
+
+async def test_a_result_that_says_of_an_error_is_a_failure_and_stays_as_it_is() -> None:
+    """The client gets what the tool made, and the trace of the call is red."""
+    heard: list[Any] = []
+
+    def send() -> ToolResult:
+        return ToolResult(content="no", structured_content={"code": 7}, is_error=True)
+
+    def build(tools: ToolRegistry, **options: Any) -> Pipeline:
+        return standard(tools, **options).replace("trace", Trace(sinks=[heard.append]))
+
+    answer = await ask(make(send, build=build), "send")
+    assert (answer.is_error, answer.content[0].text, answer.structured_content) == (True, "no", {"code": 7})
+    assert [report.outcome.failure().kind for report in heard] == ["execution"]
 
 
 async def test_a_server_that_is_called_without_a_client() -> None:

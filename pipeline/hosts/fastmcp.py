@@ -50,15 +50,23 @@ class ToolcallMiddleware(Middleware):
             again: ToolResult = await server.call_tool(found.tool.name, sent.arguments, version=version)
             return again
 
+        told: list[ToolResult] = []
+
         async def body(valid: ValidCall) -> object:
             message = sent.model_copy(update={"arguments": dict(valid.params)})
             try:
-                return await call_next(context.copy(message=message))
+                answer = await call_next(context.copy(message=message))
             except FOREIGN as exc:
                 return read_error(self.host, valid, exc)
+            if getattr(answer, "is_error", False):  # the tool's own result, which the client gets as it is
+                told.append(answer)
+                return self.host.refuse_foreign("\n".join(getattr(block, "text", "") for block in answer.content))
+            return answer
 
         outcome = await self.host.run(pipeline, call, body)
         if is_failure(outcome):
+            if told:
+                return told[-1]
             kind = outcome.failure().kind
             return ToolResult(content=render(outcome), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
