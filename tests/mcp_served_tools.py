@@ -354,6 +354,9 @@ def test_lines_that_are_no_calls() -> None:
         ("[" * 100_000, (None, -32700)),
         ('{"jsonrpc":"2.0","id":17,"method":"ping","params":{"x":"' + "y" * 17_000_000 + '"}}', (17, -32600)),
         ('{"jsonrpc":"2.0","id":18,"method":"ping","params":{"x":' + "9" * 5_000 + "}}", (18, -32700)),
+        ('{"jsonrpc":"2.0","method":"ping","params":{"id":19}', (None, -32700)),
+        ('{"jsonrpc":"2.0","id":20,"result":{"x":', (None, -32700)),
+        ('{"jsonrpc":"1.0","id":21,"result":{}}', (None, -32600)),
     ]
     with open_desk() as wire:
         wire.greet()

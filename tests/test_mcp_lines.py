@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.mcp.jsonrpc import find_id, replace_id
+from pipeline.mcp.jsonrpc import find_id, find_unread_id, replace_id
 from pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine
 
 LIMIT = 20
@@ -89,6 +89,19 @@ def test_an_id_at_either_end_is_found_and_no_other(request_id: object, kind: str
     found, is_answer = find_id(line[:4_096], line[-4_096:])
     assert found in (request_id, None)
     assert is_answer is (kind == "answer")
+
+
+@given(IDS, st.sampled_from(["params", "result"]), st.text(max_size=4), st.booleans(), st.integers(0, 120))
+def test_a_broken_line_is_never_taken_for_that_of_another_id(
+    request_id: object, kind: str, text: str, last: bool, cut: int
+) -> None:
+    """Wherever a line is cut off, and whatever ids it holds besides, what is found is its own id or nothing."""
+    inside = {"id": 666, "t": text, "list": [{"id": 667}, {"jsonrpc": "2.0", "id": 668}]}
+    short = {"jsonrpc": "2.0", "id": request_id, **({"method": "m"} if kind == "params" else {})}
+    line = json.dumps({kind: inside, **short} if last else {**short, kind: inside}).encode()
+    found, is_answer = find_unread_id(line[: len(line) - cut])
+    assert found in (request_id, None)
+    assert found is None or is_answer is (kind == "result")
 
 
 @given(IDS, st.text(max_size=20))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import cast
 
 from anyio.abc import TaskGroup
@@ -17,6 +16,7 @@ from .jsonrpc import (
     Message,
     dump,
     find_id,
+    find_unread_id,
     hides_call,
     is_message,
     is_request,
@@ -88,7 +88,7 @@ class ClientLines:
         try:
             message: object = parse(line)
         except ValueError as exc:
-            await self._writer.write(dump(make_error(None, PARSE_ERROR, f"Parse error: {exc}")))
+            await self._refuse(*find_unread_id(line), PARSE_ERROR, f"Parse error: {exc}")
             return
         line = line if line.endswith(b"\n") else line + b"\n"
         if isinstance(message, list):
@@ -164,13 +164,15 @@ class ClientLines:
             self.passing = []
 
     async def _refuse_long(self, line: LongLine) -> None:
-        request_id, is_an_answer = find_id(line.head, line.tail)
-        error = make_error(request_id, INVALID_REQUEST, tell_long(line, self._max_line))
-        if is_an_answer:  # the server waits for it
-            with suppress(ServerGoneError):
-                await self._upstream.send(dump(error))
-        else:
+        await self._refuse(*find_id(line.head, line.tail), INVALID_REQUEST, tell_long(line, self._max_line))
+
+    async def _refuse(self, request_id: object, is_an_answer: bool, code: int, text: str) -> None:  # noqa: FBT001
+        """Tell the side that waits that a message of the client does not pass."""
+        error = make_error(request_id, code, text)
+        if not is_an_answer or request_id is None:
             await self._writer.write(dump(error))
+        elif not await self._keep(error, 0, None):  # the server waits for it
+            await self._pass_on(dump(error), [error])
 
     async def fail(self, found: OpenRequest) -> None:
         """Answer a request of the client that the server will not answer: it has ended."""

@@ -24,7 +24,10 @@ _ID = rb'("(?:[^"\\]|\\.){0,500}"|-?\d{1,30})'
 _SHORT = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*|"method"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*'
 _ID_IN_HEAD = re.compile(rb"\s*\{\s*" + _SHORT + rb'"id"\s*:\s*' + _ID + rb"\s*,")
 _ID_IN_TAIL = re.compile(rb'[,{]\s*"id"\s*:\s*' + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_END = 4_096  # bytes of the end of a line in which its id is looked for
 _METHOD = re.compile(rb'"method"\s*:')
+_OUTCOME = re.compile(rb'"(?:result|error)"\s*:')
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 # Each character of "tools/call" as it is, or escaped.
 _SPELLED_CALL = re.compile(
     b'"%s"' % b"".join(rb"(?:\\?%s|\\u00(?i:%02x))" % (char.encode(), ord(char)) for char in TOOLS_CALL)
@@ -178,6 +181,26 @@ def find_id(head: bytes, tail: bytes) -> tuple[str | int | None, bool]:
     found = _ID_IN_HEAD.match(head) or _ID_IN_TAIL.search(tail)
     request_id = json.loads(found[1].decode(errors="replace"), strict=False) if found else None
     return request_id, _METHOD.search(head) is None and _METHOD.search(tail) is None
+
+
+def find_unread_id(line: bytes) -> tuple[str | int | None, bool]:
+    """The id of a line that `parse` cannot read, and whether the line is an answer.
+
+    Returns:
+        None if the line could be of another id: it is broken anywhere, or could be a request as well as an answer.
+    """
+    try:
+        message: object = _decode(_LENIENT, line)
+    except ValueError:
+        rest = _TEXT.sub(b"", line)
+        is_whole = rest.count(b"{") + rest.count(b"[") == rest.count(b"}") + rest.count(b"]") and b'"' not in rest
+        request_id, is_answered = find_id(line, line[-_END:] if is_whole else b"")
+        is_clear = is_answered is (_OUTCOME.search(line) is not None)
+        return request_id if is_clear else None, is_answered and is_clear
+    if not is_message(message):
+        return None, False
+    request_id = message.get("id")
+    return request_id if is_id(request_id) else None, is_answer(message)
 
 
 def replace_id(line: bytes, sent: bytes, restored: bytes) -> bytes | None:

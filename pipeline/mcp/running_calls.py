@@ -75,7 +75,7 @@ class RunningCalls:
         request_id = request["id"]
         key = key_of(request_id)
         if not is_id(request_id):
-            error = make_error(None, INVALID_REQUEST, "the id must be a string or a number")
+            error = make_error(None, INVALID_REQUEST, "the id must be a string or an integer")
             await self._reply(key, dump(error), batch)
         elif key in self._running:
             error = make_error(request_id, INVALID_REQUEST, "the id is that of a call that runs")

@@ -16,6 +16,7 @@ from .jsonrpc import (
     Message,
     dump,
     find_id,
+    find_unread_id,
     is_id,
     is_message,
     key_of,
@@ -28,7 +29,6 @@ from .sdk_server import SdkServer
 
 _LONGEST: Final = 16_777_216  # bytes of a line, as for the proxy
 _ENDLESS: Final = "subscriptions/listen"  # a request that has no answer until the end
-_END: Final = 4_096  # bytes of each end of a line in which its id is looked for
 
 
 class StdioTransport:
@@ -118,9 +118,11 @@ class StdioTransport:
         if message is not None and (hasattr(message, "id") or not (is_message(found) and "id" in found)):
             return message
         if found is None:
-            answer = make_error(find_id(line[:_END], line[-_END:])[0], PARSE_ERROR, "Parse error")
+            request_id, is_answer = find_unread_id(line)
+            answer = make_error(None if is_answer else request_id, PARSE_ERROR, "Parse error")
         else:
-            sent: object = found.get("id") if is_message(found) else None
+            is_request = is_message(found) and not found.keys() & {"result", "error"}  # an id of the client's
+            sent: object = found.get("id") if is_request else None
             answer = make_error(sent if is_id(sent) else None, INVALID_REQUEST, "Invalid request")
         await self._answer(answer)
         return None
