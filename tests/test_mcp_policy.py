@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from mcp_desk import call, open_desk, result
 from pipeline import SetupError
 from pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
 from pipeline.mcp.policy_file import find_line, read_policy
@@ -70,6 +73,10 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
         ("attempts = \n", ":1: Invalid value"),
         ("a = 1\nb = [\n", ":2: Invalid value"),
         ("a = 1\na = 2\n", ":2: Cannot overwrite a value"),
+        ("locate = 1\n", ":1: unknown option `locate`"),
+        ("# one line\u2028\x85 for an editor\nattempts = 0\n", ":2: `attempts` must be"),
+        (f"attempts = 2\n\ntimeout = {'9' * 5_000}\nredact = []\n", ":3: Exceeds the limit (4300 digits)"),
+        (f"attempts = 2\nredact = [\n{'[' * 2_000}{']' * 2_000}]\n", ":2: the value is nested too deeply"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(text: str, told: str, tmp_path: Path) -> None:
@@ -102,6 +109,40 @@ def test_a_file_that_is_none(data: bytes, tmp_path: Path) -> None:
 def test_the_line_of_a_key(text: str, keys: tuple[str, ...], line: int) -> None:
     """A key is found wherever TOML lets it stand."""
     assert line == find_line(text, keys)
+
+
+def test_the_line_of_a_key_is_found_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long file is not parsed once for each of its lines."""
+    lines = [f"[tools.t{number}]\nredact = [\n  'a',\n]\n" for number in range(300)]
+    parsed: list[str] = []
+    loads = tomllib.loads
+
+    def count(text: str) -> dict[str, Any]:
+        parsed.append(text)
+        return loads(text)
+
+    monkeypatch.setattr(tomllib, "loads", count)
+    assert find_line("".join(lines) + "[last]\na = 1\n", ("last", "a")) == 1_202
+    assert find_line("".join(lines), ("tools", "t7", "redact")) == 30
+    assert len(parsed) < 80
+
+
+async def test_a_tool_that_the_server_does_not_have_is_told_with_its_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, when the server has listed its tools: a misspelt name, and that of a tool to check with."""
+    file = written(tmp_path, "[tools.pay]\nverify_with = 'lst'\n\n[tools.read_fle]\nclosed = true\n[tools.read_file]\n")
+    async with open_desk(read_policy(file)) as (desk, server):
+        for number in range(2):
+            desk.send(call(number, "pay"))
+            server.say(result(await server.next_call()))
+            await desk.receive()
+            server.say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+            await desk.receive()
+    told = "the policy names a tool that the server does not have"
+    assert [f"{file}:2: {told}: lst", f"{file}:4: {told}: read_fle"] == [
+        record.getMessage() for record in caplog.records if told in record.getMessage()
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from types import NoneType
 from typing import Any
@@ -144,8 +144,17 @@ class KnownTools:
                 self._put(name, definition)
         self._definitions = definitions
         self._learned, self._learned_at = since, timing.monotonic()
-        for name in sorted(self._unseen - definitions.keys()):
-            _LOG.warning("the policy names a tool that the server does not have: %s", neutralise(name))
+        self._warn_of_unknown(definitions)
+
+    def _warn_of_unknown(self, definitions: Mapping[str, Message]) -> None:
+        """Log once the names in the policy that the server does not have: they may be misspelt."""
+        told = "%sthe policy names a tool that the server does not have: %s"
+        for name in sorted(self._unseen):
+            check = self._policy.of_tool(name).verify_with
+            if name not in definitions:
+                _LOG.warning(told, self._policy.locate("tools", name), neutralise(name))
+            if check and check not in definitions:
+                _LOG.warning(told, self._policy.locate("tools", name, "verify_with"), neutralise(check))
         self._unseen.clear()
 
     def _put(self, name: str, definition: Message) -> None:

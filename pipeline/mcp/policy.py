@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
 
 import attrs
 
@@ -14,6 +14,7 @@ from ..parameters import Limits
 from ..privacy import REDACTED, Redact
 from ..tools import Effect
 
+IN_CODE: Final = "in code"  # marks a field that no file can set
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -122,6 +123,8 @@ class Policy:
         tools: What is decided about single tools, by name.
         limits: How much is taken.
         telemetry: Where spans and metrics go. Default None: as the environment says.
+        locate: Tells the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
+            has none.
     """
 
     trust_annotations: bool = False
@@ -132,6 +135,7 @@ class Policy:
     tools: Mapping[str, ToolPolicy] = attrs.field(factory=dict[str, ToolPolicy], hash=False)
     limits: RelayLimits = RelayLimits()
     telemetry: TelemetryPolicy | None = None
+    locate: Callable[..., str] = attrs.field(default=lambda *_keys: "", eq=False, repr=False, metadata={IN_CODE: True})
 
     def __attrs_post_init__(self) -> None:
         check_type("policy", "trust_annotations", self.trust_annotations, bool)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import attrs
 
 from ..errors import SetupError
-from .policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
+from .policy import IN_CODE, Policy, RelayLimits, TelemetryPolicy, ToolPolicy
 
 T = TypeVar("T")
 _MAX_BYTES = 1_000_000  # of a file that a person writes
@@ -42,12 +42,30 @@ def read_policy(path: Path) -> Policy:
     except tomllib.TOMLDecodeError as exc:
         line = _line_of_error(str(exc), text)
         raise SetupError(f"{path}:{line}: {str(exc).partition(' (at ')[0]}") from exc
+    except (ValueError, RecursionError) as exc:  # a number of too many digits; too many levels
+        told = "the value is nested too deeply" if isinstance(exc, RecursionError) else str(exc).partition(";")[0]
+        raise SetupError(f"{path}:{_find_odd_line(text)}: {told}") from exc
     return _PolicyReader(path, text).read(found)
 
 
 def _line_of_error(told: str, text: str) -> int:
     line = re.search(r"at line (\d+)", told)
     return int(line[1]) if line else text.rstrip("\n").count("\n") + 1  # "at end of document"
+
+
+def _find_odd_line(text: str) -> int:
+    """The line in which a value begins at which the parser gives up."""
+
+    def holds(beginning: str) -> bool:
+        try:
+            tomllib.loads(beginning)
+        except tomllib.TOMLDecodeError:
+            raise
+        except (ValueError, RecursionError):
+            return True
+        return False
+
+    return _find_first_line(text, holds)
 
 
 @attrs.frozen
@@ -70,7 +88,11 @@ class _PolicyReader:
             raise self._mistake(f"`redact` must be an array of names, not {redact!r}", "redact")
         given["redact"] = tuple(cast("list[Any]", redact))
         self._check_names(Policy, given)
-        return self._make(Policy, {**given, "tools": tools, "limits": limits, "telemetry": telemetry})
+        made = self._make(Policy, {**given, "tools": tools, "limits": limits, "telemetry": telemetry})
+        return attrs.evolve(made, locate=self._locate)
+
+    def _locate(self, *where: str) -> str:
+        return f"{self.path}:{find_line(self.text, where)}: "
 
     def _table(self, value: object, *where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -78,7 +100,7 @@ class _PolicyReader:
         return cast("dict[str, Any]", value)
 
     def _check_names(self, kind: type, given: Mapping[str, Any], *where: str) -> None:
-        known = [field.name for field in attrs.fields(kind)]
+        known = [field.name for field in attrs.fields(kind) if IN_CODE not in field.metadata]
         for name in given:
             if name not in known:
                 raise self._mistake(f"unknown option `{name}`; known: {', '.join(known)}", *where, name)
@@ -97,24 +119,46 @@ class _PolicyReader:
             raise self._mistake(told, *where, *([name] if name in given else [])) from exc
 
     def _mistake(self, told: str, *where: str) -> SetupError:
-        return SetupError(f"{self.path}:{find_line(self.text, where)}: {told}")
+        return SetupError(self._locate(*where) + told)
 
 
 def find_line(text: str, keys: Sequence[str]) -> int:
     """The number of the line, from 1, in which a key or a table of a TOML document begins.
 
-    The parser tells no places. So longer and longer beginnings of the document are parsed, until one holds the key.
+    The parser tells no places. So beginnings of the document are parsed, until the shortest one that holds the key is
+    found.
     """
-    lines = text.splitlines(keepends=True)
-    last = 0  # lines of the longest beginning that is a document and does not hold the key
-    for number in range(1, len(lines) + 1):
-        try:
-            found: Any = tomllib.loads("".join(lines[:number]))
-        except tomllib.TOMLDecodeError:  # it ends within a value
-            continue
+
+    def holds(beginning: str) -> bool:
+        found: Any = tomllib.loads(beginning)
         for key in keys:
             found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
-        if found is not None:
-            return last + 1
-        last = number
-    return len(lines)
+        return found is not None
+
+    return _find_first_line(text, holds)
+
+
+def _find_first_line(text: str, holds: Callable[[str], bool]) -> int:
+    """The line after the longest beginning of a document for which something does not hold yet, by bisection.
+
+    Args:
+        text: The document. For the whole of it, it holds.
+        holds: Raises TOMLDecodeError for a beginning that ends within a value.
+    """
+    lines = text.split("\n")
+    least, most = 0, len(lines)  # it does not hold for the first, and does for the second
+    while most - least > 1:
+        middle = (least + most) // 2
+        for number in (*range(middle, least, -1), *range(middle + 1, most)):
+            try:
+                found = holds("\n".join(lines[:number]) + "\n")
+            except tomllib.TOMLDecodeError:
+                continue
+            if found:
+                most = number
+            else:
+                least = number
+            break
+        else:
+            break
+    return least + 1
