@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from math import inf, isinf, nan
 from typing import Any, NoReturn, cast
+from urllib.parse import SplitResult, urlsplit
 
 from .errors import SetupError
 from .introspection import is_async
@@ -154,3 +155,22 @@ def _show(given: object) -> str:
     except Exception:  # noqa: BLE001  # a foreign `__repr__`; the option is wrong anyhow
         text = f"<{type(given).__name__}>"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def read_url(option: str, given: str) -> SplitResult:
+    """The parts of a URL of HTTP.
+
+    Raises:
+        SetupError: It is none, or has no host.
+    """
+    why = ""
+    try:
+        parts = urlsplit(given)
+        _ = parts.port  # raises if it is not a port
+        if parts.scheme in ("http", "https") and parts.hostname:
+            return parts
+    except ValueError as exc:
+        why = f": {exc}"
+    raise SetupError(
+        f"`{option}` must be an http:// or https:// URL, such as http://localhost:4318, not {given!r}{why}"
+    )

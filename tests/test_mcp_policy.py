@@ -69,6 +69,8 @@ def test_an_empty_file_is_the_default(tmp_path: Path) -> None:
         ("[limits]\nline_bytes = 1\n", ":2: `line_bytes` must be an integer ≥ 1000, not 1"),
         ("[limits]\n# few\nargument_depth = 0\n", ":3: `argument_depth` must be an integer ≥ 1, not 0"),
         ("[telemetry]\nendpoint = 5\n", ":2: `endpoint` must be"),
+        ("[telemetry]\n\nendpoint = ''\n", ":3: `endpoint` must be an http:// or https:// URL"),
+        ("[telemetry]\nendpoint = 'http://localhost:x'\n", ":2: `endpoint` must be an http:// or https:// URL"),
         ("[limitz]\n", ":1: unknown option `limitz`"),
         ("attempts = \n", ":1: Invalid value"),
         ("a = 1\nb = [\n", ":2: Invalid value"),

@@ -16,6 +16,8 @@ import attrs
 import pytest
 
 from cli_desk import until
+from pipeline.cli.command_error import CommandError
+from pipeline.cli.proxy_command import proxy
 from support import PATIENT, Child
 
 SERVER = Path(__file__).parent / "fake_mcp_server.py"
@@ -192,6 +194,31 @@ def test_what_cannot_start(arguments: list[str], told: str, tmp_path: Path) -> N
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "header", "told"),
+    [
+        ("file:///secret", None, "--url must be a URL with http:// or https:// and a host"),
+        ("http://", None, "--url must be a URL"),
+        ("http://[secret", None, "--url must be a URL"),
+        ("http://localhost:99999/secret", None, "--url must be a URL"),
+        ("http://localhost", "secret", "--header must be 'Name: value'"),
+        ("http://localhost", "a secret: x", "--header must be 'Name: value'"),
+        ("http://localhost", "X: ${NO_SUCH}", "--header X: the environment has no variable NO_SUCH"),
+        ("http://localhost", "X: ${ODD}", "--header X: the value must be ASCII, and one line"),
+        ("http://localhost", "X: secret\xe9", "--header X: the value must be ASCII, and one line"),
+    ],
+)
+def test_addresses_and_headers_that_are_none(
+    url: str, header: str | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are told before anything is connected, and not shown, since they may hold a secret."""
+    monkeypatch.setenv("ODD", "secret\r\nY: z")
+    with pytest.raises(CommandError) as caught:
+        proxy([], config=None, trust_annotations=False, url=url, headers=[header] if header else [])
+    assert str(caught.value).startswith(told)
+    assert "secret" not in str(caught.value)
 
 
 def test_the_exit_code_of_a_server_that_does_not_start() -> None:

@@ -23,6 +23,7 @@ from ..mcp.policy import Policy
 from ..mcp.policy_file import read_policy
 from ..mcp.relay import Relay
 from ..mcp.upstream import ServerFailedError
+from ..options import read_url
 from .command_error import CommandError
 from .run.interruption import to_exit_code
 from .stdio import take_stdin, take_stdout
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ..tools import ToolRegistry
 
 _Starter: TypeAlias = Callable[[TaskGroup], Awaitable["Server"]]
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, section 5.6.2
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 
@@ -147,10 +149,13 @@ def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str
         return start_child
     from ..mcp.http_server import HttpServer, load_transport
 
-    if not url.startswith(("http://", "https://")):
-        raise CommandError("--url must begin with http:// or https://")
+    try:
+        read_url("--url", url)
+    except SetupError:  # it may hold a secret, so it is not quoted
+        raise CommandError("--url must be a URL with http:// or https:// and a host") from None
+    sent, address = dict(map(_read_header, headers)), url
     logging.getLogger("mcp").setLevel(logging.CRITICAL)  # each refused connection would be a stack trace
-    transport, sent, address = load_transport(), dict(map(_read_header, headers)), url
+    transport = load_transport()
 
     async def connect(group: TaskGroup) -> Server:
         server = HttpServer(transport, address, sent, limit)
@@ -162,9 +167,13 @@ def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str
 
 def _read_header(text: str) -> tuple[str, str]:
     name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        raise CommandError("--header must be 'Name: value'")  # it may hold a secret, so it is not quoted
+    name = name.strip()
+    if not colon or not _HEADER_NAME.fullmatch(name):
+        raise CommandError("--header must be 'Name: value'")  # as above
     for variable in _VARIABLE.findall(value):
         if variable not in os.environ:
-            raise CommandError(f"--header {name.strip()}: the environment has no variable {variable}")
-    return name.strip(), _VARIABLE.sub(lambda found: os.environ[found[1]], value).strip()
+            raise CommandError(f"--header {name}: the environment has no variable {variable}")
+    filled = _VARIABLE.sub(lambda found: os.environ[found[1]], value).strip()
+    if not (filled.isascii() and filled.isprintable()):
+        raise CommandError(f"--header {name}: the value must be ASCII, and one line")
+    return name, filled

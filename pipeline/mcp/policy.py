@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import attrs
 
 from ..errors import SetupError
-from ..options import check_count, check_number, check_type
+from ..options import check_count, check_number, check_type, read_url
 from ..parameters import Limits
 from ..privacy import REDACTED, Redact
 from ..tools import Effect
@@ -105,6 +105,8 @@ class TelemetryPolicy:
     def __attrs_post_init__(self) -> None:
         for name, kind in (("endpoint", str), ("service_name", str), ("content", bool)):
             check_type("telemetry", name, getattr(self, name), kind, optional=True)
+        if self.endpoint is not None:
+            read_url("endpoint", self.endpoint)
         check_type("telemetry", "console", self.console, bool)
         check_type("telemetry", "stages", self.stages, bool)
 

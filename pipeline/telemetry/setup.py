@@ -6,14 +6,13 @@ import atexit
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
-from urllib.parse import urlsplit
 
 import attrs
 from opentelemetry.metrics import MeterProvider, NoOpMeterProvider
 from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 
 from ..errors import SetupError
-from ..options import read_items, refuse
+from ..options import read_items, read_url, refuse
 from ..semconv import SCOPE
 
 if TYPE_CHECKING:
@@ -226,15 +225,7 @@ def _choose_protocol(signal: Signal, given: str | None) -> str:
 
 def _build_endpoint(endpoint: str, signal: Signal, name: str) -> str:
     """The URL for one signal: OTLP over HTTP appends a path, gRPC has none."""
-    try:
-        parts = urlsplit(endpoint)
-        _ = parts.port  # raises if it is not a port
-    except ValueError as exc:
-        raise SetupError(f"`endpoint` must be a URL, not {endpoint!r}: {exc}") from exc
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise SetupError(
-            f"`endpoint` must be an http:// or https:// URL, such as http://localhost:4318, not {endpoint!r}"
-        )
+    parts = read_url("endpoint", endpoint)
     if name == _OTLP["grpc"]:
         return f"{parts.scheme}://{parts.netloc}"
     base = parts.path.rstrip("/").removesuffix("/v1/traces")  # some write the whole URL for traces
