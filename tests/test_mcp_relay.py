@@ -469,44 +469,6 @@ async def test_what_may_hide_a_call_does_not_pass(line: bytes, request_id: objec
         assert server.received.statistics().current_buffer_used == 0
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        b'{"jsonrpc":"2.0","id":5,"result":{"n":NaN}}\n',
-        b'{"result":{"n":NaN},"jsonrpc":"2.0","id":5}\n',
-        b'{"jsonrpc":"2.0","id":5,"result":{"n":\n',
-        as_line({"jsonrpc": "2.0", "id": 5, "result": {"text": "y" * 20_000_000}}),
-    ],
-    ids=["constant", "constant, id last", "broken", "long"],
-)
-async def test_an_answer_of_the_client_that_is_refused_is_told_to_the_server(answer: bytes) -> None:
-    """The server asked, so it waits; and its id may be that of a request of the client, which goes on."""
-    async with open_desk() as (desk, server):
-        desk.send(call(5, "pay", {"cents": 1}))
-        paying = await server.next_call()
-        server.say({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage"})
-        await desk.receive()
-        with anyio.fail_after(PATIENT):
-            await anyio.to_thread.run_sync(desk.send, answer)
-        told = await server.next()
-        assert (told["id"], told["error"]["code"]) in ((5, -32700), (5, -32600))
-        server.say(result(paying))
-        assert text_of(await desk.receive()) == "done"
-
-
-async def test_an_answer_to_a_dead_server_that_is_refused_is_told_to_nobody() -> None:
-    """The next server may have asked another question under the same id."""
-    async with open_desk() as (desk, server):
-        server.say({"jsonrpc": "2.0", "id": 5, "method": "sampling/createMessage"})
-        await desk.receive()
-        server.die()
-        assert (await desk.receive())["params"]["requestId"] == 5
-        second = await desk.next_server()
-        desk.send(b'{"jsonrpc":"2.0","id":5,"result":{"n":NaN}}\n')
-        line = desk.send({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-        assert line == await second.next_line()
-
-
 async def test_a_call_without_an_id_does_not_pass() -> None:
     """A call as a notification is dropped: it would pass by the policy."""
     async with open_desk() as (desk, server):

@@ -31,7 +31,7 @@ from .known_tools import KnownTools
 from .lines import LineWriter, LongLine, tell_long
 from .open_requests import CANCELLED, OpenRequest, OpenRequests
 from .running_calls import Reply, RunningCalls
-from .server import ServerGoneError
+from .server import ServerGoneError, UnsendableError
 from .upstream import Upstream
 
 _MAX_METHOD = 200  # characters of a method that is told back
@@ -156,10 +156,10 @@ class ClientLines:
                 await self._reply(key_of(forgotten.request["id"]), None, forgotten.batch)
         try:
             await self._upstream.send(line)
-        except ServerGoneError:
+        except (ServerGoneError, UnsendableError) as exc:
             for message in messages:
                 if is_request(message) and (found := self._open.close(message)) is not None:
-                    await self.fail(found)
+                    await self.fail(found, is_odd=isinstance(exc, UnsendableError))
         finally:
             self.passing = []
 
@@ -174,9 +174,16 @@ class ClientLines:
         elif not await self._keep(error, 0, None):  # the server waits for it
             await self._pass_on(dump(error), [error])
 
-    async def fail(self, found: OpenRequest) -> None:
-        """Answer a request of the client that the server will not answer: it has ended."""
+    async def fail(self, found: OpenRequest, *, is_odd: bool = False) -> None:
+        """Answer a request of the client that the server will not answer: it has ended, or was not sent the request.
+
+        Args:
+            found: The request.
+            is_odd: Whether it could not be sent. Default False: the server has ended.
+        """
         method, request_id = found.request.get("method"), found.request["id"]
         method = neutralise(method, limit=_MAX_METHOD) if isinstance(method, str) else "the request"
         error = make_error(request_id, SERVER_ENDED, f"the server ended before it answered {method}")
+        if is_odd:
+            error = make_error(request_id, INVALID_REQUEST, f"{method} is no request of MCP, or is in a batch")
         await self._reply(key_of(request_id), dump(error), found.batch)

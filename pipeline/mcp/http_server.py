@@ -16,15 +16,16 @@ from anyio.abc import TaskStatus
 
 from ..errors import SetupError
 from ..outside_text import get_logger
+from .connection_failures import find_first
 from .jsonrpc import INVALID_REQUEST, SERVER_ENDED, Message, dump, parse, read_object
 from .lines import LongLine
-from .server import ServerGoneError
+from .server import ServerGoneError, UnsendableError
 
 _LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _CONNECTING = 30.0  # seconds
 _SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport tells of a 404: a new greeting is due
-_DETAIL = 200  # characters of a validation error for the log
+_DETAIL = 200  # characters of what the transport says, for the log
 
 
 @attrs.frozen
@@ -94,7 +95,7 @@ class HttpServer:
                 task_status.started()
                 await self._closing.wait()
         except Exception as exc:  # noqa: BLE001  # foreign code; a refused connection comes as a group of exceptions
-            _LOG.warning("the connection to the server ended: %s", type(exc).__name__)
+            _LOG.warning("the connection to the server ended: %s", type(find_first(exc)).__name__)
         finally:
             self._closing.set()
             self._ended.set()
@@ -107,13 +108,18 @@ class HttpServer:
         return None
 
     async def send(self, line: bytes) -> None:
-        """Send one message as a request of HTTP."""
+        """Send one message as a request of HTTP.
+
+        Raises:
+            ServerGoneError: The session has ended.
+            UnsendableError: The package ``mcp`` takes it for no message: it is a batch, or has odd params.
+        """
         try:
             message: Any = parse(line)
             parsed = self._transport.adapter.validate_python(message)
         except ValueError as exc:
-            _LOG.warning("a message of the client is none of MCP, and was not sent: %s", str(exc)[:_DETAIL])
-            return
+            _LOG.warning("a message of the client is none of MCP, and was not sent")  # the error would show its values
+            raise UnsendableError from exc
         metadata = self._transport.metadata_class(headers=self._make_headers(message))
         try:
             await self._write.send(self._transport.message_class(parsed, metadata))

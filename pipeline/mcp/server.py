@@ -22,6 +22,10 @@ class ServerGoneError(ConnectionError):
         self.is_away = is_away
 
 
+class UnsendableError(Exception):
+    """The message cannot be sent to this server at all, since it is none of MCP. The server goes on."""
+
+
 class Server(Protocol):
     """One run of a server.
 
@@ -36,6 +40,7 @@ class Server(Protocol):
 
         Raises:
             ServerGoneError: It is gone.
+            UnsendableError: Only what is a message of MCP can be sent, and this is none.
         """
         ...
 

@@ -16,7 +16,7 @@ from .jsonrpc import Message, dump, is_request
 from .lines import LongLine
 from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
 from .policy import RelayLimits
-from .server import Server, ServerGoneError
+from .server import Server, ServerGoneError, UnsendableError
 from .session import Session
 
 _LOG = get_logger()
@@ -141,7 +141,8 @@ class Upstream:
                     with anyio.fail_after(self._limits.list_wait):
                         await self._ask(server, message["method"], message.get("params"))
                 else:
-                    await server.send(dump(message))
+                    with suppress(UnsendableError):  # the run before did not get it either
+                        await server.send(dump(message))
         except (ServerGoneError, UnusableAnswerError):
             return
         except TimeoutError:
@@ -166,6 +167,7 @@ class Upstream:
 
         Raises:
             ServerGoneError: It ended with a part of the line, or is not there in time.
+            UnsendableError: This server takes no such line.
         """
         await self._send(line)
 
