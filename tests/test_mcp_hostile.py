@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 from typing import Any
 
 import anyio
@@ -14,7 +15,9 @@ from pipeline import CallReport, timing
 from pipeline.mcp import relay
 from pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
 from pipeline.mcp.lines import LineWriter
+from pipeline.mcp.open_requests import OpenRequests
 from pipeline.mcp.policy import Policy, RelayLimits
+from support import PATIENT
 
 TRUSTED = Policy(trust_annotations=True)
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
@@ -513,3 +516,28 @@ async def test_a_client_that_does_not_read_stops_the_server(monkeypatch: pytest.
                 await full.wait()
             assert len(said) < 10
             assert set(range(20)) == {(await desk.receive())["id"] for _ in range(20)}
+
+
+async def test_what_is_open_keeps_little_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a request that passed only what is needed later is kept, however large it and its id are."""
+    noted: list[OpenRequests] = []
+    make = OpenRequests.__init__
+
+    def note(self: OpenRequests, *arguments: Any) -> None:
+        make(self, *arguments)
+        noted.append(self)
+
+    monkeypatch.setattr(OpenRequests, "__init__", note)
+    large = "y" * 50_000
+    async with open_desk() as (desk, server):
+        for request_id, method in ((1, "completion/complete"), (2, "resources/subscribe"), (3, large), (large, "ping")):
+            params = {"cursor": large, "uri": large + large, "ref": [large]}
+            request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+            with anyio.fail_after(PATIENT):  # a pipe holds less
+                await anyio.to_thread.run_sync(desk.send, request)
+            await server.next_line()
+        server.say({"jsonrpc": "2.0", "id": large, "method": "ping"})
+        await desk.receive()
+        assert len(pickle.dumps(noted[0])) < 30_000
+        server.die()
+        assert {(await desk.receive())["id"] for _ in range(3)} == {1, 2, 3}

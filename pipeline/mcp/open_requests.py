@@ -12,6 +12,8 @@ from .jsonrpc import Message, is_request, key_of, read_object
 from .session import Session
 
 CANCELLED = "notifications/cancelled"
+_MAX_ID = 1_000  # characters of an id that is remembered
+_MAX_TEXT = 10_000  # characters of a method or a cursor that is remembered
 
 
 @attrs.frozen
@@ -19,7 +21,7 @@ class OpenRequest:
     """A request of the client that was passed to the server.
 
     Args:
-        request: It.
+        request: Its id, its method, and the cursor in its params: the rest may be large, and is not needed.
         changes: How often the list of tools had changed when it was sent.
         batch: The batch whose answers are collected here. None: its answer passes.
     """
@@ -34,7 +36,7 @@ class OpenRequests:
 
     Args:
         limit: Requests that are remembered; of more, the oldest of the client are forgotten, and the newest of the
-            server are not noted.
+            server are not noted. Nor is one with an id that fills the memory.
         session: What the client has told the server.
     """
 
@@ -56,9 +58,11 @@ class OpenRequests:
         forgotten = None
         if is_request(message):
             key = key_of(message["id"])
+            if len(key) > _MAX_ID and batch is None:
+                return None
             if key in self._sent or len(self._sent) >= self._limit:
                 forgotten = self._sent.pop(key if key in self._sent else next(iter(self._sent)))
-            self._sent[key] = OpenRequest(message, changes, batch)
+            self._sent[key] = OpenRequest(_shorten(message), changes, batch)
         elif method == CANCELLED:
             forgotten = self._sent.pop(key_of(read_object(message, "params").get("requestId")), None)
         elif method is None:
@@ -73,7 +77,7 @@ class OpenRequests:
             It, as the client gets it: with another id, if a server that has ended asked under the same one. The client
             may still answer that, and a consent to one question must not be taken for a consent to another.
         """
-        if len(self._asked) >= self._limit:
+        if len(self._asked) >= self._limit or len(key_of(request["id"])) > _MAX_ID:
             return request
         own_id = request["id"]
         if key_of(own_id) in self._void:
@@ -133,3 +137,12 @@ class OpenRequests:
         self._asked, self._own_ids = {}, {}
         self._session.forget_open(keys)
         return ended, asked
+
+
+def _shorten(request: Message) -> Message:
+    """The parts of a request that are needed when its answer comes, or never comes."""
+    method, cursor = request["method"], read_object(request, "params").get("cursor")
+    kept: Message = {"id": request["id"], "method": method[:_MAX_TEXT] if isinstance(method, str) else None}
+    if cursor is not None:  # one that is too long is none of a list that is learned
+        kept["params"] = {"cursor": cursor if isinstance(cursor, str) and len(cursor) <= _MAX_TEXT else []}
+    return kept

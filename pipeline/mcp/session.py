@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from .jsonrpc import Message, is_request, key_of, read_object
+from .jsonrpc import Message, dump, is_request, key_of, read_object
 
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
 _MAX_SUBSCRIPTIONS = 1_000
+_MAX_BYTES = 100_000  # of a message that is told again
 _SET_LEVEL = "logging/setLevel"
 _SUBSCRIBE, _UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 
@@ -31,7 +32,8 @@ class Session:
             self._told[INITIALIZED] = message
         elif is_request(message) and method in (INITIALIZE, _SET_LEVEL, _SUBSCRIBE, _UNSUBSCRIBE):
             uri: Any = read_object(message, "params").get("uri") if method in (_SUBSCRIBE, _UNSUBSCRIBE) else ""
-            if isinstance(uri, str) and len(self._asked) < _MAX_SUBSCRIPTIONS:
+            is_small = len(dump(message)) <= _MAX_BYTES
+            if is_small and isinstance(uri, str) and len(self._asked) < _MAX_SUBSCRIPTIONS:
                 self._asked[key_of(message["id"])] = f"{method} {uri}", message
 
     def note_answer(self, answer: Message) -> None:
