@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import pickle
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from pipeline.mcp.definition_texts import escape_description, escape_schema
 from pipeline.mcp.fingerprints import make_fingerprint
 from pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
 from pipeline.messages.parts import Audio, File, Image, Link
+from pipeline.messages.values import as_json
 from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definition, said, until
 from support import StoppedTime, a_tool
 
@@ -131,8 +133,9 @@ async def test_a_structured_value_counts_where_it_was_declared() -> None:
     assert await outcome_of(said("n is 1", structuredContent={"n": 1})) == Success("n is 1")
     assert await outcome_of({"content": [], "structuredContent": {"n": 1}}) == Success('{"n": 1}')
     with_image = await outcome_of({"content": [picture], "structuredContent": {"n": 1}}, declared)
-    assert isinstance(with_image, Success)
-    assert isinstance(with_image.unwrap(), list)
+    assert with_image == Success([Image("image/png", b"\x89PNG\r\n\x1a\n"), '{"n": 1}'])
+    assert str(render(with_image)) == str(render(Success([Image("image/png", b"\x89PNG\r\n\x1a\n"), '{"n": 1}'])))
+    assert as_json(pickle.loads(pickle.dumps(with_image)).unwrap()) == '{"n": 1}'
 
 
 FAILED = said("cannot read /etc/passwd today", isError=True)

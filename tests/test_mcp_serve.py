@@ -27,6 +27,7 @@ from pipeline.mcp.result_blocks import make_result
 from pipeline.mcp.served_calls import ServedCalls, with_odd_arguments
 from pipeline.mcp.served_tools import ServedTools
 from pipeline.messages import Audio, File, Image, Link
+from scripted_mcp import ScriptedServer, Tell, add, definition
 from support import Exported, a_tool
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
@@ -279,6 +280,24 @@ async def test_a_value_of_another_form_is_an_error_with_the_value(
     assert len(result["content"]) == 2
     assert "structuredContent" not in result
     assert "give" in caplog.text
+
+
+async def test_a_tool_of_another_server_keeps_its_picture_and_its_structured_value() -> None:
+    """What came by `add_mcp` is served as it came, though its content is not text alone."""
+    content = [
+        {"type": "text", "text": "See:"},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "file:///a.csv", "name": "a"},
+    ]
+    answer = {"content": content, "structuredContent": {"a": 1}, "isError": False}
+
+    async def give(name: str, arguments: Message, tell: Tell) -> Message:
+        return answer
+
+    tools = ToolRegistry()
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    async with add(tools, ScriptedServer(definition(outputSchema=schema), answer=give)):
+        assert answer == await ask(tools, "read")
 
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -8,7 +8,8 @@ from typing import Any, Final, cast
 from returns.result import Failure
 
 from ..errors import ExecutionFailed, TimedOut, ToolError, Transient
-from ..messages.mcp_content import read_mcp
+from ..messages.mcp_content import McpResult, read_mcp
+from ..messages.parts import Part
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from ..tools.detectors import ReturnedError, TextPolicy
@@ -20,11 +21,28 @@ _REQUEST_TIMEOUT: Final = -32001  # of the package mcp
 _MAX_TEXT: Final = 8_000  # characters of an error
 
 
+class StructuredParts(list[Part]):
+    """The parts of a result that has a structured value besides, so that neither is lost.
+
+    `read_mcp` reads it as it reads the results of the package ``mcp``: by its attributes.
+    """
+
+    is_error: Final = False
+
+    def __init__(self, answer: Answer, read: McpResult) -> None:
+        super().__init__(read.parts)
+        self.content: list[Any] = answer["content"]
+        self.structured_content = read.structured
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ({"content": self.content}, McpResult(list(self), self.structured_content, is_error=False))
+
+
 def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: bool) -> object:
     """The value of a result, or a Failure if it has ``isError``.
 
     The value is the structured one if the tool declared an output schema and the content holds text alone; else the
-    content: a text as it is, one part, or a list of parts.
+    content: a text as it is, one part, or a list of parts, which knows the structured value as well if there is one.
 
     Args:
         answer: The result, as it came.
@@ -37,8 +55,8 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
     read = read_mcp(answer)
     if read is None:
         return answer.get("structuredContent")
-    if structured and read.structured is not None and all(isinstance(part, str) for part in read.parts):
-        return read.structured
+    if structured and read.structured is not None:
+        return read.structured if all(isinstance(part, str) for part in read.parts) else StructuredParts(answer, read)
     return read.parts[0] if len(read.parts) == 1 else read.parts
 
 
