@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from http.client import HTTPConnection
 from importlib import import_module
 from pathlib import Path
@@ -252,6 +252,47 @@ async def test_the_tools_of_another_server(mode: str) -> None:
                 assert found.structured_content == expected.structured_content
             else:
                 assert text_of(expected).strip() in text_of(found)
+
+
+@pytest.mark.skipif(SHORT, reason="the short form has no npm")
+@both_eras
+async def test_the_tools_of_several_servers_behind_one(mode: str) -> None:
+    """Under the prefix of each server: its definitions and its values, also a file with a structured value."""
+    module = import_module("mcp_added_tools")
+    note = Path(module.ROOM) / "note.bin"
+    note.write_bytes(b"\0\1")
+    calls = {
+        "time": ("get_current_time", {"timezone": "Etc/UTC"}),
+        "everything": ("get-sum", {"a": 1, "b": 2}),
+        "filesystem": ("read_media_file", {"path": str(note)}),
+        "memory": ("read_graph", {}),
+    }
+    stdio = import_module("mcp.client.stdio")
+    tools = ToolRegistry()
+    async with AsyncExitStack() as stack:
+        for name, command in module.SERVERS.items():
+            await stack.enter_async_context(tools.add_mcp(command, prefix=f"{name}_"))
+        pipeline = await stack.enter_async_context(standard(tools, timeout=30))
+        client = await stack.enter_async_context(make_client(make_server(pipeline), mode))
+        ours = {each.name: each for each in (await client.list_tools()).tools}
+        for name, command in module.SERVERS.items():
+            server = stdio.stdio_client(stdio.StdioServerParameters(command=command[0], args=command[1:]))
+            async with make_client(server, mode) as direct:
+                for each in (await direct.list_tools()).tools:
+                    again = ours.pop(f"{name}_{each.name}")
+                    assert (again.description, again.input_schema) == (each.description, each.input_schema)
+                    assert again.output_schema == each.output_schema
+                if name in calls:
+                    own, arguments = calls[name]
+                    expected = await direct.call_tool(own, arguments)
+                    found = await client.call_tool(f"{name}_{own}", arguments)
+                    assert (found.is_error, [each.type for each in found.content[:1]]) == (
+                        False,
+                        [each.type for each in expected.content[:1]],
+                    )
+                    if name != "time":  # it tells the time
+                        assert found.structured_content == expected.structured_content
+        assert not ours
 
 
 async def test_a_tool_asks_the_client() -> None:
