@@ -261,7 +261,7 @@ async def test_the_tools_of_several_servers_behind_one(mode: str) -> None:
     module = import_module("mcp_added_tools")
     note = Path(module.ROOM) / "note.bin"
     note.write_bytes(b"\0\1")
-    calls = {
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
         "time": ("get_current_time", {"timezone": "Etc/UTC"}),
         "everything": ("get-sum", {"a": 1, "b": 2}),
         "filesystem": ("read_media_file", {"path": str(note)}),

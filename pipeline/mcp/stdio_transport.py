@@ -28,6 +28,7 @@ from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .sdk_server import SdkServer
 
 _LONGEST: Final = 16_777_216  # bytes of a line, as for the proxy
+_OUTCOMES: Final = frozenset(("result", "error"))  # of an answer, whose id is one of ours
 _ENDLESS: Final = "subscriptions/listen"  # a request that has no answer until the end
 
 
@@ -121,8 +122,7 @@ class StdioTransport:
             request_id, is_answer = find_unread_id(line)
             answer = make_error(None if is_answer else request_id, PARSE_ERROR, "Parse error")
         else:
-            is_request = is_message(found) and not found.keys() & {"result", "error"}  # an id of the client's
-            sent: object = found.get("id") if is_request else None
+            sent: object = found.get("id") if is_message(found) and not found.keys() & _OUTCOMES else None
             answer = make_error(sent if is_id(sent) else None, INVALID_REQUEST, "Invalid request")
         await self._answer(answer)
         return None
