@@ -531,7 +531,8 @@ def test_what_is_wrong_with_the_command(arguments: list[str], told: str) -> None
     ("allowed", "host", "status"),
     [
         ((), "evil.example.com", 421),
-        (("tools.example.com",), "tools.example.com", 406),
+        (("Tools.example.com",), "tools.example.com", 406),
+        (("tools.example.com",), "tools.example.com.evil.org", 421),
     ],
 )
 def test_hosts_that_are_not_allowed(allowed: tuple[str, ...], host: str, status: int) -> None:

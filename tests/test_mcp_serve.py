@@ -21,6 +21,8 @@ from returns.result import Failure, Success
 from error_cases import EACH_KIND
 from middlewares import Trace, standard
 from pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
+from pipeline.cli.command_error import CommandError
+from pipeline.cli.serve_command import serve as run_serve
 from pipeline.mcp import REQUEST, make_server
 from pipeline.mcp.output_forms import find_form
 from pipeline.mcp.result_blocks import make_result
@@ -592,3 +594,10 @@ def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(SetupError, match=r"toolcall-pipeline\[mcp\]"):
         make_server(standard(ToolRegistry()))
+
+
+@pytest.mark.parametrize("name", ["", "*", "http://tools.example.com", "tools.example.com/mcp", "a b", "::1"])
+def test_a_name_that_no_client_sends(name: str) -> None:
+    """A name that can stand in no Host header is told: it would let nobody in."""
+    with pytest.raises(CommandError, match="--allow-host must be the name of a host, such as"):
+        run_serve("nowhere:pipeline", http="8000", allowed=["tools.example.com:8443", "[::1]", name])

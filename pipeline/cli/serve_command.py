@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from .run.abandoned_threads import exit_without_threads
 from .run.interruption import catch_signals, to_exit_code
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
 
+_HOST_NAME = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")  # as in a Host header
 _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
 
 
@@ -54,6 +56,9 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
     address = None if http is None else read_address(http)
     if allowed and address is None:
         raise CommandError("--allow-host is for --http")
+    for name in allowed:
+        if not _HOST_NAME.fullmatch(name):  # it would let nobody in, and nobody would know why
+            raise CommandError(f"--allow-host must be the name of a host, such as tools.example.com, not {name!r}")
     try:
         with ExitStack() as stack:
             stdin = stdout = -1

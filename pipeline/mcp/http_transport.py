@@ -53,7 +53,7 @@ class HttpTransport:
                 "something in front that lets only your clients through; 127.0.0.1 is for this machine alone"
             )
         self._host, self._port = host, port
-        self._allowed = tuple(allowed)
+        self._allowed = tuple(name.lower() for name in allowed)  # as clients write it
         self._grace = grace
         self._socket: socket.socket | None = None  # once it is open
         self._stopping = anyio.Event()
