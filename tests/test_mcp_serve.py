@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import anyio
@@ -23,14 +25,16 @@ from middlewares import Trace, standard
 from pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
 from pipeline.cli.command_error import CommandError
 from pipeline.cli.serve_command import serve as run_serve
-from pipeline.mcp import REQUEST, make_server
+from pipeline.mcp import REQUEST, make_server, stdio_transport
 from pipeline.mcp.output_forms import find_form
 from pipeline.mcp.result_blocks import make_result
+from pipeline.mcp.sdk_server import SdkServer
 from pipeline.mcp.served_calls import ServedCalls, with_odd_arguments
 from pipeline.mcp.served_tools import ServedTools
+from pipeline.mcp.stdio_transport import StdioTransport
 from pipeline.messages import Audio, File, Image, Link
 from scripted_mcp import ScriptedServer, Tell, add, definition
-from support import Exported, a_tool
+from support import PATIENT, Exported, a_tool
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 Message = dict[str, Any]
@@ -601,3 +605,50 @@ def test_a_name_that_no_client_sends(name: str) -> None:
     """A name that can stand in no Host header is told: it would let nobody in."""
     with pytest.raises(CommandError, match="--allow-host must be the name of a host, such as"):
         run_serve("nowhere:pipeline", http="8000", allowed=["tools.example.com:8443", "[::1]", name])
+
+
+@dataclass
+class Wired:
+    """A message as the SDK reads and writes it."""
+
+    id: int
+    text: str = ""
+
+    def model_dump_json(self, **_: object) -> str:
+        return json.dumps({"id": self.id, "text": self.text})
+
+
+class Adapter:
+    def validate_json(self, line: bytes, *, by_name: bool) -> Wired:
+        return Wired(json.loads(line)["id"])
+
+
+async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over stdio answers do not pile up: beyond a bound no further request is taken, until the client reads."""
+    monkeypatch.setattr(stdio_transport, "_MOST_WAITING", 1_000)
+    sdk = SimpleNamespace(message=lambda each: each, types=SimpleNamespace(jsonrpc_message_adapter=Adapter()))
+    monkeypatch.setattr(SdkServer, "load", lambda: sdk)
+    (from_client, client_writes), (client_reads, to_client) = os.pipe(), os.pipe()
+    taken: list[int] = []
+    try:
+        transport = StdioTransport(from_client, to_client)
+
+        async def take() -> None:
+            taken.append((await transport.receive()).id)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(transport.send, SimpleNamespace(message=Wired(1, "x" * 200_000)))
+            await anyio.wait_all_tasks_blocked()  # a pipe holds less
+            os.write(client_writes, b'{"id":2}\n')
+            group.start_soon(take)
+            await anyio.wait_all_tasks_blocked()
+            assert taken == []
+            read = 0
+            with anyio.fail_after(PATIENT):
+                while read < 200_000:
+                    await anyio.wait_readable(client_reads)
+                    read += len(os.read(client_reads, 65_536))
+        assert taken == [2]
+    finally:
+        for end in (from_client, client_writes, client_reads, to_client):
+            os.close(end)

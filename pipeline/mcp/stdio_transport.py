@@ -28,6 +28,7 @@ from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .sdk_server import SdkServer
 
 _LONGEST: Final = 16_777_216  # bytes of a line, as for the proxy
+_MOST_WAITING: Final = 67_108_864  # bytes of answers that wait to be written, as for the proxy
 _OUTCOMES: Final = frozenset(("result", "error"))  # of an answer, whose id is one of ours
 _ENDLESS: Final = "subscriptions/listen"  # a request that has no answer until the end
 
@@ -69,6 +70,7 @@ class StdioTransport:
         while True:
             line: bytes | LongLine | None = None
             with self._reading:
+                await self._writer.wait_for_room(_MOST_WAITING)  # a client that does not read would fill the memory
                 line = await self._reader.read()
             if line is None:
                 await self._wait_for_answers()
