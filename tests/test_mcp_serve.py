@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
@@ -626,7 +627,7 @@ class Adapter:
 async def test_a_client_that_does_not_read_is_not_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over stdio answers do not pile up: beyond a bound no further request is taken, until the client reads."""
     monkeypatch.setattr(stdio_transport, "_MOST_WAITING", 1_000)
-    sdk = SimpleNamespace(message=lambda each: each, types=SimpleNamespace(jsonrpc_message_adapter=Adapter()))
+    sdk = SimpleNamespace(message=deepcopy, types=SimpleNamespace(jsonrpc_message_adapter=Adapter()))
     monkeypatch.setattr(SdkServer, "load", lambda: sdk)
     (from_client, client_writes), (client_reads, to_client) = os.pipe(), os.pipe()
     taken: list[int] = []
