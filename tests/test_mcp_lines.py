@@ -104,6 +104,13 @@ def test_a_broken_line_is_never_taken_for_that_of_another_id(
     assert found is None or is_answer is (kind == "result")
 
 
+@pytest.mark.parametrize("odd", [b'\\"', b"\\\\", b'"', b"[", b" ", b'"a":'])
+def test_a_broken_line_takes_no_time(odd: bytes) -> None:
+    """One of 2 MB: what takes n² steps would take minutes."""
+    line = b'{"method":"m","params":"' + odd * (2_000_000 // len(odd))
+    assert find_unread_id(line + b',"id":1}') in ((None, False), (1, False))
+
+
 @given(IDS, st.text(max_size=20))
 def test_only_the_id_is_replaced(restored: object, text: str) -> None:
     """All other bytes of an answer stay; an answer that quotes our id is left to be written anew."""

@@ -27,7 +27,9 @@ _ID_IN_TAIL = re.compile(rb'[,{]\s*"id"\s*:\s*' + _ID + rb'\s*(?:,\s*"jsonrpc"\s
 _END = 4_096  # bytes of the end of a line in which its id is looked for
 _METHOD = re.compile(rb'"method"\s*:')
 _OUTCOME = re.compile(rb'"(?:result|error)"\s*:')
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TEXT_BEGUN = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'  # nothing is tried twice: that would take n² steps for what is broken
+_TEXT = re.compile(_TEXT_BEGUN + rb'(?:"|\Z)', re.DOTALL)
+_ENDED_TEXTS = re.compile(rb'(?:[^"]*+%s")*+[^"]*+' % _TEXT_BEGUN, re.DOTALL)
 # Each character of "tools/call" as it is, or escaped.
 _SPELLED_CALL = re.compile(
     b'"%s"' % b"".join(rb"(?:\\?%s|\\u00(?i:%02x))" % (char.encode(), ord(char)) for char in TOOLS_CALL)
@@ -193,7 +195,8 @@ def find_unread_id(line: bytes) -> tuple[str | int | None, bool]:
         message: object = _decode(_LENIENT, line)
     except ValueError:
         rest = _TEXT.sub(b"", line)
-        is_whole = rest.count(b"{") + rest.count(b"[") == rest.count(b"}") + rest.count(b"]") and b'"' not in rest
+        is_closed = rest.count(b"{") + rest.count(b"[") == rest.count(b"}") + rest.count(b"]")
+        is_whole = is_closed and _ENDED_TEXTS.fullmatch(line)
         request_id, is_answered = find_id(line, line[-_END:] if is_whole else b"")
         is_clear = is_answered is (_OUTCOME.search(line) is not None)
         return request_id if is_clear else None, is_answered and is_clear
