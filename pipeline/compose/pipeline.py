@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, nullcontext
-from math import inf
+from contextlib import AbstractContextManager, nullcontext
 from time import time_ns
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from anyio import current_effective_deadline, move_on_after
 from returns.result import Failure
 
 from ..call import Call, Outcome, ResolvedCall
@@ -23,13 +21,12 @@ from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .description import describe
 from .order import check_order, check_tool_names
-from .resources import find_closed, list_resources, needs_opening, open_all
+from .resources import OpenResources, find_closed, list_resources, needs_opening
 from .runner import Listening, Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
 
 P = ParamSpec("P")
-_CLOSING = 10.0  # seconds
 T = TypeVar("T")
 _NO_SPAN = nullcontext()
 
@@ -63,7 +60,7 @@ class Pipeline(StageList):
         self._runner = Runner(stages, self.registries)
         self.resources = list_resources(stages)
         self._must_be_open = tuple(filter(needs_opening, self.resources))
-        self._opened: AsyncExitStack | None = None
+        self._opened: OpenResources | None = None
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
@@ -77,7 +74,12 @@ class Pipeline(StageList):
         """
         if self._opened is not None:
             raise SetupError("this pipeline is open already")
-        self._opened = await open_all(self.resources)
+        self._opened = OpenResources(self.resources)
+        try:
+            await self._opened.__aenter__()
+        except BaseException:
+            self._opened = None
+            raise
         return self
 
     async def __aexit__(
@@ -85,14 +87,7 @@ class Pipeline(StageList):
     ) -> None:
         """Close it again, innermost first; within 10 seconds if the task is cancelled."""
         opened, self._opened = self._opened, None
-        if opened is None:
-            return
-        if (
-            current_effective_deadline() > -inf
-        ):  # no scope here: a resource may leave one that it entered when it opened
-            await opened.__aexit__(kind, exc, traceback)
-            return
-        with move_on_after(_CLOSING, shield=True):
+        if opened is not None:
             await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:

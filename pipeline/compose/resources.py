@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
+from math import inf
+from threading import Lock
 from types import TracebackType
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import attrs
+from anyio import CancelScope, current_effective_deadline, current_time
 
+from ..event_loops import get_event_loop
+from ..forking import register_after_fork
 from .stage import Stage
 
 Resource: TypeAlias = AbstractAsyncContextManager[Any]
+_CLOSING = 10.0  # seconds
 
 
 @attrs.define(eq=False)
@@ -19,19 +26,112 @@ class _Held:
     """An open resource. Pipelines may share a stage: the first one opens it, and the last one closes it."""
 
     resource: Resource
-    users: int = 0
+    users: int = 1
     stack: AsyncExitStack = attrs.field(factory=AsyncExitStack)
 
-    async def release(
+
+class _InProcess:
+    """The resources of all pipelines. One that opens or closes just now is not open, and the next user waits."""
+
+    def __init__(self) -> None:
+        self.held: dict[int, _Held] = {}  # the open ones, by id of the resource
+        self._restart_in_child()
+        register_after_fork(self._restart_in_child)
+
+    def _restart_in_child(self) -> None:
+        self._lock = Lock()  # pipelines of several threads may share a stage
+        self._moving: dict[int, list[Callable[[], None]]] = {}  # by the same id; what wakes who waits for it
+
+    async def open(self, resource: Resource) -> _Held:
+        while True:
+            with self._lock:
+                held = self.held.get(id(resource))
+                if held is not None:
+                    held.users += 1
+                    return held
+                waiting = self._moving.get(id(resource))
+                if waiting is None:
+                    self._moving[id(resource)] = []
+                    break
+                loop = get_event_loop()
+                moved = loop.make_signal()
+                waiting.append(partial(loop.call_soon, loop.set, moved))
+            await moved
+        held = _Held(resource)
+        try:
+            await held.stack.enter_async_context(resource)
+            self.held[id(resource)] = held
+        finally:
+            self._end_move(resource)
+        return held
+
+    async def close(
+        self,
+        held: _Held,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            held.users -= 1
+            if held.users:
+                return
+            del self.held[id(held.resource)]
+            self._moving[id(held.resource)] = []
+        try:
+            await held.stack.__aexit__(kind, exc, traceback)
+        finally:
+            self._end_move(held.resource)
+
+    def _end_move(self, resource: Resource) -> None:
+        with self._lock:
+            waiting = self._moving.pop(id(resource))
+        for wake in waiting:
+            wake()
+
+
+_IN_PROCESS = _InProcess()
+
+
+@attrs.define(eq=False)
+class OpenResources:
+    """Opens the resources in their order, and closes them in the opposite one: an async context manager.
+
+    If one fails to open, or its task is cancelled meanwhile, those that were opened before it are closed again. In a
+    cancelled task they have 10 seconds in all to close.
+
+    Args:
+        resources: What to open, outermost first.
+    """
+
+    resources: Iterable[Resource]
+    _stack: AsyncExitStack = attrs.field(init=False, factory=AsyncExitStack)
+    _until: float | None = attrs.field(init=False, default=None)  # when they must be closed, once that is cancelled
+
+    async def __aenter__(self) -> Self:
+        """Raises what one of them raised."""
+        try:
+            for resource in self.resources:
+                self._stack.push_async_exit(partial(self._close, await _IN_PROCESS.open(resource)))
+        except BaseException as exc:
+            await self._stack.__aexit__(type(exc), exc, exc.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.users -= 1
-        if self.users == 0:
-            del _held[id(self.resource)]
-            await self.stack.__aexit__(kind, exc, traceback)
+        await self._stack.__aexit__(kind, exc, traceback)
 
-
-_held: dict[int, _Held] = {}  # by id of the resource
+    async def _close(self, held: _Held, *exc_info: Any) -> None:
+        if current_effective_deadline() > -inf:
+            # No scope here: a resource may leave one that it entered when it opened.
+            await _IN_PROCESS.close(held, *exc_info)
+            return
+        if self._until is None:
+            self._until = current_time() + _CLOSING
+        with CancelScope(deadline=self._until, shield=True):
+            await _IN_PROCESS.close(held, *exc_info)
 
 
 def list_resources(stages: Iterable[Stage]) -> tuple[Resource, ...]:
@@ -51,28 +151,7 @@ def needs_opening(resource: object) -> bool:
 
 def find_closed(resources: Iterable[Resource]) -> Resource | None:
     """The first of them that is not open; None: all are."""
-    return next((each for each in resources if id(each) not in _held), None)
-
-
-async def open_all(resources: Iterable[Resource]) -> AsyncExitStack:
-    """Open them in this order, and return what closes them in the opposite order.
-
-    Raises:
-        Exception: What one of them raised. Those that were opened before it are closed again.
-    """
-    async with AsyncExitStack() as stack:
-        for resource in resources:
-            held = _held.get(id(resource))
-            if held is None:
-                held = _held[id(resource)] = _Held(resource)
-                try:
-                    await held.stack.enter_async_context(resource)
-                except BaseException:
-                    del _held[id(resource)]
-                    raise
-            held.users += 1
-            stack.push_async_exit(held.release)
-        return stack.pop_all()
+    return next((each for each in resources if id(each) not in _IN_PROCESS.held), None)
 
 
 def _resources_of(obj: Any) -> Iterator[Resource]:

@@ -15,7 +15,7 @@ from returns.result import Failure, Success
 from ..call import Call, ResolvedCall, ValidCall
 from ..call_state import StateKey
 from ..compose.mistakes import explain_answer, explain_verdict
-from ..compose.resources import list_resources, open_all
+from ..compose.resources import OpenResources, list_resources
 from ..compose.stage import Stage
 from ..errors import Crashed, Denied, Transient
 from ..guards import Guards, OneEffect, hides_effect
@@ -115,7 +115,7 @@ class _Check:
     body: _Reply = None  # what a body does
 
     async def run(self) -> None:
-        async with await open_all(list_resources([self.stage])):
+        async with OpenResources(list_resources([self.stage])):
             for effect in ("read", "mutating"):
                 with anyio.move_on_after(PATIENCE) as limit:
                     await self._run_all(effect)
