@@ -16,6 +16,7 @@ from returns.result import Success
 from middlewares import Execute, standard
 from pipeline import Call, Crashed, Outcome, SetupError, ToolRegistry, ValidCall
 from pipeline.executors import Executor
+from pipeline.testing import record_calls
 
 JOURNAL: list[str] = []
 
@@ -176,6 +177,15 @@ async def test_a_pipeline_that_is_not_open_says_so(caplog: pytest.LogCaptureFixt
             assert await pipeline.call("look") == Success("seen")
     far = standard(some_tools(), executor=Far())
     assert_not_open(await far.call("look"))
+
+
+async def test_a_recording_pipeline_that_is_not_open_says_so() -> None:
+    """As the one that it stands for does; the call is kept."""
+    pipeline = record_calls(pooled(Pool()))
+    assert_not_open(await pipeline.call("look"))
+    async with pipeline:
+        assert await pipeline.call("look") == Success("seen")
+    assert len(pipeline.recorded) == 2
 
 
 async def test_a_pipeline_that_holds_nothing() -> None:

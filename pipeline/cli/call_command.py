@@ -21,6 +21,7 @@ from ..telemetry.logs import log_failure
 from .call_tree import print_tree
 from .command_error import CommandError
 from .loading import check_schemas, find_registry, load_target
+from .opening import open_pipeline
 from .run.abandoned_threads import exit_without_threads
 from .run.interruption import to_exit_code
 from .run.result_rows import build_result, encode_row
@@ -41,7 +42,7 @@ def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace:
         if arguments == "-":
             arguments = sys.stdin.read()
         try:
-            report = anyio.run(_run, pipeline, Call(name, arguments, id="call_1", timeout=timeout))
+            report = anyio.run(_run, pipeline, target, Call(name, arguments, id="call_1", timeout=timeout))
         except KeyboardInterrupt:
             return to_exit_code(signal.SIGINT)
         if trace:
@@ -70,7 +71,12 @@ def _build_pipeline(target: str) -> Pipeline:
         raise CommandError(f"{target}: {exc}") from None
 
 
-async def _run(pipeline: Pipeline, call: Call) -> CallReport:
+async def _run(pipeline: Pipeline, target: str, call: Call) -> CallReport:
+    async with open_pipeline(pipeline, target):
+        return await _report(pipeline, call)
+
+
+async def _report(pipeline: Pipeline, call: Call) -> CallReport:
     try:
         return await pipeline.report(call)
     except (SystemExit, GeneratorExit) as exc:  # a tool that exits ends its call; no pipeline may catch these

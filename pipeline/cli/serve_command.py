@@ -23,6 +23,7 @@ from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
 from .command_error import CommandError
 from .loading import check_schemas, find_registry, load_target
+from .opening import open_pipeline
 from .run.abandoned_threads import exit_without_threads
 from .run.interruption import catch_signals, to_exit_code
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
@@ -72,7 +73,7 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
                     return StdioTransport(stdin, stdout)
                 return _open_http(*address, allowed)
 
-            code = _run(pipeline, server, connect)
+            code = _run(target, pipeline, server, connect)
             exit_without_threads(code)
             return code
     except KeyboardInterrupt:  # before anything is served; later it is caught as a signal
@@ -96,11 +97,11 @@ def _make(target: str) -> tuple[Pipeline, Any]:
     return pipeline, make_server(pipeline, name=target.partition(":")[0])
 
 
-def _run(pipeline: Pipeline, server: Any, connect: Callable[[], _Transport]) -> int:
+def _run(target: str, pipeline: Pipeline, server: Any, connect: Callable[[], _Transport]) -> int:
     async def run() -> int:
         transport = connect()
         loop = get_event_loop()
-        async with pipeline:
+        async with open_pipeline(pipeline, target):
             with catch_signals(lambda: loop.call_soon(transport.stop)) as caught:
                 await transport.run(server)
         return to_exit_code(caught[0]) if caught else 0

@@ -27,6 +27,7 @@ class RecordedPipeline(Pipeline):
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         super().__init__(stages)
+        self._run_unrecorded = self._run
         self.recorded: list[RecordedCall] = []  # in the order in which they were made
         self._run = self._record
 
@@ -48,7 +49,7 @@ class RecordedPipeline(Pipeline):
     async def _record(self, call: Call, *options: Any) -> Outcome:
         recorded = RecordedCall(call)
         self.recorded.append(recorded)
-        recorded.outcome = await self._runner.run(call, *options)
+        recorded.outcome = await self._run_unrecorded(call, *options)
         return recorded.outcome
 
 

@@ -19,6 +19,7 @@ from ...messages import render
 from ...recordable import make_mask
 from ...telemetry.logs import log_failure
 from ..command_error import CommandError
+from ..opening import open_pipeline
 from .begin_guard import BeginGuard, find_tool, works_unmarked
 from .calls_file import CallLine, LineReader, parse_line
 from .executor_choice import open_executor
@@ -36,15 +37,17 @@ class LineRunner:
     """Workers, each of which takes the next line when its call has ended: only running calls are held in memory.
 
     Args:
-        pipeline: What each call goes through.
+        target: What the command calls the pipeline.
+        pipeline: What each call goes through. Opened before the first call, closed after the last one.
         results: Where each result is written.
         progress: What counts and prints.
         concurrency: Workers, so calls at the same time; at least 1.
-        executor: Opened before the first call, closed after the last one.
+        executor: Opened and closed with it.
         marks: Where the calls that begin are marked. None if RESULTS is no file that a later run could resume.
         rerun_unknown: Run again what had begun in an earlier run and has no result.
     """
 
+    target: str
     pipeline: Pipeline
     results: ResultsFile
     progress: RunProgress
@@ -67,7 +70,8 @@ class LineRunner:
         """
         lines, stopping = LineReader(fd), anyio.Event()
         loop = asyncio.get_running_loop()
-        async with open_executor(self.executor):  # a signal until here ends the process: no call has begun
+        # A signal until these are open ends the process: no call has begun.
+        async with open_executor(self.executor), open_pipeline(self.pipeline, self.target):
             with catch_signals(lambda: loop.call_soon_threadsafe(stopping.set)) as caught:
                 async with anyio.create_task_group() as helpers:
                     helpers.start_soon(self._stop_when, stopping, lines)

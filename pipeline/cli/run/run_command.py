@@ -66,7 +66,7 @@ def run(
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
-                runner = LineRunner(pipeline, results, progress, concurrency, chosen, marks, rerun_unknown)
+                runner = LineRunner(target, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown)
                 code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
         return to_exit_code(signal.SIGINT)
