@@ -76,5 +76,6 @@ def read_state(state: State | None, key: StateKey[S], default: S) -> S:
 
 def _check_key(key: Any) -> StateKey[Any]:
     if not isinstance(key, StateKey):
-        raise SetupError(f"the key of a state must be a StateKey, not {key!r}")
+        # Its type alone: it may be the value, where somebody mixed the two up, and a value is in no log.
+        raise SetupError(f"the key of a state must be a StateKey, not a value of type {type(key).__name__}")
     return cast("StateKey[Any]", key)

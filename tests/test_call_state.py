@@ -140,7 +140,7 @@ def test_a_state_that_was_not_set() -> None:
         lambda: Call("probe").with_state(COUNT, 1).get_state(bad),
         lambda: Call("probe").get_state(bad),
     ):
-        with pytest.raises(SetupError, match="must be a StateKey, not 'tenant'"):
+        with pytest.raises(SetupError, match="must be a StateKey, not a value of type str"):
             mistake()
     for name in ("", 5):
         with pytest.raises(SetupError, match="StateKey: `name`"):

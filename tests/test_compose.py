@@ -78,6 +78,7 @@ def takes_three(call: Any, call_next: Any, more: Any) -> Any:
 
 
 STRANGE: dict[str, Any] = {"number": 3, "class": Validate, "three": takes_three, "two": takes_two, "async": asks}
+STRANGE |= {"stack": Stack(), "pipeline": standard(TOOLS)}
 any_count: Any = count
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "validate before resolve": (
@@ -103,6 +104,19 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "no stage at all": (lambda: standard(TOOLS).before("retry", STRANGE["number"]), "3 is not a stage"),
     "a class": (lambda: standard(TOOLS).before("retry", STRANGE["class"]), "Validate is a class"),
     "three arguments": (lambda: standard(TOOLS).before("retry", STRANGE["three"]), "is not a stage: a check takes"),
+    "a pipeline as a check": (lambda: Stack().check(STRANGE["pipeline"]), "a Pipeline is several stages and not one"),
+    "a pipeline among stages": (lambda: standard(TOOLS).before("retry", STRANGE["pipeline"]), "stack.end(pipeline)"),
+    "a pipeline in the place of an end": (
+        lambda: standard(TOOLS).replace("execute", STRANGE["pipeline"]),
+        "stack.end(pipeline)",
+    ),
+    "a stack among stages": (lambda: standard(TOOLS).after("retry", STRANGE["stack"]), "a Stack is several stages"),
+    "a stack as an end": (lambda: Stack().end(STRANGE["stack"]), "stack + stack"),
+    "a pipeline added to a stack": (lambda: Stack() + STRANGE["pipeline"], "a Pipeline is several stages"),
+    "a check added to a stack": (
+        lambda: Stack() + STRANGE["two"],
+        "takes_two is not a Stack: put it in with check(), wrap()",
+    ),
     "unknown place": (lambda: standard(TOOLS).before("retyr", log), "there is no stage 'retyr'; there are: trace"),
     "no time": (lambda: Timeout(0), "must be a number of seconds > 0"),
     "no attempt": (lambda: Retry(attempts=0), "Retry: `attempts` must be an integer ≥ 1"),

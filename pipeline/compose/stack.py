@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic
+from typing import Generic, cast
 
 import attrs
 from typing_extensions import TypeVar
@@ -12,7 +12,7 @@ from ..errors import SetupError
 from ..report import Observer
 from .pipeline import Pipeline
 from .stage import Check, Handler, Middleware, Role, Stage
-from .stage_list import StageList
+from .stage_list import StageList, make_stage
 
 In = TypeVar("In", bound=Call, default=Call)
 Out = TypeVar("Out", bound=Call, default=Call)
@@ -27,18 +27,24 @@ class Stack(StageList, Generic[In, Out]):
 
     def observe(self, observer: Observer, /, *, name: str | None = None) -> Stack[In, Out]:
         """Add an observer, such as `Trace`. It sees each call, stands in no chain, and must be the outermost stage."""
-        return Stack((*self.entries, Stage.of(observer, "observe", name)))
+        return Stack((*self.entries, make_stage(observer, "observe", name)))
 
     def check(self, check: Check[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]:
         """Add a check inside of all stages so far: ``call -> next phase | Failure[error]``, without I/O or await."""
-        return Stack((*self.entries, Stage.of(check, "check", name)))
+        return Stack((*self.entries, make_stage(check, "check", name)))
 
     def wrap(self, middleware: Middleware[Out, Next], /, *, name: str | None = None) -> Stack[In, Next]:
         """Add a middleware inside of all stages so far: ``async (call, call_next) -> Outcome``."""
-        return Stack((*self.entries, Stage.of(middleware, "wrap", name)))
+        return Stack((*self.entries, make_stage(middleware, "wrap", name)))
 
     def __add__(self, inner: Stack[Out, Next], /) -> Stack[In, Next]:
-        """These stages, and inside of them those of another stack: stages that belong together, used in several."""
+        """These stages, and inside of them those of another stack: stages that belong together, used in several.
+
+        Raises:
+            SetupError: The other one is no stack.
+        """
+        if not isinstance(cast("object", inner), Stack):
+            raise SetupError(f"{make_stage(inner).name} is not a Stack: put it in with check(), wrap() or observe()")
         return Stack((*self.entries, *inner.entries))
 
     def end(self, execute: Handler[Out], /, *, name: str | None = None) -> Pipeline:
@@ -52,7 +58,7 @@ class Stack(StageList, Generic[In, Out]):
             SetupError: The stages stand in an order that makes no sense, or two have one name.
         """
         if not isinstance(execute, Pipeline):
-            return Pipeline((*self.entries, Stage.of(execute, "end", name)))
+            return Pipeline((*self.entries, make_stage(execute, "end", name)))
         if name is not None:
             raise SetupError(f"a pipeline that is the end has the names of its stages, and takes no name={name!r}")
         for each in execute.stages:

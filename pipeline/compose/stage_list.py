@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from ..errors import SetupError
-from .stage import AnyStage, Handler, Stage
+from .stage import AnyStage, Handler, Role, Stage
 
 
 class StageList:
@@ -30,15 +30,15 @@ class StageList:
         Raises:
             SetupError: There is no such stage, or the new one is no stage or makes no sense in that place.
         """
-        return self._edit(target, lambda old: (Stage.of(stage, name=name), old))
+        return self._edit(target, lambda old: (make_stage(stage, name=name), old))
 
     def after(self, target: str, stage: AnyStage, /, *, name: str | None = None) -> Self:
         """Put a stage right inside of the one called ``target``; else as `before`."""
-        return self._edit(target, lambda old: (old, Stage.of(stage, name=name)))
+        return self._edit(target, lambda old: (old, make_stage(stage, name=name)))
 
     def replace(self, target: str, stage: AnyStage | Handler[Any], /) -> Self:
         """Put a stage in the place and under the name of the one called ``target``; raises as `before` does."""
-        return self._edit(target, lambda old: (Stage.of(stage, "end" if old.role == "end" else None, old.name),))
+        return self._edit(target, lambda old: (make_stage(stage, "end" if old.role == "end" else None, old.name),))
 
     def without(self, target: str, /) -> Self:
         """Leave out the stage called ``target``; raises as `before` does."""
@@ -51,3 +51,17 @@ class StageList:
         make: Any = type(self)  # both subclasses are made of their stages alone
         edited: Self = make((*self.entries[:place], *change(self.entries[place]), *self.entries[place + 1 :]))
         return edited
+
+
+def make_stage(obj: object, role: Role | None = None, name: str | None = None) -> Stage:
+    """As `Stage.of`.
+
+    Raises:
+        SetupError: As that does; or it is a stack or a pipeline, whose stages would be hidden in one.
+    """
+    if isinstance(obj, StageList):
+        raise SetupError(
+            f"a {type(obj).__name__} is several stages and not one: put stacks together with `stack + stack`, and a "
+            "pipeline at the end with `stack.end(pipeline)`"
+        )
+    return Stage.of(obj, role, name)
