@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import sleep
 from typing import Any, ClassVar, Self
 
 import anyio
@@ -201,6 +204,48 @@ async def works_on_asyncio_only(call: Call, call_next: Next) -> Outcome:
     return await call_next(call)
 
 
+async def changes_its_call_for_a_while(call: ValidCall, call_next: Next) -> Outcome:
+    call.params["limit"] = 5
+    try:
+        return await call_next(call)
+    finally:
+        del call.params["limit"]
+
+
+async def wraps_an_outcome(call: Call, call_next: Next) -> Outcome:
+    return Success(await call_next(call))
+
+
+async def denies_after_a_bug(call: ValidCall, call_next: Next) -> Outcome:
+    try:
+        return await call_next(call)
+    except Exception:
+        return Failure(Denied("afterwards"))
+
+
+class EndsNoBodyWhenCancelled:
+    placement = Placement(marks=True)
+
+    async def __call__(self, call: ValidCall) -> Outcome:
+        begin_body(call)
+        try:
+            outcome: Outcome = Success(await call.tool.fn(**call.params))
+        except Exception as exc:
+            outcome = Failure(Crashed(exc))
+        end_body(call)
+        return outcome
+
+
+async def holds_up_the_loop(call: Call, call_next: Next) -> Outcome:
+    sleep(0)  # noqa: ASYNC251  # what the check has to find
+    return await call_next(call)
+
+
+def holds_up_the_loop_as_a_check(call: Call) -> Call:
+    time.sleep(0)
+    return call
+
+
 async def starts_a_span(call: Call, call_next: Next) -> Outcome:
     with tracer.start_as_current_span("mine"):
         return await call_next(call)
@@ -249,6 +294,12 @@ BROKEN: list[tuple[Any, str]] = [
     (MarksAsAnEnd(), r"does not call begin_body\(call\) before each body"),
     (an_end_that_raises, r"lets an exception of the tool pass: answer with Failure\(Crashed\(exc\)\)"),
     (works_on_asyncio_only, "on trio: it raises TypeError"),
+    (changes_its_call_for_a_while, r"changes the call that it was given \(params\): hand on a copy"),
+    (wraps_an_outcome, "answers with an Outcome inside of a Success"),
+    (Marks(denies_after_a_bug), r"answers 'permission' after its inside ran, as if nothing had"),
+    (EndsNoBodyWhenCancelled(), r"does not call begin_body\(call\) before each body"),
+    (holds_up_the_loop, "holds up the event loop with time.sleep: await anyio.sleep"),
+    (holds_up_the_loop_as_a_check, "holds up the event loop with time.sleep"),
     (starts_a_span, "starts spans of its own"),
     (starts_a_span_as_a_check, "starts spans of its own"),
     (leaves_a_task, "on asyncio: it leaves a task running, 'left behind'"),
@@ -266,17 +317,20 @@ def test_a_stage_that_breaks_a_rule(stage: Any, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "rule"),
+    ("stage", "for_a_cancellation", "for_all_calls", "rule"),
     [
-        (shields_its_inside, "does not end when it is cancelled"),
-        (HasOneSlot(), "does not answer within 0.2 seconds"),
+        (shields_its_inside, 0.1, 10.0, "does not end when it is cancelled"),
+        (shields_its_inside, 60.0, 0.2, "does not answer within 0.2 seconds"),
+        (HasOneSlot(), 0.1, 0.2, "does not answer within 0.2 seconds"),
     ],
-    ids=["shield", "slot"],
+    ids=["shield", "shield and no time left", "slot"],
 )
-def test_a_stage_that_hangs(stage: Any, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_that_hangs(
+    stage: Any, for_a_cancellation: float, for_all_calls: float, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The check ends all the same."""
-    monkeypatch.setattr("pipeline.testing.probes.PATIENCE", 0.1)
-    monkeypatch.setattr("pipeline.testing.stage_rules.PATIENCE", 0.2)
+    monkeypatch.setattr("pipeline.testing.probes.PATIENCE", for_a_cancellation)
+    monkeypatch.setattr("pipeline.testing.stage_rules.PATIENCE", for_all_calls)
     with pytest.raises(AssertionError, match=rule):
         check_stage(stage)
 
@@ -429,6 +483,68 @@ class Refuses(Own):
         raise SetupError("none")
 
 
+class Repeats(Own):
+    async def run(self, call: ValidCall) -> object:
+        try:
+            return await super().run(call)
+        except Exception:
+            return await super().run(call)
+
+
+class Changes(Own):
+    async def run(self, call: ValidCall) -> object:
+        value = await super().run(call)
+        call.params.clear()
+        return value
+
+
+class FailsWithText(Own):
+    async def run(self, call: ValidCall) -> object:
+        try:
+            return await super().run(call)
+        except Exception as exc:
+            return Failure(str(exc))
+
+
+class Early(Own):
+    """Says that a body ended before it began."""
+
+    marks = True
+
+    async def run(self, call: ValidCall) -> object:
+        begin_body(call)
+        end_body(call)
+        return await super().run(call)
+
+
+class Forgets(Own):
+    """Does not say that a body ended which was cancelled."""
+
+    marks = True
+
+    async def run(self, call: ValidCall) -> object:
+        begin_body(call)
+        with suppress(Exception):
+            value = await super().run(call)
+            end_body(call)
+            return value
+        end_body(call)
+        return Failure(Crashed(RuntimeError()))
+
+
+class Shields(Own):
+    async def run(self, call: ValidCall) -> object:
+        with anyio.CancelScope(shield=True):
+            return await super().run(call)
+        raise AssertionError
+
+
+class Sleeps(Own):
+    async def run(self, call: ValidCall) -> object:
+        sleep(0)  # noqa: ASYNC251  # as above
+        return await super().run(call)
+
+
 class Leaves(Own):
     async def run(self, call: ValidCall) -> object:
         KEPT.append(asyncio.create_task(asyncio.sleep(60)))
@@ -447,18 +563,27 @@ BAD_EXECUTORS: list[tuple[type[Executor], str]] = [
     (Swallows, "returns a value of type NoneType where the tool raised: let the exception pass"),
     (Wraps, r"raises RuntimeError\(own\) where the tool raised another exception"),
     (Unmarked, "called begin_body 0 and end_body 0 times for one body"),
-    (Eager, "runs a body that begin_body refuses|called begin_body 0"),
+    (Eager, "the body runs outside of begin_body and end_body"),
     (Deaf, "let NotBegunError pass"),
     (Stubborn, "answers with a value of type int when it is cancelled"),
     (Picky, "`check_tool` raises ValueError"),
     (Refuses, "refuses sync and async tools"),
+    (Repeats, "runs the body 2 times for one call"),
+    (Changes, r"changes the call that it was given \(params\)"),
+    (FailsWithText, r"returns Failure\(str\), and a Failure holds a ToolError"),
+    (Early, "the body runs outside of begin_body and end_body"),
+    (Forgets, "does not call end_body when it is cancelled after begin_body"),
+    (Shields, "answers with a value of type int when it is cancelled"),
+    (Sleeps, "holds up the event loop with time.sleep"),
     (Leaves, "leaves a task running"),
     (Traces, "starts spans of its own"),
 ]
 
 
 @pytest.mark.parametrize(("executor", "rule"), BAD_EXECUTORS, ids=[each.__name__ for each, _ in BAD_EXECUTORS])
-def test_an_executor_that_breaks_a_rule(executor: type[Executor], rule: str) -> None:
+def test_an_executor_that_breaks_a_rule(executor: type[Executor], rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if executor in (Forgets, Shields):  # which take all of it
+        monkeypatch.setattr("pipeline.testing.executor_rules.PATIENCE", 1.0)
     check_executor(Own())
     with pytest.raises(AssertionError, match=rule):
         check_executor(executor())

@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import anyio.lowlevel
+import attrs
 from returns.result import Failure
 
 from ..call import Call, ValidCall
-from ..errors import NotExecuted, SetupError
+from ..errors import NotExecuted, SetupError, ToolError
 from ..executors import Executor
 from ..guards import Guards, NotBegunError, OneEffect
 from ..tools.definition import Tool
+from .handed_calls import Unchanged
 from .probes import LOOPS, PATIENCE, WHEN_CANCELLED, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
 
 _NOT_BEGUN = Failure(NotExecuted("a guard refused"))
@@ -29,12 +31,12 @@ def check_executor(executor: Executor, *, loops: Sequence[str] = LOOPS) -> None:
     On each event loop it is opened, runs sync and async tools that return, raise and hang, as far as its ``check_tool``
     takes them, and is closed. The tools are functions of a module, so that another process finds them.
 
-    - ``run`` returns what the tool returned, and raises what it raised or returns a Failure.
-    - It lets cancellation pass.
-    - With ``marks`` it calls `begin_body` once before each body and `end_body` once after it, and runs no body that
-      `begin_body` refuses.
+    - ``run`` runs the body once, returns what the tool returned, and raises what it raised or returns a Failure.
+    - It does not change the call, and lets cancellation pass.
+    - With ``marks`` it calls `begin_body` once before each body and `end_body` once after it, also if it is cancelled,
+      and runs no body that `begin_body` refuses.
     - ``check_tool`` raises nothing but SetupError.
-    - It works on each loop, starts no span and, once it is closed, leaves no task behind.
+    - It works on each loop, does not hold it up with `time.sleep`, starts no span and, once closed, leaves no task behind.
 
     Args:
         executor: The executor. It is opened and closed once for each loop, if it is a context manager.
@@ -87,40 +89,56 @@ def _takes(executor: Executor, body: Callable[..., Any], breaks: Breaks) -> bool
 
 
 async def _check_return(executor: Executor, body: Callable[..., Any], breaks: Breaks) -> None:
-    guard = BodyGuard()
-    try:
-        value: Any = await executor.run(_make_call(body, guard))
-    except Exception as exc:  # noqa: BLE001  # as above
-        breaks.rule(f"it raises {type(exc).__name__}({exc}) where the tool returned a value")
+    guard = _bodies.watch()
+    call = _make_call(body, guard)
+    with Unchanged(breaks, call):
+        try:
+            value: Any = await executor.run(call)
+        except Exception as exc:  # noqa: BLE001  # as above
+            breaks.rule(f"it raises {type(exc).__name__}({exc}) where the tool returned a value")
     if value != {"echo": 7}:
         breaks.rule(f"it returns a value of type {type(value).__name__}, and not what the tool returned")
     await _check_marks(executor, guard, breaks)
 
 
 async def _check_raise(executor: Executor, body: Callable[..., Any], breaks: Breaks) -> None:
-    guard = BodyGuard()
+    guard = _bodies.watch()
     try:
         value: Any = await executor.run(_make_call(body, guard))
     except ProbeError:
-        value = Failure(None)
+        await _check_marks(executor, guard, breaks)
+        return
     except Exception as exc:  # noqa: BLE001  # as above
         breaks.rule(f"it raises {type(exc).__name__}({exc}) where the tool raised another exception: let that pass")
     if type(value) is not Failure:
         breaks.rule(f"it returns a value of type {type(value).__name__} where the tool raised: let the exception pass")
+    if not isinstance(value.failure(), get_args(ToolError)):
+        breaks.rule(f"it returns Failure({type(value.failure()).__name__}), and a Failure holds a ToolError")
     await _check_marks(executor, guard, breaks)
 
 
 async def _check_marks(executor: Executor, guard: BodyGuard, breaks: Breaks) -> None:
+    if _bodies.begun > 1:
+        breaks.rule(f"it runs the body {_bodies.begun} times for one call: only a stage that `repeats` may do so")
     if not executor.marks:
         return
-    with anyio.move_on_after(PATIENCE):  # a thread may say so later
-        while guard.begun > guard.ended:  # noqa: ASYNC110  # said in another thread
-            await anyio.sleep(_POLL)
+    await _wait_for_end(guard)
     if (guard.begun, guard.ended) != (1, 1):
         breaks.rule(
             f"it says marks = True, and called begin_body {guard.begun} and end_body {guard.ended} times for one body: "
             "call each once, or leave `marks` out"
         )
+    if _bodies.unmarked:
+        breaks.rule(
+            "it says marks = True, and the body runs outside of begin_body and end_body: call the one right before it, "
+            "and the other right after it"
+        )
+
+
+async def _wait_for_end(guard: BodyGuard) -> None:
+    with anyio.move_on_after(PATIENCE):  # a thread may say so later
+        while guard.begun > guard.ended:  # noqa: ASYNC110  # said in another thread
+            await anyio.sleep(_POLL)
 
 
 async def _check_refused(executor: Executor, body: Callable[..., Any], breaks: Breaks) -> None:
@@ -136,7 +154,7 @@ async def _check_refused(executor: Executor, body: Callable[..., Any], breaks: B
 
 
 async def _check_cancelled(executor: Executor, body: Callable[..., Any], breaks: Breaks) -> None:
-    guard = BodyGuard()
+    guard = _bodies.watch()
     global _loop_thread  # noqa: PLW0603  # a body has no other way to know it
     _loop_thread = threading.get_ident()
     _BEGUN.clear()
@@ -165,6 +183,13 @@ async def _check_cancelled(executor: Executor, body: Callable[..., Any], breaks:
         await cancel_inside(breaks, run)
     finally:
         _RELEASED.set()
+    if executor.marks:
+        await _wait_for_end(guard)
+        if guard.begun > guard.ended:
+            breaks.rule(
+                "it says marks = True, and does not call end_body when it is cancelled after begin_body: call it in "
+                "`finally`"
+            )
 
 
 def _make_call(body: Callable[..., Any], guard: BodyGuard) -> ValidCall:
@@ -173,27 +198,50 @@ def _make_call(body: Callable[..., Any], guard: BodyGuard) -> ValidCall:
     return call.resolved(tool).validated({"value": 7})
 
 
+@attrs.define(eq=False)
+class _Bodies:
+    """Counts the bodies of one call, and those that ran while the guard knew of none."""
+
+    guard: BodyGuard = attrs.field(factory=BodyGuard)
+    begun: int = 0
+    unmarked: int = 0
+
+    def watch(self) -> BodyGuard:
+        """A guard for the next call."""
+        self.guard, self.begun, self.unmarked = BodyGuard(), 0, 0
+        return self.guard
+
+    def begin(self) -> None:
+        """A body began."""
+        _BEGUN.set()
+        self.begun += 1
+        self.unmarked += self.guard.begun <= self.guard.ended
+
+
 # The bodies, and what those in this process say and hear; in another process nobody hears them.
 _BEGUN, _RELEASED = threading.Event(), threading.Event()
+_bodies = _Bodies()
 _loop_thread = 0
 
 
 def _echo(value: int) -> dict[str, int]:
-    _BEGUN.set()
+    _bodies.begin()
     return {"echo": value}
 
 
 async def _echo_async(value: int) -> dict[str, int]:
-    _BEGUN.set()
+    _bodies.begin()
     await anyio.lowlevel.checkpoint()
     return {"echo": value}
 
 
 def _fail(value: int) -> None:
+    _bodies.begin()
     raise ProbeError(value)
 
 
 async def _fail_async(value: int) -> None:
+    _bodies.begin()
     await anyio.lowlevel.checkpoint()
     raise ProbeError(value)
 
@@ -207,5 +255,7 @@ def _hang(value: int) -> int:
 
 async def _hang_async(value: int) -> int:
     _BEGUN.set()
-    await anyio.sleep_forever()
+    with anyio.move_on_after(PATIENCE):  # also where the executor shields it: the check must end
+        while not _RELEASED.is_set():  # noqa: ASYNC110  # set where nobody can await it
+            await anyio.sleep(_POLL)
     return value

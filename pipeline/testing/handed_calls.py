@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import attrs
 
@@ -39,16 +39,22 @@ class Unchanged:
 
     breaks: Breaks
     call: Call
-    before: dict[str, Any] = attrs.field(factory=dict[str, Any])
-    params: dict[str, Any] = attrs.field(factory=dict[str, Any])
+    before: dict[str, Any] = attrs.field(init=False)
+    params: dict[str, Any] = attrs.field(init=False)
 
-    def __enter__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         self.before = {each.name: getattr(self.call, each.name) for each in attrs.fields(type(self.call))}
         self.params = dict(getattr(self.call, "params", {}))
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, kind: object, exc: object, traceback: object) -> None:
-        if kind is not None:
-            return
+        if kind is None:
+            self.check()
+
+    def check(self) -> None:
+        """Raises AssertionError if it is changed now."""
         changed = [name for name, value in self.before.items() if getattr(self.call, name) is not value]
         if getattr(self.call, "params", {}) != self.params:
             changed.append("params")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
+from types import FrameType
 from typing import Any, NoReturn
 
 import anyio
@@ -136,6 +139,28 @@ def watch_spans(breaks: Breaks) -> Generator[None]:
         )
 
 
+@contextmanager
+def watch_sleep(breaks: Breaks) -> Generator[None]:
+    """Raises AssertionError if this thread calls `time.sleep` in the block. Not seen while another profiler runs."""
+    slept = False
+
+    def watch(frame: FrameType, event: str, function: Any) -> None:
+        nonlocal slept
+        if event == "c_call" and function is time.sleep:  # that of subprocess polls for a process that ends just now
+            slept = slept or frame.f_globals.get("__name__") not in sys.stdlib_module_names
+
+    if sys.getprofile() is not None:
+        yield
+        return
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+    if slept:
+        breaks.rule("it holds up the event loop with time.sleep: await anyio.sleep, or do it in a thread")
+
+
 def on_each_loop(who: str, loops: Sequence[str], check: Callable[[Breaks], Awaitable[None]]) -> None:
     """Run a check on each of these event loops, as far as they are installed; nothing waits for a time there.
 
@@ -155,7 +180,7 @@ def on_each_loop(who: str, loops: Sequence[str], check: Callable[[Breaks], Await
 async def _without_leaks(breaks: Breaks, check: Callable[[Breaks], Awaitable[None]]) -> None:
     await anyio.lowlevel.checkpoint()
     before = {task.id for task in anyio.get_running_tasks()}
-    with watch_spans(breaks):
+    with watch_spans(breaks), watch_sleep(breaks):
         await check(breaks)
     left: list[anyio.TaskInfo] = []
     for _ in range(_SETTLING):
@@ -196,13 +221,15 @@ async def cancel_inside(breaks: Breaks, run: Callable[[Callable[[], Awaitable[No
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(start)
-        await moved.wait()
-        if waiting:
-            scope.cancel()
-            with anyio.move_on_after(PATIENCE / 2):
-                await ended.wait()
-            if not ended.is_set():
-                came.append("does not end")
-        release.set()
+        try:
+            await moved.wait()
+            if waiting:
+                scope.cancel()
+                with anyio.move_on_after(PATIENCE / 2):
+                    await ended.wait()
+                if not ended.is_set():
+                    came.append("does not end")
+        finally:  # also if the time for all calls is up: what is shielded would never end
+            release.set()
     if waiting and came:
         breaks.rule(f"it {came[0]} {WHEN_CANCELLED}")

@@ -26,11 +26,11 @@ from .handed_calls import Unchanged, check_handed_on
 from .probes import LOOPS, PATIENCE, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
 
 _STATE = StateKey[object]("pipeline.testing")
-_RAN: tuple[Any, ...] = (Success("done"), Failure(Transient()))  # answers after which the tool may have taken effect
+_HAS_NOT_RUN: tuple[Any, ...] = (Failure(Transient(landed="no")), Failure(Denied("probe")))
 _REPLIES: tuple[Any, ...] = (
-    *_RAN,
-    Failure(Transient(landed="no")),
-    Failure(Denied("probe")),
+    Success("done"),
+    Failure(Transient()),
+    *_HAS_NOT_RUN,
     Failure(Crashed(ProbeError("it crashed"))),
     ProbeError("a stage inside has a bug"),
 )
@@ -48,7 +48,7 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     - It lets cancellation pass.
     - It declares what it does: ``repeats`` if it runs its inside again, ``marks`` only if it never runs the body of a
       tool and never tells of a tool that ran that it did not; with ``marks`` an end says when the body begins.
-    - It works on each loop, starts no span and leaves no task behind.
+    - It works on each loop, does not hold it up with `time.sleep`, starts no span and leaves no task behind.
 
     Args:
         stage: The stage, as a stack takes it. An observer stands in no chain and has none of these rules.
@@ -63,6 +63,11 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     checked = Stage.of(stage, "end" if _is_end(stage) else None)
     if checked.role != "observe":
         on_each_loop(checked.name, loops, lambda breaks: _Check(checked, call, breaks).run())
+
+
+def _has_not_run(reply: _Reply) -> bool:
+    """Whether the tool took no effect for certain; after any other reply it may have."""
+    return any(reply is each for each in _HAS_NOT_RUN)
 
 
 def _is_end(stage: Any) -> bool:
@@ -81,10 +86,12 @@ class _Inside:
     check: _Check
     given: Call
     reply: _Reply
+    unchanged: Unchanged
     ran: int = 0
     running: int = 0
 
     async def __call__(self, call: Any) -> Any:
+        self.unchanged.check()
         self.check.look_at(self.given, call)
         if self.ran and not self.running and not self.check.stage.placement.repeats:
             self.check.breaks.rule("it runs its inside again and does not declare Placement(repeats=True)")
@@ -135,9 +142,12 @@ class _Check:
         call = self._make_call(effect)
         run = self.stage.run
         if self.stage.role == "end":
+            self.guard.begun = self.guard.ended = 0
             await cancel_inside(self.breaks, lambda wait: run(self._with_body(call, wait)))
+            self._check_marks_of_end(self.guard.begun)
         else:
-            await cancel_inside(self.breaks, lambda wait: run(call, _Inside(self, call, wait)))
+            unchanged = Unchanged(self.breaks, call)
+            await cancel_inside(self.breaks, lambda wait: run(call, _Inside(self, call, wait, unchanged)))
 
     def _run_check(self, call: Call) -> None:
         with Unchanged(self.breaks, call):
@@ -151,9 +161,9 @@ class _Check:
             self.look_at(call, verdict)
 
     async def _run_middleware(self, call: Call, reply: _Reply) -> None:
-        inside = _Inside(self, call, reply)
         self.bodies = 0
-        with Unchanged(self.breaks, call):
+        with Unchanged(self.breaks, call) as unchanged:
+            inside = _Inside(self, call, reply, unchanged)
             try:
                 answer = await self.stage.run(call, inside)
             except Exception as exc:  # noqa: BLE001  # as above
@@ -163,6 +173,8 @@ class _Check:
                 self._tell_raised(exc, "an inside that raised another exception" if inside.ran else "a call")
         if (mistake := explain_answer((self.stage,), answer)) is not None:
             self.breaks.rule(str(mistake))
+        if type(answer) is Success and type(answer.unwrap()) in (Success, Failure):
+            self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
         if not self.stage.placement.marks:
             return
         if self.bodies:
@@ -170,7 +182,7 @@ class _Check:
                 "it declares Placement(marks=True), and runs the body of the tool itself: leave `marks` out"
             )
         error = error_of(answer)
-        if inside.ran and reply in _RAN and answer is not reply and error is not None and hides_effect(error):
+        if inside.ran and answer is not reply and not _has_not_run(reply) and error is not None and hides_effect(error):
             self.breaks.rule(
                 f"it declares Placement(marks=True), and answers {error.kind!r} after its inside ran, as if nothing "
                 "had: leave `marks` out, or answer what its inside answered"
@@ -187,11 +199,14 @@ class _Check:
                 self._tell_raised(exc, "a call")
         if (mistake := explain_answer((self.stage,), answer)) is not None:
             self.breaks.rule(str(mistake))
-        bodies = self.guard.begun if self.sample is not None else self.bodies  # the tool of a sample is the user's
+        # The tool of a sample is the user's.
+        self._check_marks_of_end(self.guard.begun if self.sample is not None else self.bodies)
+
+    def _check_marks_of_end(self, bodies: int) -> None:
         if self.stage.placement.marks and (bodies, bodies) != (self.guard.begun, self.guard.ended):
             self.breaks.rule(
                 "it declares Placement(marks=True), and does not call begin_body(call) before each body and "
-                "end_body(call) after it: leave `marks` out, or call both"
+                "end_body(call) after it, in `finally`: leave `marks` out, or call both"
             )
 
     def look_at(self, given: Call, handed: Any) -> None:
