@@ -36,7 +36,7 @@ def check_executor(executor: Executor, *, loops: Sequence[str] = LOOPS) -> None:
     - With ``marks`` it calls `begin_body` once before each body and `end_body` once after it, also if it is cancelled,
       and runs no body that `begin_body` refuses.
     - ``check_tool`` raises nothing but SetupError.
-    - It works on each loop, does not hold it up with `time.sleep`, starts no span and, once closed, leaves no task behind.
+    - It works on each loop, does not hold it up with `time.sleep`, starts no span and, once closed, leaves no task.
 
     Args:
         executor: The executor. It is opened and closed once for each loop, if it is a context manager.

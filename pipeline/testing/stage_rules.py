@@ -26,7 +26,7 @@ from .handed_calls import Unchanged, check_handed_on
 from .probes import LOOPS, PATIENCE, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
 
 _STATE = StateKey[object]("pipeline.testing")
-_HAS_NOT_RUN: tuple[Any, ...] = (Failure(Transient(landed="no")), Failure(Denied("probe")))
+_HAS_NOT_RUN: tuple[Any, ...] = (Failure(Transient(landed="no")), Failure(Denied("probe")))  # the tool, for certain
 _REPLIES: tuple[Any, ...] = (
     Success("done"),
     Failure(Transient()),
@@ -63,11 +63,6 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     checked = Stage.of(stage, "end" if _is_end(stage) else None)
     if checked.role != "observe":
         on_each_loop(checked.name, loops, lambda breaks: _Check(checked, call, breaks).run())
-
-
-def _has_not_run(reply: _Reply) -> bool:
-    """Whether the tool took no effect for certain; after any other reply it may have."""
-    return any(reply is each for each in _HAS_NOT_RUN)
 
 
 def _is_end(stage: Any) -> bool:
@@ -182,7 +177,10 @@ class _Check:
                 "it declares Placement(marks=True), and runs the body of the tool itself: leave `marks` out"
             )
         error = error_of(answer)
-        if inside.ran and answer is not reply and not _has_not_run(reply) and error is not None and hides_effect(error):
+        may_have_run = inside.ran and not any(reply is each for each in _HAS_NOT_RUN)
+        if isinstance(reply, Exception) and type(error) is Crashed:  # which the pipeline would make of it as well
+            return
+        if may_have_run and answer is not reply and error is not None and hides_effect(error):
             self.breaks.rule(
                 f"it declares Placement(marks=True), and answers {error.kind!r} after its inside ran, as if nothing "
                 "had: leave `marks` out, or answer what its inside answered"
