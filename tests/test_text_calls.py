@@ -44,6 +44,34 @@ FORMS: dict[str, tuple[str, list[Call], str]] = {
     "llama, in Python": ("[add(a=1, b=2), now()]", [ADD, NOW], ""),
     "llama, dotted": ("[fs.read(path='a')]", [Call("fs.read", '{"path": "a"}')], ""),
     "mistral": (f"[TOOL_CALLS][{OBJECT}]</s>", [ADD], ""),
+    "mistral, named": (
+        'I add.[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}[TOOL_CALLS]now[CALL_ID]abc123def[ARGS]{}</s>',
+        [ADD, NOW],
+        "I add.",
+    ),
+    "mistral, named without a mark for arguments": ('[TOOL_CALLS]add{"a": 1, "b": 2}', [ADD], ""),
+    "after a thought": (f"<think>I add.</think>\n<tool_call>{OBJECT}</tool_call>", [ADD], "<think>I add.</think>"),
+    "hermes, broken": (
+        '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2,}}\n</tool_call>',
+        [Call("add", '{"a": 1, "b": 2,}')],
+        "",
+    ),
+    "hermes, cut off": (
+        '<tool_call>{"name": "add", "arguments": {"a": 1, ',
+        [Call("add", '{"a": 1,', finish_reason="length")],
+        "",
+    ),
+    "hermes, in Python": (
+        "<tool_call>{'name': 'add', 'arguments': {'a': 1, 'b': True}}</tool_call>",
+        [Call("add", "{'a': 1, 'b': True}")],
+        "",
+    ),
+    "hermes, double braces": (
+        '<tool_call>{{"name": "add", "arguments": {"a": 1}}}</tool_call>',
+        [Call("add", '{"a": 1}}')],
+        "",
+    ),
+    "fenced, with the line ends of Windows": (f"```json\r\n{OBJECT}\r\n```", [ADD], ""),
     "fenced": (f"Let me add.\n```json\n{OBJECT}\n```", [ADD], "Let me add."),
     "fenced list": (f"```\n[{OBJECT}, {OBJECT}]\n```", [ADD, ADD], ""),
     "of OpenAI": (f'{{"type": "function", "function": {OBJECT}}}', [ADD], ""),
@@ -79,6 +107,11 @@ TEXTS = [
     "[add(a=b)]",
     "[(lambda: 1)()]",
     "[" * 5000 + "add()" + "]" * 5000,
+    f"<think>I could say <tool_call>{OBJECT}</tool_call></think> It is 3.",
+    f"<think>I could say <tool_call>{OBJECT}</tool_call>",
+    "[TOOL_CALLS]add[ARGS]{",
+    "[TOOL_CALLS]add[ARGS]" + "[" * 5000,
+    "<tool_call>{'name': 'add', 'arguments': 5}</tool_call>",
     "<tool_call>" + "[" * 100_000,
 ]
 
@@ -185,6 +218,8 @@ CUT = {
     "no end of a parameter": "<function=pay><parameter=to>Ann</parameter><parameter=amount>5</function>",
     "llama": '<function=pay>{"amount": 5, "to": "Ann"}</function>',
     "mistral": '[TOOL_CALLS][{"name": "pay", "arguments": {"amount": 5, "to": "Ann"}}]',
+    "mistral, named": '[TOOL_CALLS]pay[ARGS]{"amount": 5, "to": "Ann"}',
+    "hermes, broken": "<tool_call>{'name': 'pay', 'arguments': {\"amount\": 5, \"to\": \"Ann\"}}</tool_call>",
     "python": "[pay(amount=5, to='Ann')]",
     "fenced": '```json\n{"name": "pay", "arguments": {"amount": 5, "to": "Ann"}}\n```',
 }

@@ -1,6 +1,7 @@
 """Calls that a model wrote as text: open models do so if their server does not know their format.
 
-Read are the forms of Hermes and Qwen (``<tool_call>{…}</tool_call>``), of Mistral (``[TOOL_CALLS][…]``), of Llama
+Read are the forms of Hermes and Qwen (``<tool_call>{…}</tool_call>``), of Mistral (``[TOOL_CALLS][…]`` and
+``[TOOL_CALLS]name[ARGS]{…}``), of Llama
 (``<|python_tag|>{…}``, ``<function=name>{…}</function>``, ``{"name": …, "parameters": …}`` as the whole text, and
 ``[f(a=1), g()]``), and JSON in a fenced block.
 
@@ -28,7 +29,13 @@ _FUNCTION = re.compile(r"<function=([^<>\s]{1,200})>(.*?)(</function>|\Z)", re.D
 _PARAMETER = re.compile(r"<parameter=([^<>\s]{1,200})>\n?")
 _END_OF_PARAMETER = "</parameter>"
 _BETWEEN = re.compile(r"[ \n\r\t;,]*")
-_FENCED = re.compile(r"```(?:json|tool_call|tool_calls|tool_code)?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_BROKEN = re.compile(
+    r"""\s*\{+\s*["']name["']\s*:\s*["']([^"'\\]{1,200})["']\s*,\s*["'](?:arguments|parameters)["']\s*:\s*(\{.*)""",
+    re.DOTALL,
+)
+_NAMED = re.compile(r"\[TOOL_CALLS\]([\w.-]{1,200})(?:\[CALL_ID\]\w{1,64})?(?:\[ARGS\])?(?=\{)")
+_THOUGHT = re.compile(r"\s*<think>.*?(?:</think>|\Z)", re.DOTALL)
+_FENCED = re.compile(r"```(?:json|tool_call|tool_calls|tool_code)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL)
 _MARKS = ("<|python_tag|>", "[TOOL_CALLS]")
 _END_TOKENS = re.compile(r"(?:<\|eom_id\|>|<\|eot_id\|>|<\|im_end\|>|</s>)\s*\Z")
 _MARK = f"number-{uuid4().hex[:8]}:"  # no text begins with it
@@ -39,9 +46,18 @@ def read_text_calls(text: str) -> tuple[list[Call], str]:
     """The calls in a text, without ids, and the text around them. Never raises.
 
     An object is a call if it has a name and arguments, and nothing that a call does not have. Numbers in arguments
-    stay as they were written.
+    stay as they were written. A call in tags whose JSON is broken is a call: its arguments are what stands there, and a
+    pipeline tells the model what is wrong with them. What the model thinks before it answers has no calls.
     """
-    text = _END_TOKENS.sub("", text[:_LONGEST]) if len(text) <= _LONGEST else ""
+    thought = _THOUGHT.match(text)
+    if thought is not None:
+        found, said = _read(text[thought.end() :])
+        return (found, (thought[0] + said).strip()) if found else (found, text)
+    return _read(text)
+
+
+def _read(whole: str) -> tuple[list[Call], str]:
+    text = _END_TOKENS.sub("", whole) if len(whole) <= _LONGEST else ""
     for pattern, read in ((_TAGGED, _read_tagged), (_FUNCTION, _read_function), (_FENCED, _read_json)):
         found: list[Call] = []
         around: list[str] = []
@@ -53,12 +69,14 @@ def read_text_calls(text: str) -> tuple[list[Call], str]:
                 end = match.end()
         if found:
             return found, "".join([*around, text[end:]]).strip()
+    if calls := _read_named(text):
+        return calls, text[: text.find("[TOOL_CALLS]")].strip()
     for mark in _MARKS:
         before, _, after = text.partition(mark)
         if after and (calls := _read_json(after) or _read_python(after)):
             return calls, before.strip()
     calls = _read_json(text) or _read_python(text)
-    return calls, "" if calls else text
+    return calls, "" if calls else whole
 
 
 def looks_like_calls(text: str) -> bool:
@@ -68,7 +86,35 @@ def looks_like_calls(text: str) -> bool:
 
 def _read_tagged(text: str, end: str) -> list[Call]:
     found = [call for name, body, own in _FUNCTION.findall(text) for call in _read_function(name, body, own or end)]
-    return found or _read_json(text, tagged=True)  # Qwen3-Coder has functions
+    return found or _read_json(text, tagged=True) or _read_broken(text, end)  # Qwen3-Coder has functions
+
+
+def _read_broken(text: str, end: str) -> list[Call]:
+    """The call, with its arguments as they stand there, up to the brace that ends the call."""
+    found = _BROKEN.match(text)
+    if found is None:
+        return []
+    arguments = found[2].rstrip()
+    if arguments.endswith("}") and _is_closed(arguments):
+        arguments = arguments[:-1].rstrip()
+    return [Call(found[1], arguments, finish_reason=None if end else CUT_OFF)]
+
+
+def _is_closed(arguments: str) -> bool:
+    """Whether there is one brace more that closes than opens, as it is where the call itself was closed as well."""
+    return arguments.count("}") > arguments.count("{")
+
+
+def _read_named(text: str) -> list[Call]:
+    """The calls of Mistral's later models: a mark, a name and an object for each."""
+    calls: list[Call] = []
+    for match in _NAMED.finditer(text):
+        try:
+            data, _ = _DECODER.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            return []
+        calls.append(Call(match[1], _dump(data)))
+    return calls
 
 
 def _read_function(name: str, body: str, end: str) -> list[Call]:
