@@ -90,7 +90,7 @@ class Execute:
     def resources(self) -> tuple[Executor, ...]:
         """The executors, for ``async with pipeline``."""
         given = () if self.executor is None else (self.executor,)
-        return tuple(each for each in (*given, *self.executors.values()) if hasattr(type(each), "__aenter__"))
+        return (*given, *self.executors.values())
 
     def check_tool(self, tool: Tool[..., Any]) -> None:
         """Raise SetupError if the executor of the tool is not known, or cannot run it."""

@@ -90,6 +90,11 @@ TEXTS: dict[str, tuple[ToolError, str]] = {
         "Error: This tool is rate limited. Try again in 60 seconds.",
     ),
     "busy": (Unavailable("read", "busy"), "Error: This tool is busy. Try again later."),
+    "busy a little longer": (
+        Unavailable("read", "busy", 12.3),
+        "Error: This tool is busy. Try again in 13 seconds.",
+    ),
+    "busy for as good as": (Unavailable("read", "busy", 12.04), "Error: This tool is busy. Try again in 12 seconds."),
     "busy for a while": (Unavailable("read", "busy", 0.3), "Error: This tool is busy. Try again in 1 second."),
     "circuit breaker": (
         Unavailable("read", "breaker_open", 30),

@@ -107,6 +107,11 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "the root is a reference": ({"$ref": "#/$defs/A", "$defs": {"A": an_object(b=INTEGER)}}, {"b": 1}),
     "any of": (an_object(a={"anyOf": [{"type": "null"}, {**INTEGER, "minimum": 3}]}), {"a": 3}),
     "one of": (an_object(a={"oneOf": [an_object(kind={"const": "x"}), INTEGER]}), {"a": {"kind": "x"}}),
+    "null by default": (
+        an_object(a={"anyOf": [{"type": "array", "items": INTEGER}, {"type": "null"}], "default": None}),
+        {"a": []},
+    ),
+    "nothing but null": (an_object(a={"type": "null", "default": None}), {"a": None}),
     "all of": (an_object(a={"allOf": [an_object(b=TEXT), an_object(c=INTEGER)]}), {"a": {"b": "text", "c": 1}}),
     "no type": (
         an_object(a={"minimum": 3}, b={"items": TEXT}, c={"properties": {}}, d={}),

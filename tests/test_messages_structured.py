@@ -132,9 +132,9 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
         Unavailable("read", "rate_limited", 12.2),
         {
             "ok": False,
-            "error": "This tool is rate limited. Try again in 12 seconds.",
+            "error": "This tool is rate limited. Try again in 13 seconds.",
             "errorType": "permission",
-            "details": {"reason": "rate_limited", "retryAfter": 12},
+            "details": {"reason": "rate_limited", "retryAfter": 13},
         },
     ),
     "busy": (
@@ -163,9 +163,9 @@ STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
         Transient(retry_after=2.4),
         {
             "ok": False,
-            "error": "The service is temporarily unavailable. Try again in 2 seconds.",
+            "error": "The service is temporarily unavailable. Try again in 3 seconds.",
             "errorType": "execution",
-            "details": {"retryAfter": 2},
+            "details": {"retryAfter": 3},
         },
     ),
     "question": (

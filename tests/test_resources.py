@@ -158,6 +158,28 @@ async def test_a_stage_may_hold_a_task_group(journal: list[str]) -> None:
     assert journal == ["open pool", "worked", "close pool"]
 
 
+class Outer:
+    """A stage that has another one in it."""
+
+    def __init__(self, *resources: object) -> None:
+        self.resources = resources
+
+    async def __call__(self, call: ValidCall, call_next: Callable[[ValidCall], Awaitable[Outcome]]) -> Outcome:
+        return await call_next(call)
+
+
+async def test_what_a_stage_has_in_it_is_opened(journal: list[str]) -> None:
+    """Each async context manager among its ``resources``, and nothing else of that name."""
+    pipeline = standard(some_tools()).before("retry", Outer(Pool("a"), 5)).before("retry", Pool("b"))
+    assert_not_open(await pipeline.call("look"))
+    async with pipeline:
+        assert await pipeline.call("look") == Success("seen")
+    assert journal == ["open a", "open b", "close b", "close a"]
+    odd: Any = Outer()
+    odd.resources = {"a": Pool("c")}  # something of its own
+    assert await standard(some_tools()).before("retry", odd).call("look") == Success("seen")
+
+
 async def test_one_that_fails_to_open(journal: list[str]) -> None:
     """Its exception leaves `async with`, and what was opened before it is closed."""
     with pytest.raises(OSError, match=r"^b$"):

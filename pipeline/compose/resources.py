@@ -137,8 +137,8 @@ class OpenResources:
 def list_resources(stages: Iterable[Stage]) -> tuple[Resource, ...]:
     """What the stages want to have opened, outermost first, each once.
 
-    That is each stage that is an async context manager, and each one in the ``resources`` of a stage: `Execute` lists
-    its executors there.
+    That is each stage that is an async context manager, and each one in the tuple ``resources`` of a stage: `Execute`
+    lists its executors there.
     """
     found = (each for stage in stages for each in _resources_of(stage.obj))
     return tuple({id(each): each for each in found}.values())
@@ -155,8 +155,12 @@ def find_closed(resources: Iterable[Resource]) -> Resource | None:
 
 
 def _resources_of(obj: Any) -> Iterator[Resource]:
-    listed: Iterable[Resource] | None = getattr(obj, "resources", None)
-    if listed is not None:
-        yield from listed
-    elif hasattr(cast("type[Any]", type(obj)), "__aenter__"):
+    if _is_resource(obj):
         yield obj
+    listed: Any = getattr(obj, "resources", ())
+    if isinstance(listed, tuple):  # else it is something of its own
+        yield from filter(_is_resource, cast("tuple[Any, ...]", listed))
+
+
+def _is_resource(obj: Any) -> bool:
+    return hasattr(cast("type[Any]", type(obj)), "__aenter__")

@@ -22,7 +22,7 @@ from ..errors import (
 )
 from .author_words import build_facts, details_of, wait_of
 from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
-from .text import as_sentence, is_known_time, shorten, strip_prefix, to_one_line, truncate
+from .text import as_sentence, is_known_time, round_wait, shorten, strip_prefix, to_one_line, truncate
 from .verbosity import Verbosity
 
 _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a text
@@ -48,7 +48,7 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
         known, facts = _build_details(error, shown, verbosity), build_facts(error)
         details = {**known, **facts} if isinstance(error, InvalidParams) else {**facts, **known}
         if not _is_constant(error) and is_known_time(seconds := wait_of(error)):
-            details["retryAfter"] = max(1, round(seconds))
+            details["retryAfter"] = round_wait(seconds)
         if change:
             details["changed"] = change
         if form:

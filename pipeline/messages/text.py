@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from typing_extensions import TypeIs
 
@@ -68,8 +69,13 @@ def is_known_time(seconds: float | None) -> TypeIs[float]:
 
 
 def format_wait(seconds: float) -> str:
-    """A time to wait, such as "3 seconds"; at least one."""
-    return format_count(max(1, round(seconds)), "second")
+    """A time to wait, such as "3 seconds"; see `round_wait`."""
+    return format_count(round_wait(seconds), "second")
+
+
+def round_wait(seconds: float) -> int:
+    """Whole seconds to wait, rounded up, at least one: a call before its time would be refused again."""
+    return max(1, ceil(round(seconds, 1)))
 
 
 def format_seconds(seconds: float) -> str:

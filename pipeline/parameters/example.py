@@ -76,7 +76,7 @@ class _Maker:
             yield node["const"]
         if self.use_given:
             yield from node.get("examples", ())[:1]
-            if "default" in node:
+            if node.get("default") is not None:  # null says nothing of what else may stand there
                 yield node["default"]
         yield from node.get("enum", ())[:1]
         branches = [*node.get("anyOf", ()), *node.get("oneOf", ())]
