@@ -77,8 +77,15 @@ def takes_three(call: Any, call_next: Any, more: Any) -> Any:
     return call
 
 
-STRANGE: dict[str, Any] = {"number": 3, "class": Validate, "three": takes_three, "two": takes_two, "async": asks}
-STRANGE |= {"stack": Stack(), "pipeline": standard(TOOLS)}
+STRANGE: dict[str, Any] = {
+    "number": 3,
+    "class": Validate,
+    "three": takes_three,
+    "two": takes_two,
+    "async": asks,
+    "stack": Stack(),
+    "pipeline": standard(TOOLS),
+}
 any_count: Any = count
 WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "validate before resolve": (

@@ -159,7 +159,7 @@ def _resources_of(obj: Any) -> Iterator[Resource]:
         yield obj
     listed: Any = getattr(obj, "resources", ())
     if isinstance(listed, tuple):  # else it is something of its own
-        yield from filter(_is_resource, cast("tuple[Any, ...]", listed))
+        yield from (each for each in cast("tuple[Any, ...]", listed) if _is_resource(each))
 
 
 def _is_resource(obj: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import anyio
 import anyio.lowlevel
@@ -112,8 +112,9 @@ async def _check_raise(executor: Executor, body: Callable[..., Any], breaks: Bre
         breaks.rule(f"it raises {type(exc).__name__}({exc}) where the tool raised another exception: let that pass")
     if type(value) is not Failure:
         breaks.rule(f"it returns a value of type {type(value).__name__} where the tool raised: let the exception pass")
-    if not isinstance(value.failure(), get_args(ToolError)):
-        breaks.rule(f"it returns Failure({type(value.failure()).__name__}), and a Failure holds a ToolError")
+    error: object = cast("Any", value).failure()
+    if not isinstance(error, get_args(ToolError)):
+        breaks.rule(f"it returns Failure({type(error).__name__}), and a Failure holds a ToolError")
     await _check_marks(executor, guard, breaks)
 
 

@@ -168,7 +168,7 @@ class _Check:
                 self._tell_raised(exc, "an inside that raised another exception" if inside.ran else "a call")
         if (mistake := explain_answer((self.stage,), answer)) is not None:
             self.breaks.rule(str(mistake))
-        if type(answer) is Success and type(answer.unwrap()) in (Success, Failure):
+        if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
         if not self.stage.placement.marks:
             return
