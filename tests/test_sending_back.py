@@ -36,9 +36,12 @@ MESSAGE: TypeAdapter[Any] = TypeAdapter(MessageParam)
         ("[1]", '{"invalid_json": [1]}'),
         ('"a"', '{"invalid_json": "a"}'),
         ([1], '{"invalid_json": [1]}'),
+        ("null", "{}"),
+        ('{"a": NaN}', '{"invalid_json": "{\\"a\\": NaN}"}'),
+        ('{"a": 1e999}', '{"a": 1e999}'),
         ("[" * 100_000, None),
     ],
-    ids=range(10),
+    ids=range(13),
 )
 def test_arguments(arguments: Any, text: str | None) -> None:
     """An object stays as it was written; anything else stands in an object."""

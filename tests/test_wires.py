@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from middlewares import standard
-from pipeline import SetupError, gather_sync
+from pipeline import Call, Failure, SetupError, UnknownTool, gather_sync
 from pipeline.adapters import mistral, openai
-from pipeline.adapters.replies import ReplyError
+from pipeline.adapters.replies import Calls, ReplyError
 from wire_replies import TWO, WIRES, Asked, Json, Wire, recording
 
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
@@ -132,3 +132,25 @@ def test_sent_back_calls_are_read_again(wire: Wire) -> None:
     again = wire.adapter.calls(said)
     assert [(call.name, as_object(call.arguments)) for call in again] == [(name, each) for _, name, each in TWO]
     assert again.text == "I add."
+
+
+ODD: Any = st.none() | st.integers() | st.text(max_size=8) | st.just("add") | st.builds(object)
+ODD_ARGUMENTS: Any = (
+    ODD | st.lists(st.integers()) | st.sampled_from(["null", '{"a": NaN}', '{"a": 1e999}', '{"a": 1', "[]"])
+)
+
+
+@every_wire
+@given(ODD, ODD_ARGUMENTS, ODD)
+def test_odd_calls_are_sent_back_and_answered(wire: Wire, name: Any, arguments: Any, id_: Any) -> None:
+    """Whatever a call is made of, nothing is raised, and what goes to the provider is JSON."""
+    said, (call,) = wire.adapter.send_back(Calls([Call(name, arguments, id_)]))
+    told: Any = []
+    for each in (call, Call(name, arguments, id_)):
+        outcome = Failure(UnknownTool(name))
+        told.append(
+            wire.adapter.messages([(each, outcome)])
+            if hasattr(wire.adapter, "messages")
+            else wire.adapter.message(each, outcome)
+        )
+    json.dumps([said, told[0]], allow_nan=False)

@@ -138,7 +138,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Ans
     """
     said: list[Part] = to_parts(with_sent_names(outcome, GEMINI)) if text is None else [text]
     blobs = [{"inline_data": blob} for part in said if (blob := _to_blob(part)) is not None]
-    name = text_or_empty(call.wire.get("name")) or make_sent_name(call.name, GEMINI)
+    name = text_or_empty(call.wire.get("name")) or make_sent_name(text_or_empty(call.name), GEMINI)
     response = {"error" if says_error(outcome) else "output": join_parts(said)}
     answer = {"name": name, "response": response, **({"parts": blobs} if blobs else {})}
     return {"function_response": {"id": call.id, **answer} if call.id else answer}

@@ -17,7 +17,7 @@ from ..sent_names import make_sent_name
 from ..tools.provider_names import OPENAI
 from ..tools.registry import ToolRegistry
 from . import openai
-from .common import get_field, list_items, read_events
+from .common import get_field, list_items, read_events, text_or_empty
 from .replies import Calls
 from .sending_back import fit_arguments_text, fit_calls
 
@@ -92,7 +92,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Me
         outcome: As with `openai.message`. Parts that are not text are only mentioned.
         text: As with `openai.message`.
     """
-    return {**openai.message(call, outcome, text=text), "name": make_sent_name(call.name, OPENAI)}
+    return {**openai.message(call, outcome, text=text), "name": make_sent_name(text_or_empty(call.name), OPENAI)}
 
 
 def _new_id() -> str:

@@ -120,7 +120,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Me
         not text are only mentioned: a model that does not see refuses the whole request for an image.
     """
     parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
-    name = text_or_empty(call.wire.get("name")) or make_sent_name(call.name, OPENAI)
+    name = text_or_empty(call.wire.get("name")) or make_sent_name(text_or_empty(call.name), OPENAI)
     identity = {"tool_call_id": call.id} if call.id else {}
     return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}
 

@@ -65,7 +65,7 @@ def fit_arguments(call: Call) -> dict[str, Any]:
     arguments: Any = call.arguments
     if isinstance(arguments, str) and arguments.strip():
         try:
-            arguments = json.loads(arguments)
+            arguments = json.loads(arguments, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             return {_KEY: call.arguments}
     if arguments is None or arguments == "" or isinstance(arguments, str):
@@ -74,11 +74,16 @@ def fit_arguments(call: Call) -> dict[str, Any]:
     return cast("dict[str, Any]", plain) if isinstance(plain, dict) else {_KEY: plain}
 
 
+def _refuse_constant(token: str) -> None:
+    """NaN and Infinity are read by Python, and are no JSON."""
+    raise ValueError(token)
+
+
 def fit_arguments_text(call: Call) -> str:
     """The arguments as the JSON text of an object: as they were written, if they are one."""
     arguments: Any = call.arguments
     fitted = fit_arguments(call)
-    is_as_sent = isinstance(arguments, str) and _KEY not in fitted and arguments.strip()
+    is_as_sent = isinstance(arguments, str) and _KEY not in fitted and arguments.lstrip().startswith("{")
     return arguments if is_as_sent else json.dumps(fitted, ensure_ascii=False)
 
 
