@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
+from uuid import UUID
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import AnyUrl, BaseModel, PostgresDsn, SecretBytes, SecretStr
 
 from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.privacy import REDACTED
@@ -25,6 +31,10 @@ class Login:
 
 class Model(BaseModel):
     key: str
+
+
+class Color(Enum):
+    RED = "pear-red"
 
 
 class Broken:
@@ -57,6 +67,14 @@ COLLECTED: dict[str, tuple[object, set[str]]] = {
     "attrs": (Login("ada", 3), {"ada", "3"}),
     "model": (Model(key="open"), {"open"}),
     "what raises": (Broken(), set()),
+    "a UUID": (UUID(int=7), {"00000000-0000-0000-0000-000000000007", "00000000000000000000000000000007"}),
+    "a URL": (AnyUrl("http://ada:pear@HOST"), {"http://ada:pear@host/"}),
+    "a data source name": (PostgresDsn("postgres://ada:pear@db/x"), {"postgres://ada:pear@db/x"}),
+    "a Decimal": ([Decimal("1.50")], {"1.50"}),
+    "a path": ({"a": Path("/a/b")}, {"/a/b"}),
+    "a date": ((date(2026, 11, 23),), {"2026-11-23"}),
+    "an address": (IPv4Address("10.0.0.1"), {"10.0.0.1"}),
+    "a member of an enum": (Color.RED, {"pear-red"}),
     "JSON text": ('{"a": ["inner", 7]}', {'{"a": ["inner", 7]}', "inner", "7"}),
     "in quotes": ("'abcdef'", {"'abcdef'", "abcdef"}),
     "short, in quotes": ("'abcde'", {"'abcde'"}),

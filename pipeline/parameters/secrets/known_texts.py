@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -24,6 +25,10 @@ _LINE: Final = 12  # characters of a line of a longer secret, such as a key in P
 _MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
 _ESCAPED: Final = re.compile(r"[\\%+]")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
+# The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
+_WRITTEN: Final = frozenset((
+    "uuid", "pydantic", "pydantic_core", "pathlib", "decimal", "fractions", "datetime", "ipaddress",
+))  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -85,8 +90,13 @@ def _open(value: Any) -> object:
     try:
         if callable(reveal := getattr(value, "get_secret_value", None)):
             value = reveal()
+        if isinstance(value, Enum):
+            value = value.value
         if isinstance(value, (bytes, bytearray)):
             return bytes(value).decode(errors="replace")
+        package = cast("type[Any]", type(value)).__module__.partition(".")[0]
+        if package in _WRITTEN:
+            return [str(value), value.hex] if package == "uuid" else str(value)
         fields: Any = getattr(cast("type[Any]", type(value)), "__attrs_attrs__", None)
         if fields:
             return {field.name: getattr(value, field.name) for field in fields}
