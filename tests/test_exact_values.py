@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline import InvalidParams, tool
+from pipeline.parameters.tool_parameters import Given
 
 TYPES: dict[str, Any] = {
     "date": dt.date,
@@ -225,3 +227,68 @@ def test_a_lax_field_is_read_by_the_same_rules(name: str, sent: object, as_text:
     arguments = {name: sent}
     error = lax.parse(json.dumps(arguments) if as_text else arguments)
     assert isinstance(error, InvalidParams)
+
+
+@tool
+async def load(
+    data: pydantic.Json[Any] | None = None,
+    amounts: pydantic.Json[dict[str, Decimal]] | None = None,
+    inner: pydantic.Json[list[pydantic.Json[Decimal]]] | None = None,
+    price: Decimal = Decimal(0),
+    pattern: re.Pattern[str] | None = None,
+    any_pattern: re.Pattern | None = None,  # type: ignore[type-arg]
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("data", '{"a": 1, "a": 2}'), ("data", '[{"b": {"a": 1, "a": 1}}]'), ("data", "NaN"), ("data", "[1e999]"),
+        ("data", "-Infinity"), ("amounts", '{"a": 1, "a": 2}'), ("inner", '["{\\"a\\": 1, \\"a\\": 1}"]'),
+        ("data", "[1,"), ("data", ""), ("data", "[" * 5_000), ("amounts", "NaN"),
+    ],
+)  # fmt: skip
+def test_json_in_a_text_is_judged_as_the_arguments_are(name: str, sent: str) -> None:
+    """One name twice is refused, and so are NaN and a number that no float holds."""
+    for arguments in ({name: sent}, json.dumps({name: sent})):
+        error = load.parse(arguments)
+        assert isinstance(error, InvalidParams)
+        assert error.problems[0].path.startswith(name)
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+def test_a_number_of_json_in_a_text_is_exact(as_text: bool) -> None:
+    """A Decimal in it gets what was written there, whatever was written around it."""
+    number = "12345678901234567.89"
+    arguments = {
+        "data": '{"a": [1, 0.5, null]}',
+        "amounts": f'{{"a": {number}, "b": 0.1}}',
+        "inner": f'["{number}", "1"]',
+    }
+    expected = {
+        "data": {"a": [1, 0.5, None]},
+        "amounts": {"a": Decimal(number), "b": Decimal("0.1")},
+        "inner": [Decimal(number), Decimal(1)],
+    }
+    assert expected == load.parse(json.dumps(arguments) if as_text else arguments)
+    around = '{"price": 0.10000000000000000001, "amounts": "{\\"a\\": 0.1}"}'
+    assert load.parse(around) == {"price": Decimal("0.10000000000000000001"), "amounts": {"a": Decimal("0.1")}}
+
+
+@pytest.mark.parametrize("name", ["pattern", "any_pattern"])
+@pytest.mark.parametrize("sent", ["(" * 1_500, "(" * 100_000, "a{99999999999}", "a" * 2_001, "[z-a]", "("])
+def test_a_pattern_that_cannot_be_compiled_is_refused(name: str, sent: str) -> None:
+    """Also one that is nested too deeply, counts too far, or takes long to compile because it is long."""
+    for arguments in ({name: sent}, json.dumps({name: sent})):
+        error = load.parse(arguments)
+        assert isinstance(error, InvalidParams)
+        (problem,) = error.problems
+        assert (problem.path, problem.rule) == (name, "format")
+
+
+def test_a_pattern_is_compiled() -> None:
+    """As its type says, and an instance is taken as it is."""
+    params: Any = load.parse({"pattern": "a+", "any_pattern": "b"})
+    assert params == {"pattern": re.compile("a+"), "any_pattern": re.compile("b")}
+    given = re.compile("(" * 50 + ")" * 50 + "x" * 3_000)
+    assert load.parse(Given(pattern=given)) == {"pattern": given}

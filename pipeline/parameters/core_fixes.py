@@ -61,7 +61,10 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
         if may_merge(entries):
             return refuse_equal_keys(fixed)
-        if entries.get("type") == "function-after" and (exact := decode_exactly(fixed)) is not fixed:
+        if (
+            entries.get("type") in ("function-after", "function-plain")
+            and (exact := decode_exactly(fixed)) is not fixed
+        ):
             return exact
         if is_undecided(entries):
             return close(fixed)

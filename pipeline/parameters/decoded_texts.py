@@ -1,6 +1,7 @@
-"""Texts that pydantic decodes by leaving out what it cannot read: here they are refused.
+"""Texts that pydantic decodes by leaving out what it cannot read, or fails to decode: here they are refused.
 
-To pydantic "2026-11-21" is a `ByteSize` of 2,026 bytes, and base64 of the letters and digits in it.
+To pydantic "2026-11-21" is a `ByteSize` of 2,026 bytes, and base64 of the letters and digits in it. A regular
+expression of 1,500 brackets ends in a RecursionError, which is no refusal.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from pydantic_core import PydanticCustomError
 
 _Decode: TypeAlias = Callable[[Any, Any], Any]  # the value and pydantic's facts -> what it is decoded to
 
+_PATTERNS: Final = ("pattern_str_validator", "pattern_bytes_validator", "pattern_either_validator")
 _BASE64: Final = (Base64Encoder, Base64UrlEncoder)
 # As of `ByteSize`, to its end, in ASCII, and with no more digits than anybody counts bytes with.
 _SIZE: Final = re.compile(r"\s*(?P<number>[0-9]{0,40}\.?[0-9]{1,40})\s*(?P<unit>[a-z]*)\s*", re.ASCII | re.IGNORECASE)
+_MAX_PATTERN: Final = 2_000  # characters of a regular expression: to compile 300,000 takes a second
 _SIZES: Final = "a number of bytes with or without a unit such as KiB or MB"
 
 
@@ -26,9 +29,11 @@ def decode_exactly(node: Any) -> Any:
     """Return the core schema of a type with a stricter decoder; the same object if it needs none.
 
     Args:
-        node: A function that comes after its inner schema, which is how pydantic builds these types.
+        node: A function alone, or after its inner schema, which is how pydantic builds these types.
     """
     function = node["function"]["function"]
+    if getattr(function, "__name__", "") in _PATTERNS and function.__module__.startswith("pydantic."):
+        return {**node, "function": {**node["function"], "function": _make_pattern_reader(function)}}
     owner = getattr(function, "__self__", None)
     decode: _Decode
     if isinstance(owner, (EncodedBytes, EncodedStr)) and owner.encoder in _BASE64:
@@ -69,6 +74,18 @@ def _make_size_reader(cls: type[ByteSize], make: _Decode) -> _Decode:
         if size.denominator != 1:
             raise _refuse("byte_size", "a whole number of bytes")
         return make(int(size), info)
+
+    return read
+
+
+def _make_pattern_reader(compile_pattern: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read(sent: Any) -> Any:
+        if isinstance(sent, str) and len(sent) > _MAX_PATTERN:
+            raise _refuse("pattern_regex", f"a regular expression of at most {_MAX_PATTERN} characters")
+        try:
+            return compile_pattern(sent)
+        except (RecursionError, OverflowError) as exc:
+            raise _refuse("pattern_regex", "a valid regular expression") from exc
 
     return read
 

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json
 
 from .lost_digits import loses_digits
+from .nested_json import make_json_reader
 from .rounded import find_token
 
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
@@ -57,13 +58,14 @@ def _guard(node: Any) -> Any:
                 changed[key] = guarded
     node = {**node, **changed} if changed else node
     kind = node.get("type")
-    if kind not in _REFUSED:
+    if kind not in _REFUSED and kind != "json":
         return node
     # A function gets and gives Python values, of which the strict mode would refuse text: so it reads JSON itself. It
     # stands behind `any`, since a function alone would win over every other type of a union: "01" is text in
     # ``str | Decimal``.
     inner = {key: value for key, value in node.items() if key != "ref"}
-    guard: Any = core_schema.no_info_after_validator_function(_make_reader(inner), core_schema.any_schema())
+    read = make_json_reader(inner) if kind == "json" else _make_reader(inner)
+    guard: Any = core_schema.no_info_after_validator_function(read, core_schema.any_schema())
     return {**guard, "ref": node["ref"]} if "ref" in node else guard  # whoever refers to it must come to the check
 
 
