@@ -292,3 +292,20 @@ def test_a_pattern_is_compiled() -> None:
     assert params == {"pattern": re.compile("a+"), "any_pattern": re.compile("b")}
     given = re.compile("(" * 50 + ")" * 50 + "x" * 3_000)
     assert load.parse(Given(pattern=given)) == {"pattern": given}
+
+
+@tool
+async def weigh(
+    weight: float = 0, optional: float | None = None, listed: list[float] | None = None, either: float | str = 0
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("0.1234567890123456789"), Decimal("0.1"), Fraction(1, 3), Fraction(10**400)], ids=range(4)
+)
+def test_a_program_gives_a_float_no_number_that_it_would_round(value: Any) -> None:
+    """A Decimal and a Fraction are no float, unless the float is the same number."""
+    for arguments in ({"weight": value}, {"optional": value}, {"listed": [value]}, {"either": value}):
+        assert isinstance(weigh.parse(Given(arguments)), InvalidParams)
+    assert weigh.parse(Given(weight=Decimal("0.5"), listed=[Fraction(1, 4)])) == {"weight": 0.5, "listed": [0.25]}
+    assert weigh.parse(Given(weight=5, optional=0.1, either=1.5)) == {"weight": 5, "optional": 0.1, "either": 1.5}
