@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
@@ -155,3 +156,38 @@ SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U000
 def test_a_secret_is_found_however_it_is_written(write: Callable[[str], str], secret: str) -> None:
     """As it is, in quotes by Python or JSON, once or twice, with or without escapes, and in a URL."""
     assert mask(secret, f"<{write(f'({secret})')}>").count(REDACTED) == 1
+
+
+SHORT = [f"{one}{other}" for one in "abcdefghij" for other in "klmnopqrst"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["ab", "abc", "abcd", "abcde", "1234567", "12345678", "1", "b-", "b-c", "x" * 120]), min_size=1
+    )
+)
+def test_of_several_secrets_the_longest_is_found(secrets: list[str]) -> None:
+    """Each is taken out as if it were the only one, and where several begin, the longest of them."""
+    for text in (" ".join(dict.fromkeys(secrets)), "abcdef abc ab 123456789 1 b-c", "x" * 200):
+        masked = mask(secrets, text)
+        for secret in secrets:
+            assert mask([secret], masked) == masked
+    assert mask(secrets, "nothing, 2, cab, 91") == "nothing, 2, cab, 91"
+
+
+def test_many_secrets_are_looked_for_at_once() -> None:
+    """A hundred of them take little longer than one: their first characters are compared once."""
+
+    def measure(secrets: list[str]) -> float:
+        collector = TextCollector()
+        collector.add(secrets)
+        find, times = collector.make_mask(), list[float]()
+        for _ in range(5):
+            begun = time.perf_counter()
+            assert find(text) == text
+            times.append(time.perf_counter() - begun)
+        return min(times)
+
+    for secrets in (SHORT, [f"{each}-{each}{each}" for each in SHORT]):
+        text = "zx yv " * 10_000
+        assert measure(secrets) < 15 * measure(secrets[:1]) + 0.001

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, cast
@@ -23,6 +23,7 @@ _LINE: Final = 12  # characters of a line of a longer secret, such as a key in P
 
 
 _MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+_BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
 _ESCAPED: Final = re.compile(r"[\\%+]")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
@@ -129,17 +130,34 @@ class _Mask:
 
     @cached_property
     def _as_it_is(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_match, self.texts)))
+        return _match_any(self.texts)
 
     @cached_property
     def _unescaped(self) -> re.Pattern[str] | None:
         plain = [unescape(text) for text in self.texts]
-        return re.compile("|".join(map(_match, filter(None, plain)))) if any(plain) else None
+        return _match_any([*filter(None, plain)]) if any(plain) else None
 
 
-def _match(text: str) -> str:
-    pattern = re.escape(text[:_MAX_LOOKED_FOR])
-    if len(text) > _MAX_LOOKED_FOR:
-        pattern += r"[^\s\"']*"
-    alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
-    return rf"(?<!\w){pattern}(?!\w)" if alone else pattern
+def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
+    """A pattern that finds any of these texts, the longest first, in little more time than one of them."""
+    wholes: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+    for text in texts:
+        rest = r"[^\s\"']*" if len(text) > _MAX_LOOKED_FOR else ""
+        alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
+        wholes[alone].append((text[:_MAX_LOOKED_FOR], rest))
+    inside = [_match_branches(wholes[False], _BRANCHINGS)] if wholes[False] else []
+    alone_ones = [rf"(?<!\w)(?:{_match_branches(wholes[True], _BRANCHINGS)})(?!\w)"] if wholes[True] else []
+    return re.compile("|".join(inside + alone_ones))
+
+
+def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
+    """A pattern of texts, each with the pattern that follows it, that compares their first characters once."""
+    if len(texts) == 1 or not branchings:
+        return "|".join(re.escape(text) + rest for text, rest in texts)
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for text, rest in texts:
+        groups.setdefault(text[:1], []).append((text[1:], rest))
+    return "|".join(
+        f"{re.escape(first)}(?:{_match_branches(group, branchings - 1 if first else 0)})"
+        for first, group in groups.items()
+    )
