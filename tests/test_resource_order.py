@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
+from random import Random
 from typing import Any, TypeAlias
 
 import pytest
@@ -25,7 +27,7 @@ STILL_RUNNING = Failure(TimedOut(1, still_running=True))
 CALLS = st.lists(st.tuples(st.sampled_from(["see", "set", "other"]), st.sampled_from("ab") | st.none()), max_size=12)
 
 
-def make_calls(calls: list[tuple[str, str | None]]) -> list[Call]:
+def make_calls(calls: Iterable[tuple[str, str | None]]) -> list[Call]:
     return [Call(name, {} if there is None else {"at": there}) for name, there in calls]
 
 
@@ -36,7 +38,7 @@ def conflict(one: tuple[str, str | None], other: tuple[str, str | None]) -> bool
 
 @given(CALLS, st.randoms(use_true_random=False))
 def test_a_call_is_ready_when_those_that_it_conflicts_with_are_done(
-    calls: list[tuple[str, str | None]], random: Any
+    calls: list[tuple[str, str | None]], random: Random
 ) -> None:
     """Not earlier and not later; if a change goes on beyond its end, what conflicts with it must not run."""
     order = order_by_resource(make_calls(calls), TOOLS)
@@ -59,20 +61,27 @@ def test_a_call_is_ready_when_those_that_it_conflicts_with_are_done(
     assert len(done) == len(calls)
 
 
-Calls: TypeAlias = list[tuple[str, str | None]]
+Calls: TypeAlias = Iterable[tuple[str, str | None]]
+
+
+def each(name: str, resource: str | None, count: int) -> Calls:
+    """Calls of one tool, of no resource that can be told or each of its own."""
+    return [(name, resource and f"{resource}{number}") for number in range(count)]
+
+
+def mixed(one: Calls, other: Calls) -> Calls:
+    return chain.from_iterable(zip(one, other, strict=True))
+
+
 MANY: dict[str, Callable[[int], Calls]] = {
-    "reads of any, then a read of each": lambda n: [("see", None)] * n + [("see", str(i)) for i in range(n)],
-    "reads of any, then a change of each": lambda n: [("see", None)] * n + [("set", str(i)) for i in range(n)],
-    "changes of each, then reads of any": lambda n: [("set", str(i)) for i in range(n)] + [("see", None)] * n,
-    "reads of each, then reads of any": lambda n: [("see", str(i)) for i in range(n)] + [("see", None)] * n,
-    "a change of each between reads of any": lambda n: [
-        each for i in range(n) for each in (("see", None), ("set", str(i)))
-    ],
-    "changes of any": lambda n: [("set", None)] * (2 * n),
-    "reads of one, then changes of it": lambda n: [*[("see", "a")] * n, *[("set", "a")] * n],
-    "changes of any between reads of each": lambda n: [
-        each for i in range(n) for each in (("see", str(i)), ("set", None))
-    ],
+    "reads of any, then a read of each": lambda n: (*each("see", None, n), *each("see", "r", n)),
+    "reads of any, then a change of each": lambda n: (*each("see", None, n), *each("set", "r", n)),
+    "changes of each, then reads of any": lambda n: (*each("set", "r", n), *each("see", None, n)),
+    "reads of each, then reads of any": lambda n: (*each("see", "r", n), *each("see", None, n)),
+    "a change of each between reads of any": lambda n: mixed(each("see", None, n), each("set", "r", n)),
+    "changes of any": lambda n: each("set", None, 2 * n),
+    "reads of one, then changes of it": lambda n: (*repeat(("see", "a"), n), *repeat(("set", "a"), n)),
+    "changes of any between reads of each": lambda n: mixed(each("see", "r", n), each("set", None, n)),
 }
 
 

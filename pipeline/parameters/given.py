@@ -110,7 +110,7 @@ def _adapt(hint: Any, known: Known) -> Any:
 
 def _refuse_rounding(value: Any) -> Any:
     """Pydantic makes a float of whatever can be one, such as a Decimal."""
-    if isinstance(value, (int, float)) or not hasattr(type(value), "__float__"):
+    if isinstance(value, (int, float)) or not hasattr(value, "__float__"):
         return value
     try:
         is_same = bool(float(value) == value)
