@@ -280,6 +280,14 @@ NOTHING: list[Case] = [  # under a name that the model made up, nothing is no pa
         ({"type": "object", "patternProperties": {"^x": INTEGER}}, '{"x1": NOTHING}'),
         (open_to(lists={"type": "object", "additionalProperties": array_of(INTEGER)}), '{"lists": {"a": NOTHING}}'),
     )),
+    *((open_to(mode=form), f'{{"mode": {nothing}}}', REFUSED)  # one of the values to choose from means nothing too
+        for nothing in ("null", '""', '" "', '"Null"', '"NULL "')
+        for form in (
+            one_of("none", "all"), one_of("None", "gzip"), one_of("null", "x"), one_of("NULL", "x"), one_of("nil", 1),
+            {"anyOf": [one_of("none"), INTEGER]},
+        )),
+    (open_to(mode=one_of("some", "all")), '{"mode": null}', {}),
+    (open_to(mode={"enum": ["none", None]}), '{"mode": "null"}', REFUSED),
     (open_to(quotas=QUOTAS), '{"quotas": null}', {}),
     (open_to(o=open_to(n=INTEGER)), '{"o": {"n": null}}', {"o": {}}),
     (open_to(quotas={"type": "object", "additionalProperties": {"type": ["integer", "null"]}}),
