@@ -70,7 +70,19 @@ COLLECTED: dict[str, tuple[object, set[str]]] = {
     "what raises": (Broken(), set()),
     "a UUID": (UUID(int=7), {"00000000-0000-0000-0000-000000000007", "00000000000000000000000000000007"}),
     "a URL": (AnyUrl("http://ada:pear@HOST"), {"http://ada:pear@host/"}),
-    "a data source name": (PostgresDsn("postgres://ada:pear@db/x"), {"postgres://ada:pear@db/x"}),
+    "a data source name": (
+        PostgresDsn("postgres://ada:opensesame@db/x"),
+        {"postgres://ada:opensesame@db/x", "opensesame"},
+    ),
+    "a webhook": (
+        "https://hooks.example/services/T1/B2/x9",
+        {"https://hooks.example/services/T1/B2/x9", "/services/T1/B2/x9"},
+    ),
+    "a URL with a query": (
+        "https://h/api?key=opensesame&n=1#part",
+        {"https://h/api?key=opensesame&n=1#part", "/api?key=opensesame&n=1", "opensesame"},
+    ),
+    "a short path": ("https://h/a?n", {"https://h/a?n"}),
     "a Decimal": ([Decimal("1.50")], {"1.50"}),
     "a path": ({"a": Path("/a/b")}, {"/a/b"}),
     "a date": ((date(2026, 11, 23),), {"2026-11-23"}),

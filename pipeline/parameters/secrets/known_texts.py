@@ -23,6 +23,12 @@ _LINE: Final = 12  # characters of a line of a longer secret, such as a key in P
 
 
 _MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+# A URL as clients quote it in their errors: its password alone, and what follows the host without the host.
+_URL: Final = re.compile(
+    r"[a-z][a-z0-9+.-]{0,20}://(?:[^/?#@\s:]*:(?P<password>[^/?#\s]*)@)?[^/?#\s]*"
+    r"(?P<target>(?:/[^?#\s]*)?(?:\?(?P<query>[^#\s]*))?)",
+    re.IGNORECASE,
+)
 _BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
 _ESCAPED: Final = re.compile(r"[\\%+]")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
@@ -80,6 +86,10 @@ class TextCollector:
         if len(inner := stripped.strip("\"'`").strip()) >= _LIKE_A_SECRET:  # a model may send it in quotes
             self.texts.add(inner)
         self.texts.update(line for each in stripped.splitlines()[:50] if len(line := each.strip()) >= _LINE)
+        if (url := _URL.match(stripped)) is not None:
+            values = [each.partition("=")[2] for each in (url["query"] or "").split("&", 20)[:20]]
+            parts = (url["password"], url["target"], *values)
+            self.texts.update(each for each in parts if each and len(each) >= _LIKE_A_SECRET)
 
 
 def _keep(text: str) -> str:
