@@ -19,6 +19,8 @@ from .nested_json import make_json_reader
 from .rounded import find_token
 
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
+# To Python "-1 day, 2:00:00" is 22 hours before, as it writes them itself; to pydantic the sign is of both, so 26.
+_SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
     "date": "a valid date",
     "datetime": "a valid datetime",
@@ -110,6 +112,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
+def _is_no_duration(value: object) -> bool:
+    return _is_number(value) or (isinstance(value, str) and _SIGNED_DAYS.fullmatch(value) is not None)
+
+
 def _is_no_plain_number(value: object) -> bool:
     if isinstance(value, str):
         return not value.isascii() or "_" in value or "n" in value.lower()  # inf, nan
@@ -120,7 +126,7 @@ _REFUSED: Final[Mapping[Any, Callable[[object], bool]]] = {
     "date": _is_number,
     "datetime": _is_number,
     "time": _is_number,
-    "timedelta": _is_number,
+    "timedelta": _is_no_duration,
     "decimal": _is_no_plain_number,
     "fraction": _is_no_plain_number,
     "complex": _is_no_plain_number,
