@@ -60,6 +60,13 @@ class Checked(BaseModel):
         return self
 
 
+class OwnInit(BaseModel):
+    street: str
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(street=f"{given['street']} {given.get('number', '')}".strip())
+
+
 class Tree(BaseModel):
     street: str = ""
     number: int = 0
@@ -111,6 +118,7 @@ async def send(
     listed: list[PlaceModel] | None = None,
     named: dict[str, PlaceModel] | None = None,
     closed: Closed | None = None,
+    own: OwnInit | None = None,
 ) -> None: ...
 
 
@@ -159,10 +167,13 @@ def test_an_undeclared_field_is_refused(made: Any, name: str, value: Any, text: 
 
 
 def test_a_class_may_take_or_ignore_others() -> None:
-    """``extra="allow"`` and ``"ignore"`` in the configuration of the class itself are its author's word."""
+    """``extra="allow"`` and ``"ignore"`` in the configuration of the class itself, and an ``__init__`` of its own."""
     params: Any = send.parse({"open_": {"more": 1}, "careless": {"more": 1}})
     assert params["open_"].model_extra == {"more": 1}
     assert params["careless"] == CarelessOrder()
+    arguments = {"own": {"street": "Elm", "number": 5}}
+    assert send.parse(arguments) == {"own": OwnInit(street="Elm", number=5)}
+    assert jsonschema_rs.is_valid(send.definition()["parameters"], arguments)
 
 
 def test_a_misspelt_field_is_found() -> None:

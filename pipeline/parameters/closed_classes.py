@@ -15,7 +15,9 @@ def is_undecided(node: Any) -> bool:
 
     The configuration in the node itself may be that of the class around it.
     """
-    if node.get("type") not in _CLASSES or node.get("root_model") or "extras_schema" in node:
+    if node.get("type") not in _CLASSES or "extras_schema" in node:
+        return False
+    if node.get("root_model") or node.get("custom_init"):  # what an `__init__` of its own takes, only it knows
         return False
     cls = node.get("cls")
     own: Any = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
