@@ -271,6 +271,29 @@ WRAPPED: list[Case] = [
     (closed_to(x_11=INTEGER), '{"x_11": null, "x11": 1}', REFUSED),
 ]  # fmt: skip
 
+QUOTAS = {"type": "object", "additionalProperties": INTEGER}
+NOTHING: list[Case] = [  # under a name that the model made up, nothing is no parameter that may be left out
+    *((schema, form.replace("NOTHING", nothing), REFUSED) for nothing in ("null", '""', '" "') for schema, form in (
+        (QUOTAS, '{"ann": NOTHING}'),
+        (open_to(quotas=QUOTAS), '{"quotas": {"ann": NOTHING, "bob": 5}}'),
+        (open_to(each=array_of(QUOTAS)), '{"each": [{"ann": NOTHING}]}'),
+        ({"type": "object", "patternProperties": {"^x": INTEGER}}, '{"x1": NOTHING}'),
+        (open_to(lists={"type": "object", "additionalProperties": array_of(INTEGER)}), '{"lists": {"a": NOTHING}}'),
+    )),
+    *((open_to(mode=form), f'{{"mode": {nothing}}}', REFUSED)  # one of the values to choose from means nothing too
+        for nothing in ("null", '""', '" "', '"Null"', '"NULL "')
+        for form in (
+            one_of("none", "all"), one_of("None", "gzip"), one_of("null", "x"), one_of("NULL", "x"), one_of("nil", 1),
+            {"anyOf": [one_of("none"), INTEGER]},
+        )),
+    (open_to(mode=one_of("some", "all")), '{"mode": null}', {}),
+    (open_to(mode={"enum": ["none", None]}), '{"mode": "null"}', REFUSED),
+    (open_to(quotas=QUOTAS), '{"quotas": null}', {}),
+    (open_to(o=open_to(n=INTEGER)), '{"o": {"n": null}}', {"o": {}}),
+    (open_to(quotas={"type": "object", "additionalProperties": {"type": ["integer", "null"]}}),
+        '{"quotas": {"ann": "null"}}', {"quotas": {"ann": None}}),
+]  # fmt: skip
+
 BASE = closed_to("base", base=INTEGER, height=INTEGER)
 NAMES: list[Case] = [
     (closed_to("n", n=INTEGER, _class=TEXT), '{"n": 1, "class": "a"}', {"n": 1, "_class": "a"}),
@@ -311,5 +334,5 @@ NAMES: list[Case] = [
     (closed_to("city", "day", city=TEXT, day=TEXT), '{"p0": "city=Oslo", "p1": "day=2"}', REFUSED),
     (closed_to(limit=INTEGER, query=TEXT), '{"__positional_0": "limit=5"}', REFUSED),
 ]  # fmt: skip
-WHOLE = [*WRAPPED, *NAMES]
+WHOLE = [*WRAPPED, *NOTHING, *NAMES]
 ONE = [*CHOICES, *NUMBERS, *ARRAYS]

@@ -249,6 +249,7 @@ TYPES: dict[str, tuple[Any, dict[str, Any], list[tuple[Any, Any]]]] = {
                 "count": {"type": "integer", "default": 1, "minimum": 0, "description": "How many."},
             },
             "required": ["title"],
+            "additionalProperties": False,
         },
         [({"title": "a"}, Model(title="a"))],
     ),

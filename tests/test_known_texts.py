@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
+from uuid import UUID
 
 import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, SecretBytes, SecretStr
+from pydantic import AnyUrl, BaseModel, PostgresDsn, SecretBytes, SecretStr
 
 from pipeline.parameters.secrets.known_texts import TextCollector
 from pipeline.privacy import REDACTED
@@ -25,6 +32,10 @@ class Login:
 
 class Model(BaseModel):
     key: str
+
+
+class Color(Enum):
+    RED = "pear-red"
 
 
 class Broken:
@@ -57,6 +68,26 @@ COLLECTED: dict[str, tuple[object, set[str]]] = {
     "attrs": (Login("ada", 3), {"ada", "3"}),
     "model": (Model(key="open"), {"open"}),
     "what raises": (Broken(), set()),
+    "a UUID": (UUID(int=7), {"00000000-0000-0000-0000-000000000007", "00000000000000000000000000000007"}),
+    "a URL": (AnyUrl("http://ada:pear@HOST"), {"http://ada:pear@host/"}),
+    "a data source name": (
+        PostgresDsn("postgres://ada:opensesame@db/x"),
+        {"postgres://ada:opensesame@db/x", "opensesame"},
+    ),
+    "a webhook": (
+        "https://hooks.example/services/T1/B2/x9",
+        {"https://hooks.example/services/T1/B2/x9", "/services/T1/B2/x9"},
+    ),
+    "a URL with a query": (
+        "https://h/api?key=opensesame&n=1#part",
+        {"https://h/api?key=opensesame&n=1#part", "/api?key=opensesame&n=1", "opensesame"},
+    ),
+    "a short path": ("https://h/a?n", {"https://h/a?n"}),
+    "a Decimal": ([Decimal("1.50")], {"1.50"}),
+    "a path": ({"a": Path("/a/b")}, {"/a/b"}),
+    "a date": ((date(2026, 11, 23),), {"2026-11-23"}),
+    "an address": (IPv4Address("10.0.0.1"), {"10.0.0.1"}),
+    "a member of an enum": (Color.RED, {"pear-red"}),
     "JSON text": ('{"a": ["inner", 7]}', {'{"a": ["inner", 7]}', "inner", "7"}),
     "in quotes": ("'abcdef'", {"'abcdef'", "abcdef"}),
     "short, in quotes": ("'abcde'", {"'abcde'"}),
@@ -137,3 +168,38 @@ SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U000
 def test_a_secret_is_found_however_it_is_written(write: Callable[[str], str], secret: str) -> None:
     """As it is, in quotes by Python or JSON, once or twice, with or without escapes, and in a URL."""
     assert mask(secret, f"<{write(f'({secret})')}>").count(REDACTED) == 1
+
+
+SHORT = [f"{one}{other}" for one in "abcdefghij" for other in "klmnopqrst"]
+
+
+@given(
+    st.lists(
+        st.sampled_from(["ab", "abc", "abcd", "abcde", "1234567", "12345678", "1", "b-", "b-c", "x" * 120]), min_size=1
+    )
+)
+def test_of_several_secrets_the_longest_is_found(secrets: list[str]) -> None:
+    """Each is taken out as if it were the only one, and where several begin, the longest of them."""
+    for text in (" ".join(dict.fromkeys(secrets)), "abcdef abc ab 123456789 1 b-c", "x" * 200):
+        masked = mask(secrets, text)
+        for secret in secrets:
+            assert mask([secret], masked) == masked
+    assert mask(secrets, "nothing, 2, cab, 91") == "nothing, 2, cab, 91"
+
+
+def test_many_secrets_are_looked_for_at_once() -> None:
+    """A hundred of them take little longer than one: their first characters are compared once."""
+
+    def measure(secrets: list[str]) -> float:
+        collector = TextCollector()
+        collector.add(secrets)
+        find, times = collector.make_mask(), list[float]()
+        for _ in range(5):
+            begun = time.perf_counter()
+            assert find(text) == text
+            times.append(time.perf_counter() - begun)
+        return min(times)
+
+    for secrets in (SHORT, [f"{each}-{each}{each}" for each in SHORT]):
+        text = "zx yv " * 10_000
+        assert measure(secrets) < 15 * measure(secrets[:1]) + 0.001

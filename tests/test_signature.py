@@ -10,10 +10,11 @@ from datetime import date
 from typing import Annotated, Any, cast
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, FailFast, Field
 from typing_extensions import Unpack
 
-from pipeline import InvalidParams, SetupError, tool
+from middlewares import standard
+from pipeline import InvalidParams, SetupError, ToolRegistry, is_success, tool
 from pipeline.parameters.shown_schema import drop_titles
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 
@@ -229,3 +230,20 @@ def test_values_in_a_schema_stay_as_they_are(keyword: str) -> None:
     schema: dict[str, Any] = {"title": "Arguments", "properties": {"x": {keyword: value, "title": "X"}, **named}}
     shown = drop_titles(schema)
     assert shown == {"properties": {"x": {keyword: value}, "title": {"type": "string"}}}
+
+
+def with_notes(
+    a: Annotated[list[int], FailFast()],
+    b: list[Annotated[int, ["a note"]]],
+    c: Annotated[int, Field(ge=1), {"a": "note"}] = 1,
+) -> None: ...
+
+
+async def test_metadata_of_any_kind_may_stand_beside_a_type() -> None:
+    """Also such as has no hash, as pydantic's own FailFast."""
+    made = tool(effect="read")(with_notes)
+    arguments = {"a": [1], "b": [2], "c": 3}
+    assert arguments == made.parse(arguments)
+    tools = ToolRegistry()
+    tools.register(made)
+    assert is_success(await standard(tools).run(made, a=[1], b=[2]))

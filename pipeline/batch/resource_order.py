@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, cast
 
 import attrs
 
@@ -36,9 +36,9 @@ class _Resource:
     change: int | None = None
     reads: list[int] = attrs.field(factory=list[int])
 
-    def enter(self, index: int, *, changes: bool) -> list[int]:
-        """Add a call; returns the earlier calls that it has to wait for."""
-        earlier = [] if self.change is None else [self.change]
+    def enter(self, index: int, *, changes: bool) -> list[int | None]:
+        """Add a call; returns the earlier calls on it that it has to wait for."""
+        earlier = [self.change]
         if not changes:
             self.reads.append(index)
             return earlier
@@ -66,21 +66,29 @@ class _RunningBodies(Guard):
 
 
 class ResourceOrder:
-    """Which call waits for which, as indices of calls."""
+    """Which call waits for which, as indices of calls, and of knots: a knot waits for many calls in place of others."""
 
     def __init__(self) -> None:
         self.blocked: set[int] = set()  # they must not run any more
-        self._waits: dict[int, int] = {}  # by call: for how many others
-        self._waiting: dict[int, list[int]] = {}  # by call: those that wait for it
+        self._waits: dict[int, int] = {}  # by call or knot: for how many others
+        self._waiting: dict[int, list[int]] = {}  # by call or knot: those that wait for it
         self._changes: dict[int, _RunningBodies] = {}
+        self._knots = 0
 
-    def add(self, index: int, earlier: set[int], *, changes: bool) -> None:
-        """Add a call that waits for these earlier ones."""
-        self._waits[index] = len(earlier)
-        for each in earlier:
-            self._waiting.setdefault(each, []).append(index)
+    def add(self, index: int, earlier: Iterable[int | None], *, changes: bool = False) -> None:
+        """Add a call that waits for these earlier ones; None is no call."""
+        found = set(earlier) - {None}
+        self._waits[index] = len(found)
+        for each in found:
+            self._waiting.setdefault(cast("int", each), []).append(index)
         if changes:
             self._changes[index] = _RunningBodies()
+
+    def tie(self, knot: int | None, index: int) -> int:
+        """Add a knot that waits for another one, if there is one, and for a call. Returns its index, below 0."""
+        self._knots -= 1
+        self.add(self._knots, (knot, index))
+        return self._knots
 
     def list_ready(self, count: int) -> list[int]:
         """Of so many calls those that wait for no other."""
@@ -93,13 +101,19 @@ class ResourceOrder:
 
     def release(self, index: int, outcome: object) -> list[int]:
         """Those that waited for this call alone. If it changes something and a body of it runs, they are blocked."""
-        waiting = self._waiting.pop(index, [])
         bodies = self._changes.get(index)
-        if bodies is not None and (index in self.blocked or bodies.running or _is_still_running(outcome)):
-            self.blocked.update(waiting)
-        for each in waiting:
-            self._waits[each] -= 1
-        return [each for each in waiting if not self._waits[each]]
+        blocks = bodies is not None and (index in self.blocked or bodies.running or _is_still_running(outcome))
+        found: list[int] = []
+        done = [index]
+        for each in done:  # which grows, by knots
+            waiting = self._waiting.pop(each, [])
+            if blocks if each == index else each in self.blocked:
+                self.blocked.update(waiting)
+            for other in waiting:
+                self._waits[other] -= 1
+                if not self._waits[other]:
+                    (found if other >= 0 else done).append(other)
+        return sorted(found)
 
 
 def order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]) -> ResourceOrder | None:
@@ -107,18 +121,27 @@ def order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]
     if not tools:
         return None
     order, resources, unknown = ResourceOrder(), dict[str, _Resource](), _Resource()
+    # Since the last change of an unknown resource: all changes of known ones, and all reads of unknown ones.
+    all_changes: int | None = None
+    all_reads: int | None = None
     for index, call in enumerate(calls):
         tool = tools.get(call.name) if type(call.name) in _TEXTS else None
         if tool is None:
             continue
         name, changes = _find_resource(tool, call.arguments), tool.effect != "read"
         if name is not None:
-            touched = [resources.setdefault(name, _Resource(unknown.change, [*unknown.reads]))]
-        else:
-            touched = [*resources.values(), unknown]
+            resource = resources.setdefault(name, _Resource(unknown.change))
+            earlier = resource.enter(index, changes=changes)
             if changes:
-                resources = {}  # every later call waits for this one at least
-        earlier = {each for resource in touched for each in resource.enter(index, changes=changes)}
+                earlier.append(all_reads)
+                all_changes = order.tie(all_changes, index)
+        else:
+            earlier = [*unknown.enter(index, changes=changes), all_changes]
+            if changes:
+                earlier += [each for resource in resources.values() for each in resource.reads]
+                resources, all_changes, all_reads = {}, None, None  # every later call waits for this one at least
+            else:
+                all_reads = order.tie(all_reads, index)
         order.add(index, earlier, changes=changes)
     return order
 

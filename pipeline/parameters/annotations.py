@@ -94,12 +94,10 @@ def _adapt_choice(hint: Any) -> Any:
 
 def name_behind(hint: Any, known: Known) -> Any:
     """What a NewType, or an alias that was made with ``type``, stands for. None: it is neither, or is known."""
-    if hint.__hash__ is None or hint in known:
-        return None
     behind = getattr(hint, "__supertype__", None)
     if isinstance(hint, typing_extensions.TypeAliasType) and not hint.__type_params__:
         behind = hint.__value__
-    return behind
+    return None if behind is None or hint in known else behind  # other types may have no hash
 
 
 def _bound_flag(cls: type[Flag]) -> Any:

@@ -44,6 +44,7 @@ _THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000: one
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
 _NULLS = ("", "null")
+_WORDS_FOR_NOTHING = frozenset(("", "null", "none", "nil"))
 _NUMERIC = frozenset(("integer", "number"))
 _VALUE_KEYS = ("value", "items")  # of a value in the form of a schema
 _TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages: "percent" is none
@@ -57,10 +58,15 @@ Coercion: TypeAlias = Callable[[Any, Expected, Sent], Any]
 
 
 def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
-    """Null, or text that stands for it, where the parameter may be left out and may not be null."""
+    """Null, or text that stands for it, where the parameter may be left out and may not be null.
+
+    Of "none" and "all" it may also mean the first, where the default is the second.
+    """
     text = "" if value is None else value.strip().lower()
     if text not in _NULLS:
         return None
+    if any(isinstance(each, str) and each.strip().lower() in _WORDS_FOR_NOTHING for each in expected.values()):
+        return _TWO
     if text and "null" in expected.types:
         return _NULL
     return LEAVE_OUT if expected.optional else None

@@ -12,6 +12,8 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_core import SchemaValidator, core_schema, to_jsonable_python
 
+from .closed_classes import close, is_undecided
+from .decoded_texts import decode_exactly
 from .equal_keys import may_merge, refuse_equal_keys
 from .pydantic_strictness import guard_schema
 
@@ -26,7 +28,8 @@ def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> Schema
     Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
     only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
     What pydantic would read in JSON as another value, as a number for a date, is refused (`pydantic_strictness`), and
-    so are several names of one key (`equal_keys`).
+    so are several names of one key (`equal_keys`) and texts of which a part would be left out (`decoded_texts`). A
+    ``Field(strict=False)`` changes nothing. A class of fields takes no other names (`closed_classes`).
 
     Args:
         adapter: Of the type.
@@ -58,6 +61,16 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
         if may_merge(entries):
             return refuse_equal_keys(fixed)
+        if (
+            entries.get("type") in ("function-after", "function-plain")
+            and (exact := decode_exactly(fixed)) is not fixed
+        ):
+            return exact
+        if is_undecided(entries):
+            return close(fixed)
+        if entries.get("strict") is False:  # a mapping would be read by other rules than JSON text
+            del fixed["strict"]
+            return fixed
         return fixed if any(value is not entries[key] for key, value in fixed.items()) else entries
     if isinstance(node, (list, tuple)):
         items = cast("list[Any]", node)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, TypeAlias, Union, cast, get_args, get_origin
 
 import attrs
-from pydantic import InstanceOf, ValidationError, WrapValidator
+from pydantic import BeforeValidator, InstanceOf, ValidationError, WrapValidator
+from pydantic_core import PydanticCustomError
 
 from .annotations import Known, adapt_annotation, name_behind
 
@@ -95,6 +96,8 @@ def _adapt(hint: Any, known: Known) -> Any:
         return Annotated[cast("Any", hint), WrapValidator(_accept_instance_of(cast("Any", hint)))]
     if origin is Literal:
         return adapt_annotation(hint, {})
+    if hint is float:
+        return Annotated[float, BeforeValidator(_refuse_rounding)]
     if not args:
         return cast("Any", hint)
     if origin is Annotated:
@@ -103,6 +106,19 @@ def _adapt(hint: Any, known: Known) -> Any:
     if inner_args == args:
         return cast("Any", hint)
     return Union[inner_args] if origin in (Union, types.UnionType) else origin[inner_args]  # noqa: UP007  # any number
+
+
+def _refuse_rounding(value: Any) -> Any:
+    """Pydantic makes a float of whatever can be one, such as a Decimal."""
+    if isinstance(value, (int, float)) or not hasattr(value, "__float__"):
+        return value
+    try:
+        is_same = bool(float(value) == value)
+    except Exception:  # noqa: BLE001  # the ``__float__`` of a foreign value may raise anything
+        is_same = False
+    if not is_same:
+        raise PydanticCustomError("float_type", "Input should be a valid number")
+    return value
 
 
 def _accept_instance_of(cls: type[Any]) -> Callable[[Any, _Handler], Any]:

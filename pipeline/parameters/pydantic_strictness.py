@@ -12,21 +12,26 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from pydantic_core import PydanticCustomError, SchemaValidator, to_json
+from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json
 
 from .lost_digits import loses_digits
+from .nested_json import make_json_reader
 from .rounded import find_token
 
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
+# To Python "-1 day, 2:00:00" is 22 hours before, as it writes them itself; to pydantic the sign is of both, so 26.
+_SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
     "date": "a valid date",
     "datetime": "a valid datetime",
     "time": "a valid time",
     "timedelta": "a valid duration",
     "decimal": "a valid decimal",
+    "fraction": "a number or a fraction",
     "complex": "a complex number",
 }
 _TEMPORAL: Final = ("datetime", "time", "timedelta")
+_EXACT: Final = ("decimal", "fraction")  # they get what was written, and not what a float leaves of it
 # The keys of a core schema (`pydantic_core.core_schema`) that hold schemas: one, a list, or a mapping of names to them.
 _INNER: Final = (
     "schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema", "json_schema",
@@ -50,38 +55,32 @@ def _guard(node: Any) -> Any:
     for key in _INNER:
         if key in node:
             held = node[key]
-            guarded = _guard_all(held, spared=_spare_numbers(held) if key == "choices" else ())
+            guarded = _guard_all(held)
             if guarded is not held:
                 changed[key] = guarded
     node = {**node, **changed} if changed else node
     kind = node.get("type")
-    if kind not in _REFUSED:
+    if kind not in _REFUSED and kind != "json":
         return node
-    # A function gets and gives Python values, of which the strict mode would refuse text: so it reads JSON itself.
+    # A function gets and gives Python values, of which the strict mode would refuse text: so it reads JSON itself. It
+    # stands behind `any`, since a function alone would win over every other type of a union: "01" is text in
+    # ``str | Decimal``.
     inner = {key: value for key, value in node.items() if key != "ref"}
-    guard: dict[str, Any] = {"type": "function-plain", "function": {"type": "no-info", "function": _make_reader(inner)}}
+    read = make_json_reader(inner) if kind == "json" else _make_reader(inner)
+    guard: Any = core_schema.no_info_after_validator_function(read, core_schema.any_schema())
     return {**guard, "ref": node["ref"]} if "ref" in node else guard  # whoever refers to it must come to the check
 
 
-def _spare_numbers(choices: Any) -> tuple[str, ...]:
-    """The types of a union that stay as they are: an int or a float wins over a Decimal only if pydantic reads both."""
-    found = cast("list[Any]", choices if isinstance(choices, list) else [])
-    nodes: list[Any] = [cast("Any", each)[0] if isinstance(each, tuple) else each for each in found]
-    types: set[Any] = {cast("dict[str, Any]", each).get("type") for each in nodes if isinstance(each, dict)}
-    return () if types.isdisjoint(("int", "float")) else ("decimal", "complex")
-
-
-def _guard_all(held: Any, spared: tuple[str, ...] = ()) -> Any:
+def _guard_all(held: Any) -> Any:
     if isinstance(held, dict):
         schemas = cast("dict[str, Any]", held)
-        kind = schemas.get("type")
-        if isinstance(kind, str):
-            return schemas if kind in spared else _guard(schemas)
+        if isinstance(schemas.get("type"), str):
+            return _guard(schemas)
         named = {key: _guard_all(each) for key, each in schemas.items()}
         return named if any(named[key] is not each for key, each in schemas.items()) else schemas
     if isinstance(held, (list, tuple)):  # a tuple is a choice of a union with its label
         items = cast("list[Any]", held)
-        found = [_guard_all(each, spared) for each in items]
+        found = [_guard_all(each) for each in items]
         if all(new is old for new, old in zip(found, items, strict=True)):
             return items
         return found if isinstance(held, list) else tuple(found)
@@ -91,10 +90,10 @@ def _guard_all(held: Any, spared: tuple[str, ...] = ()) -> Any:
 def _make_reader(node: Any) -> Callable[[object], object]:
     """Make a validator of one type that refuses first what the type's own would read as something else."""
     validator, is_refused, expected = SchemaValidator(node), _REFUSED[node["type"]], _NOUNS[node["type"]]
-    is_temporal = node["type"] in _TEMPORAL
+    is_temporal, is_exact = node["type"] in _TEMPORAL, node["type"] in _EXACT
 
     def read(value: object) -> object:
-        value = find_token(value) if isinstance(value, float) and node["type"] == "decimal" else value
+        value = find_token(value) if is_exact and isinstance(value, float) else value
         if is_temporal and isinstance(value, str) and loses_digits(value):
             facts = {"expected": f"{expected} without a fraction of a microsecond"}
             raise PydanticCustomError("lost_digits", "Input should be {expected}", facts)
@@ -113,6 +112,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float))
 
 
+def _is_no_duration(value: object) -> bool:
+    return _is_number(value) or (isinstance(value, str) and _SIGNED_DAYS.fullmatch(value) is not None)
+
+
 def _is_no_plain_number(value: object) -> bool:
     if isinstance(value, str):
         return not value.isascii() or "_" in value or "n" in value.lower()  # inf, nan
@@ -123,7 +126,8 @@ _REFUSED: Final[Mapping[Any, Callable[[object], bool]]] = {
     "date": _is_number,
     "datetime": _is_number,
     "time": _is_number,
-    "timedelta": _is_number,
+    "timedelta": _is_no_duration,
     "decimal": _is_no_plain_number,
+    "fraction": _is_no_plain_number,
     "complex": _is_no_plain_number,
 }

@@ -21,13 +21,13 @@ _tokens: ContextVar[Mapping[float, str | float] | None] = ContextVar("rounded", 
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
-    """Call a function that reads JSON, in which `find_token` knows the numbers that are rounded.
+    """Call a function that reads JSON, in which `find_token` knows the numbers that are rounded, and no others.
 
     Args:
         text: The JSON.
         read: Called with it; what it returns or raises is passed on.
     """
-    if _MAY_BE_ROUNDED.search(text) is None:
+    if _MAY_BE_ROUNDED.search(text) is None and _tokens.get() is None:
         return read(text)
     token = _tokens.set(_collect(text))
     try:

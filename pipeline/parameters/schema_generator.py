@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pydantic_core import core_schema
 
+from .closed_classes import is_undecided
 from .schema import JsonObject
 from .secrets.secret_types import SecretTypes
 
@@ -26,6 +27,18 @@ class SchemaGenerator(SecretTypes):
     def field_is_present(self, field: Any) -> bool:
         """Leave out the fields of a dataclass that are not set by its ``__init__``: pydantic refuses them."""
         return field.get("init", True) and super().field_is_present(field)
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
+        """Say that a model takes no other names."""
+        return _close(schema, super().model_schema(schema))
+
+    def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonObject:
+        """Say the same of a dataclass."""
+        return _close(schema, super().dataclass_schema(schema))
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonObject:
+        """Say the same of a TypedDict."""
+        return _close(schema, super().typed_dict_schema(schema))
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonObject:
         """Say what keys may be: numbers, or only text that matches a pattern."""
@@ -72,6 +85,10 @@ def flag_mask(cls: type[Flag]) -> int:
     for member in cls:
         mask |= member.value
     return mask
+
+
+def _close(schema: object, made: JsonObject) -> JsonObject:
+    return {**made, "additionalProperties": False} if "properties" in made and is_undecided(schema) else made
 
 
 def _add_pattern(schema: JsonObject, pattern: str) -> JsonObject:

@@ -99,7 +99,7 @@ def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tupl
             optional = typing.cast("frozenset[str]", named.__optional_keys__)
             for key, annotation in get_type_hints(named, include_extras=True).items():
                 inner = adapt_annotation(annotation, known)
-                fields[key] = typing_extensions.NotRequired[inner] if key in optional else inner
+                fields[key] = _leave_out(inner) if key in optional else inner
         else:
             extra = Any if hint is object else adapt_annotation(hint, known)
     return fields, extra
@@ -113,7 +113,16 @@ def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
         kept = {key: value for key in _KEPT if (value := getattr(default, key)) is not None}
         hint = Annotated[hint, *default.metadata, FieldInfo(**typing.cast("Any", kept))]
         required = default.is_required()
-    return hint if required else typing_extensions.NotRequired[hint]
+    return hint if required else _leave_out(hint)
+
+
+def _leave_out(hint: Any) -> Any:
+    """The type of a parameter that may be left out. No two are equal: typing would give the first for both."""
+    return typing_extensions.NotRequired[Annotated[hint, _Own()]]
+
+
+class _Own:
+    """Tells a type from one that is equal: ``str | date`` equals ``date | str``, and typing keeps what it made."""
 
 
 def _make_given(

@@ -243,7 +243,8 @@ class Parameters:
         if len(parts) == 1 and (known := self._expected.get(last)) is not None:
             return known
         name = last if isinstance(last, str) else None
-        optional = name is not None and not is_required(self.schema, parts)
+        # Under a name that is not declared stands data: an entry with no value may not be left out.
+        optional = name in names_at(self.schema, parts[:-1]) and not is_required(self.schema, parts)
         items = partial(self.expected_at, [*parts, 0])
         expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
         if name is not None and len(parts) == 1 and name in self.names:

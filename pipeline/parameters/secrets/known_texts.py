@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -22,8 +23,19 @@ _LINE: Final = 12  # characters of a line of a longer secret, such as a key in P
 
 
 _MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+# A URL as clients quote it in their errors: its password alone, and what follows the host without the host.
+_URL: Final = re.compile(
+    r"[a-z][a-z0-9+.-]{0,20}://(?:[^/?#@\s:]*:(?P<password>[^/?#\s]*)@)?[^/?#\s]*"
+    r"(?P<target>(?:/[^?#\s]*)?(?:\?(?P<query>[^#\s]*))?)",
+    re.IGNORECASE,
+)
+_BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
 _ESCAPED: Final = re.compile(r"[\\%+]")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
+# The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
+_WRITTEN: Final = frozenset((
+    "uuid", "pydantic", "pydantic_core", "pathlib", "decimal", "fractions", "datetime", "ipaddress",
+))  # fmt: skip
 
 
 @attrs.define(eq=False)
@@ -74,6 +86,10 @@ class TextCollector:
         if len(inner := stripped.strip("\"'`").strip()) >= _LIKE_A_SECRET:  # a model may send it in quotes
             self.texts.add(inner)
         self.texts.update(line for each in stripped.splitlines()[:50] if len(line := each.strip()) >= _LINE)
+        if (url := _URL.match(stripped)) is not None:
+            values = [each.partition("=")[2] for each in (url["query"] or "").split("&", 20)[:20]]
+            parts = (url["password"], url["target"], *values)
+            self.texts.update(each for each in parts if each and len(each) >= _LIKE_A_SECRET)
 
 
 def _keep(text: str) -> str:
@@ -85,8 +101,13 @@ def _open(value: Any) -> object:
     try:
         if callable(reveal := getattr(value, "get_secret_value", None)):
             value = reveal()
+        if isinstance(value, Enum):
+            value = value.value
         if isinstance(value, (bytes, bytearray)):
             return bytes(value).decode(errors="replace")
+        package = cast("type[Any]", type(value)).__module__.partition(".")[0]
+        if package in _WRITTEN:
+            return [str(value), value.hex] if package == "uuid" else str(value)
         fields: Any = getattr(cast("type[Any]", type(value)), "__attrs_attrs__", None)
         if fields:
             return {field.name: getattr(value, field.name) for field in fields}
@@ -119,17 +140,34 @@ class _Mask:
 
     @cached_property
     def _as_it_is(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_match, self.texts)))
+        return _match_any(self.texts)
 
     @cached_property
     def _unescaped(self) -> re.Pattern[str] | None:
         plain = [unescape(text) for text in self.texts]
-        return re.compile("|".join(map(_match, filter(None, plain)))) if any(plain) else None
+        return _match_any([*filter(None, plain)]) if any(plain) else None
 
 
-def _match(text: str) -> str:
-    pattern = re.escape(text[:_MAX_LOOKED_FOR])
-    if len(text) > _MAX_LOOKED_FOR:
-        pattern += r"[^\s\"']*"
-    alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
-    return rf"(?<!\w){pattern}(?!\w)" if alone else pattern
+def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
+    """A pattern that finds any of these texts, the longest first, in little more time than one of them."""
+    wholes: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+    for text in texts:
+        rest = r"[^\s\"']*" if len(text) > _MAX_LOOKED_FOR else ""
+        alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
+        wholes[alone].append((text[:_MAX_LOOKED_FOR], rest))
+    inside = [_match_branches(wholes[False], _BRANCHINGS)] if wholes[False] else []
+    alone_ones = [rf"(?<!\w)(?:{_match_branches(wholes[True], _BRANCHINGS)})(?!\w)"] if wholes[True] else []
+    return re.compile("|".join(inside + alone_ones))
+
+
+def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
+    """A pattern of texts, each with the pattern that follows it, that compares their first characters once."""
+    if len(texts) == 1 or not branchings:
+        return "|".join(re.escape(text) + rest for text, rest in texts)
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for text, rest in texts:
+        groups.setdefault(text[:1], []).append((text[1:], rest))
+    return "|".join(
+        f"{re.escape(first)}(?:{_match_branches(group, branchings - 1 if first else 0)})"
+        for first, group in groups.items()
+    )

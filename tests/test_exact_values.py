@@ -1,0 +1,310 @@
+"""Values of rich types are what was written: no other type wins, and no character is left out or rounded away."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Any
+
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import InvalidParams, tool
+from pipeline.parameters.tool_parameters import Given
+
+TYPES: dict[str, Any] = {
+    "date": dt.date,
+    "datetime": dt.datetime,
+    "time": dt.time,
+    "timedelta": dt.timedelta,
+    "Decimal": Decimal,
+    "Fraction": Fraction,
+    "complex": complex,
+}
+TEXTS = ("2026-11-21", "2026-11-21T10:00:00", "10:00", "P1D", "01", "1.50", "1/2", "2j")
+
+
+@tool
+async def texts(
+    date: str | dt.date = "",
+    datetime: str | dt.datetime = "",
+    time: str | dt.time = "",
+    timedelta: str | dt.timedelta = "",
+    decimal: str | Decimal = "",
+    fraction: str | Fraction = "",
+    complex_: str | complex = "",
+    listed: list[str | Decimal] | None = None,
+    named: dict[str, str | dt.date | None] | None = None,
+    last: Decimal | str = "",
+) -> None: ...
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+@pytest.mark.parametrize("sent", TEXTS)
+def test_text_stays_text_where_text_is_the_first_choice(sent: str, as_text: bool) -> None:
+    """``str | Decimal`` takes "01" as "01": of types that read a text, the first one wins, as in pydantic itself."""
+    arguments: dict[str, Any] = dict.fromkeys(
+        ("date", "datetime", "time", "timedelta", "decimal", "fraction", "complex_"), sent
+    )
+    arguments |= {"listed": [sent], "named": {"a": sent}}
+    assert arguments == texts.parse(json.dumps(arguments) if as_text else arguments)
+
+
+def test_the_first_type_reads_the_text() -> None:
+    """``Decimal | str`` is a Decimal where it can be one, also beside a ``str | Decimal``, which is equal to typing."""
+    assert texts.parse({"last": "01"}) == {"last": Decimal(1)}
+    assert texts.parse({"last": "x"}) == {"last": "x"}
+
+
+def test_another_tool_does_not_decide_the_order() -> None:
+    """The types of one tool are tried in its own order, whatever tools were made before it."""
+
+    @tool
+    async def one(v: dt.timedelta | dt.time = dt.time()) -> None: ...
+
+    @tool
+    async def two(v: dt.time | dt.timedelta = dt.time()) -> None: ...
+
+    assert [each.parse({"v": "10:00"}) for each in (one, two)] == [
+        {"v": dt.timedelta(hours=10)},
+        {"v": dt.time(10)},
+    ]
+
+
+@tool
+async def numbers(
+    either: Decimal | int = 0,
+    optional: int | Decimal | None = None,
+    listed: list[Decimal | int] | None = None,
+    ratio: Fraction = Fraction(0),
+    parts: list[Fraction | int] | None = None,
+    floating: Decimal | float = 0,
+) -> None: ...
+
+
+@pytest.mark.parametrize("number", ["12345678901234567.89", "0.1234567890123456789012", "-1.00000000000000000001"])
+def test_a_number_is_exact_beside_an_integer(number: str) -> None:
+    """A union with ``int`` and a Fraction get what was written, and not what a float leaves of it."""
+    form = '{"either": N, "optional": N, "listed": [N, 7], "ratio": N, "parts": [N, 7]}'
+    exact = Decimal(number)
+    expected = {
+        "either": exact,
+        "optional": exact,
+        "listed": [exact, 7],
+        "ratio": Fraction(number),
+        "parts": [Fraction(number), 7],
+    }
+    assert expected == numbers.parse(form.replace("N", number))
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+def test_an_integer_stays_an_integer(as_text: bool) -> None:
+    """Of a union of Decimal and int an integer is an int, and of Decimal and float a number with a dot a float."""
+    arguments = {"either": 5, "optional": -5, "listed": [5], "floating": 1.5}
+    params: Any = numbers.parse(json.dumps(arguments) if as_text else arguments)
+    assert params == arguments
+    assert [type(params[name]) for name in ("either", "optional", "floating")] == [int, int, float]
+
+
+@pytest.mark.parametrize("value", ["1_0", "٢", "1\uff12", "NaN", "1_0/3"])
+@pytest.mark.parametrize("name", ["either", "optional", "ratio"])
+def test_a_number_in_text_has_plain_digits(name: str, value: str) -> None:
+    """Underscores and digits of other scripts are refused in a union and in a Fraction too."""
+    assert isinstance(numbers.parse({name: value}), InvalidParams)
+
+
+@tool
+async def store(
+    size: pydantic.ByteSize | None = None,
+    small: Annotated[pydantic.ByteSize, pydantic.Field(le=1_000)] | None = None,
+    data: pydantic.Base64Bytes = b"",
+    link: pydantic.Base64UrlBytes = b"",
+    note: pydantic.Base64Str = "",
+    links: dict[str, pydantic.Base64UrlStr] | None = None,
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "2026-11-21", "127.0.0.1", "1,5", "1,000", "5%", "1/2", "10:00", "1 kB 2 kB", "1+1", "1.2.3", "٣", "5 kB!",
+        "0.5", "1.5", "1 bit", "0.1 KiB", "1_0", "9" * 5_000,
+    ],
+)  # fmt: skip
+def test_a_size_is_the_whole_text(sent: str) -> None:
+    """What stands behind a number is a unit of bytes or a mistake; a part of a byte is one too."""
+    for name in ("size", "small"):
+        for arguments in ({name: sent}, json.dumps({name: sent})):
+            error = store.parse(arguments)
+            assert isinstance(error, InvalidParams)
+            assert [(each.path, each.rule) for each in error.problems] == [(name, "format")]
+
+
+@pytest.mark.parametrize(
+    ("sent", "size"),
+    [
+        ("0", 0), ("12", 12), (" 12 B ", 12), ("1kB", 1_000), ("1 KiB", 1_024), ("1.5 MB", 1_500_000), (".5k", 500),
+        ("11.5MiB", 12_058_624), ("8 bit", 1), ("9007199254740993 kB", 9_007_199_254_740_993_000), (52_000, 52_000),
+    ],
+)  # fmt: skip
+def test_a_size_is_exact(sent: object, size: int) -> None:
+    """A size is what its number and its unit come to, without a float between them."""
+    for arguments in ({"size": sent}, json.dumps({"size": sent})):
+        params: Any = store.parse(arguments)
+        assert params == {"size": size}
+        assert type(params["size"]) is pydantic.ByteSize
+
+
+def test_the_problem_of_a_size_says_what_is_missing() -> None:
+    """A text that is no size, an unknown unit, and a part of a byte are told apart."""
+    found = [error.problems[0].expected for sent in ("1,5", "5 parsec", "1 bit") if (error := refuse("size", sent))]
+    assert found == [
+        "a number of bytes with or without a unit such as KiB or MB",
+        "a number of bytes with or without a unit such as KiB or MB",
+        "a whole number of bytes",
+    ]
+
+
+def refuse(name: str, sent: object) -> InvalidParams:
+    error = store.parse({name: sent})
+    assert isinstance(error, InvalidParams)
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("data", "2026-11-21"), ("data", "1,000"), ("data", "é"), ("data", "{aGk=}"), ("data", "aGk=aGk="),
+        ("data", "aGl="), ("data", "a-_="), ("data", "٢٢٢٢"), ("data", "aGk"), ("link", "10:00"), ("link", "a+/="),
+        ("link", "é"), ("note", "hi!!"), ("note", "24:00"), ("links", {"a": "aGk=."}),
+    ],
+)  # fmt: skip
+def test_base64_is_the_whole_text(name: str, sent: object) -> None:
+    """A character that is none of the alphabet is refused, where Python leaves it out (RFC 4648, sections 3.3, 3.5)."""
+    for arguments in ({name: sent}, json.dumps({name: sent})):
+        error = store.parse(arguments)
+        assert isinstance(error, InvalidParams)
+        (problem,) = error.problems
+        assert (problem.rule, problem.expected) == ("format", "text in base64")
+
+
+@given(data=st.binary(max_size=40))
+def test_base64_of_any_bytes_is_read(data: bytes) -> None:
+    """What an encoder writes is read, in lines too."""
+    import base64
+
+    standard, safe = base64.encodebytes(data).decode(), base64.urlsafe_b64encode(data).decode()
+    assert store.parse(json.dumps({"data": standard, "link": safe})) == {"data": data, "link": data}
+
+
+@tool
+async def lax(
+    count: Annotated[int, pydantic.Field(strict=False)] = 0,
+    price: Annotated[float, pydantic.Field(strict=False)] = 0,
+    sure: Annotated[bool, pydantic.Field(strict=False)] = False,
+    name: Annotated[str, pydantic.Field(strict=False)] = "",
+    counts: list[Annotated[int, pydantic.Field(strict=False)]] | None = None,
+    by_default: int = pydantic.Field(default=0, strict=False),
+) -> None: ...
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("count", True), ("count", 1.0), ("count", "1_0"), ("count", "5"), ("count", 12345678901234567.89),
+        ("price", False), ("price", "1_0.5"), ("sure", 1), ("sure", "on"), ("sure", 0.0), ("counts", [True]),
+        ("by_default", "7"),
+    ],
+)  # fmt: skip
+def test_a_lax_field_is_read_by_the_same_rules(name: str, sent: object, as_text: bool) -> None:
+    """``Field(strict=False)`` changes nothing: a mapping is judged as its JSON text is, and a repair is told."""
+    arguments = {name: sent}
+    error = lax.parse(json.dumps(arguments) if as_text else arguments)
+    assert isinstance(error, InvalidParams)
+
+
+@tool
+async def load(
+    data: pydantic.Json[Any] | None = None,
+    amounts: pydantic.Json[dict[str, Decimal]] | None = None,
+    inner: pydantic.Json[list[pydantic.Json[Decimal]]] | None = None,
+    price: Decimal = Decimal(0),
+    pattern: re.Pattern[str] | None = None,
+    patterns: list[re.Pattern[str]] | None = None,
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [
+        ("data", '{"a": 1, "a": 2}'), ("data", '[{"b": {"a": 1, "a": 1}}]'), ("data", "NaN"), ("data", "[1e999]"),
+        ("data", "-Infinity"), ("amounts", '{"a": 1, "a": 2}'), ("inner", '["{\\"a\\": 1, \\"a\\": 1}"]'),
+        ("data", "[1,"), ("data", ""), ("data", "[" * 5_000), ("amounts", "NaN"),
+    ],
+)  # fmt: skip
+def test_json_in_a_text_is_judged_as_the_arguments_are(name: str, sent: str) -> None:
+    """One name twice is refused, and so are NaN and a number that no float holds."""
+    for arguments in ({name: sent}, json.dumps({name: sent})):
+        error = load.parse(arguments)
+        assert isinstance(error, InvalidParams)
+        assert error.problems[0].path.startswith(name)
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["mapping", "text"])
+def test_a_number_of_json_in_a_text_is_exact(as_text: bool) -> None:
+    """A Decimal in it gets what was written there, whatever was written around it."""
+    number = "12345678901234567.89"
+    arguments = {
+        "data": '{"a": [1, 0.5, null]}',
+        "amounts": f'{{"a": {number}, "b": 0.1}}',
+        "inner": f'["{number}", "1"]',
+    }
+    expected = {
+        "data": {"a": [1, 0.5, None]},
+        "amounts": {"a": Decimal(number), "b": Decimal("0.1")},
+        "inner": [Decimal(number), Decimal(1)],
+    }
+    assert expected == load.parse(json.dumps(arguments) if as_text else arguments)
+    around = '{"price": 0.10000000000000000001, "amounts": "{\\"a\\": 0.1}"}'
+    assert load.parse(around) == {"price": Decimal("0.10000000000000000001"), "amounts": {"a": Decimal("0.1")}}
+
+
+@pytest.mark.parametrize("sent", ["(" * 1_500, "(" * 100_000, "a{99999999999}", "a" * 2_001, "[z-a]", "("])
+def test_a_pattern_that_cannot_be_compiled_is_refused(sent: str) -> None:
+    """Also one that is nested too deeply, counts too far, or takes long to compile because it is long."""
+    for arguments in ({"pattern": sent}, json.dumps({"pattern": sent}), {"patterns": ["a", sent]}):
+        error = load.parse(arguments)
+        assert isinstance(error, InvalidParams)
+        (problem,) = error.problems
+        assert (problem.path, problem.rule) in (("pattern", "format"), ("patterns[1]", "format"))
+
+
+def test_a_pattern_is_compiled() -> None:
+    """As its type says, and an instance is taken as it is."""
+    params: Any = load.parse({"pattern": "a+", "patterns": ["b"]})
+    assert params == {"pattern": re.compile("a+"), "patterns": [re.compile("b")]}
+    given = re.compile("(" * 50 + ")" * 50 + "x" * 3_000)
+    assert load.parse(Given(pattern=given)) == {"pattern": given}
+
+
+@tool
+async def weigh(
+    weight: float = 0, optional: float | None = None, listed: list[float] | None = None, either: float | str = 0
+) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "value", [Decimal("0.1234567890123456789"), Decimal("0.1"), Fraction(1, 3), Fraction(10**400)], ids=range(4)
+)
+def test_a_program_gives_a_float_no_number_that_it_would_round(value: Any) -> None:
+    """A Decimal and a Fraction are no float, unless the float is the same number."""
+    for arguments in ({"weight": value}, {"optional": value}, {"listed": [value]}, {"either": value}):
+        assert isinstance(weigh.parse(Given(arguments)), InvalidParams)
+    assert weigh.parse(Given(weight=Decimal("0.5"), listed=[Fraction(1, 4)])) == {"weight": 0.5, "listed": [0.25]}
+    assert weigh.parse(Given(weight=5, optional=0.1, either=1.5)) == {"weight": 5, "optional": 0.1, "either": 1.5}
