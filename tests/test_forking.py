@@ -38,11 +38,13 @@ OWNERS = {
     "the span queues": "_queues",
     "DeferredSpans": "DeferredSpans()",
     "Events": "Events()",
+    "the open resources": "_IN_PROCESS",
 }
 FORK = """
 import os, sys, threading
 from middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
 from pipeline import RetryBudget, ToolRegistry
+from pipeline.compose.resources import _IN_PROCESS
 from pipeline.telemetry import DeferredSpans, Events
 from pipeline.telemetry.queues import _queues
 from pipeline.telemetry.sdk import TreePrinter
@@ -161,6 +163,7 @@ def test_every_lock_is_renewed() -> None:
         "middlewares/cache.py",
         "middlewares/circuit_breaker.py",
         "middlewares/rate_limit.py",
+        "pipeline/compose/resources.py",
         "pipeline/event_loops/portal.py",
         "pipeline/retries.py",
         "pipeline/state/answers.py",
