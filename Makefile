@@ -45,7 +45,7 @@ lint: .venv/dev
 
 types: .venv/dev
 	$(BIN)/python tests/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md")
-	$(BIN)/mypy pipeline middlewares tests benchmarks build/readme
+	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme
 	$(BIN)/pyright
 
 unit: .venv/dev
@@ -105,7 +105,7 @@ test-clients: .venv-clients/done  ## database clients, gRPC and botocore against
 
 test-hosts: $(HOSTS:%=.venv-hosts/%/done)  ## each agent framework: its control flow, and the same mistakes without and with the pipeline
 	for host in $(HOSTS); do \
-		.venv-hosts/$$host/bin/mypy pipeline/hosts/$$host.py $$(ls benchmarks/hosts/in_$$host.py 2>&-) || exit 1; \
+		.venv-hosts/$$host/bin/mypy toolcall_pipeline/hosts/$$host.py $$(ls benchmarks/hosts/in_$$host.py 2>&-) || exit 1; \
 		.venv-hosts/$$host/bin/pytest -q -W ignore tests/hosts_in_$$host.py || exit 1; \
 		[ $$host = anthropic_runner ] || .venv-hosts/$$host/bin/python -W ignore -m benchmarks.hosts $$host || exit 1; \
 	done

@@ -14,10 +14,10 @@ from typing import Any
 
 import anyio
 
-from middlewares import standard
-from pipeline import Call, Handler, Outcome, ToolRegistry, ValidCall
-from pipeline.testing import measure
-from pipeline.testing.overhead import Figure
+from toolcall_pipeline import Call, Handler, Outcome, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.testing import measure
+from toolcall_pipeline.testing.overhead import Figure
 
 _CALL = Call("add", {"a": 1, "b": 2})
 _ALONE = 2_000  # runs of one stage without a pipeline

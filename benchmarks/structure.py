@@ -16,8 +16,8 @@ _BROAD = {"Exception", "BaseException"}
 _WALK = """
 import sys
 import anyio
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 
 tools = ToolRegistry()
 
@@ -32,12 +32,12 @@ def follow(frame, event, _argument):
     if event != "call":
         return
     module = frame.f_globals.get("__name__", "")
-    if module.partition(".")[0] not in ("pipeline", "middlewares"):
+    if not module.startswith("toolcall_pipeline."):
         return
     held = [frame.f_locals[name] for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]]
     held += [getattr(each, "arguments", None) for each in held] + [getattr(each, "params", None) for each in held]
     if any(type(each) is dict and each == arguments for each in held):
-        room = module if module.count(".") < 2 else ".".join(module.split(".")[:2])
+        room = ".".join(module.split(".")[1:3][: module.count(".") - 1 or 1])
         if room not in visited:
             visited.append(room)
 
@@ -55,9 +55,8 @@ print(" > ".join(visited))
 
 def figures(root: Path) -> Iterator[tuple[str, str]]:
     """Each figure with its name."""
-    files = {
-        path: path.read_text() for name in ("pipeline", "middlewares") for path in sorted((root / name).rglob("*.py"))
-    }
+    paths = {path.resolve() for name in ("pipeline", "middlewares") for path in (root / name).rglob("*.py")}
+    files = {path: path.read_text() for path in sorted(paths)}  # resolved: a checkout has a link to the stages
     trees = {path: ast.parse(text) for path, text in files.items()}
     lines = sum(text.count("\n") for text in files.values())
     package = root / "pipeline"

@@ -2,36 +2,15 @@
 
 Each is imported when it is first used.
 """
-# ruff: noqa: E402, PTH100, PTH118, PTH120  # the check of the name comes first, and pathlib takes 4 ms to import
 
-import importlib.util
-import os.path
 import typing
 
+if __name__ == "middlewares":
+    raise ImportError(
+        "import toolcall_pipeline.middlewares: middlewares is only the folder of its source", name=__name__
+    )
 
-def _check_pipeline() -> None:
-    """Raise ImportError if ``import pipeline`` would not import the package beside this one.
-
-    The usual reason is an application's own ``pipeline.py``. Without this check the first stage would fail with
-    ``cannot import name …``. The check only looks the file up: to execute it could import this package again.
-    """
-    spec = importlib.util.find_spec("pipeline")
-    if spec is None or spec.origin is None:
-        return
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    ours = os.path.join(here, "pipeline")
-    if os.path.realpath(os.path.dirname(spec.origin)) != os.path.realpath(ours):
-        raise ImportError(
-            f"{spec.origin} hides the package 'pipeline' of toolcall-pipeline ({ours}), because Python imports the "
-            "first one that it finds on sys.path: rename it, or move it into a package of your application",
-            name="pipeline",
-            path=spec.origin,
-        )
-
-
-_check_pipeline()
-
-from pipeline import lazy_names
+from .. import lazy_names
 
 if typing.TYPE_CHECKING:
     from .available import Available

@@ -7,8 +7,11 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from pipeline import Placement, ResolvedCall, ToolRegistry, Unavailable
-from pipeline.options import check_type
+from ..call import ResolvedCall
+from ..compose import Placement
+from ..errors import Unavailable
+from ..options import check_type
+from ..tools import ToolRegistry
 
 R = TypeVar("R", bound=ResolvedCall)
 

@@ -12,10 +12,14 @@ import anyio
 import attrs
 from returns.result import Success
 
-from pipeline import Handler, Outcome, Placement, SetupError, ValidCall, register_after_fork, timing
-from pipeline.options import check_count, check_function, check_number, read_by_name, read_names, refuse
-from pipeline.state.answers import Answer, AnswerKey, KeptAnswers, make_key
-from pipeline.state.loop_state import get_loop_state
+from .. import timing
+from ..call import Outcome, ValidCall
+from ..compose import Handler, Placement
+from ..errors import SetupError
+from ..forking import register_after_fork
+from ..options import check_count, check_function, check_number, read_by_name, read_names, refuse
+from ..state.answers import Answer, AnswerKey, KeptAnswers, make_key
+from ..state.loop_state import get_loop_state
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
 _IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))

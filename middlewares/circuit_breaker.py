@@ -10,21 +10,15 @@ from typing import ClassVar, TypeVar, get_args
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import (
-    Handler,
-    Outcome,
-    Placement,
-    ResolvedCall,
-    SetupError,
-    ToolError,
-    ToolRegistry,
-    Unavailable,
-    register_after_fork,
-    timing,
-)
-from pipeline.options import check_count, check_function, check_number
-from pipeline.report import CANCELLED, kind_of
-from pipeline.state.call_window import CallWindow
+from .. import timing
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import SetupError, ToolError, Unavailable
+from ..forking import register_after_fork
+from ..options import check_count, check_function, check_number
+from ..report import CANCELLED, kind_of
+from ..state.call_window import CallWindow
+from ..tools import ToolRegistry
 
 R = TypeVar("R", bound=ResolvedCall)
 

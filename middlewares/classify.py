@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 import attrs
+from returns.result import Failure
 
-from pipeline import Crashed, Errors, ErrorTable, Failure, Handler, Outcome, Placement, ResolvedCall, ToolError, timing
-from pipeline.options import check_function
-from pipeline.tools import classify, stays_crash
+from .. import timing
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import Crashed, ToolError
+from ..options import check_function
+from ..tools import Errors, ErrorTable, classify, stays_crash
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -20,7 +24,7 @@ def _check_errors(errors: Errors | None) -> ErrorTable | None:
 
 @attrs.frozen
 class Classify:
-    """A middleware that replaces a crash of the tool by the error that `pipeline.tools.classify` finds for it.
+    """A middleware that replaces a crash of the tool by the error that `toolcall_pipeline.tools.classify` finds for it.
 
     Args:
         errors: What exceptions of all tools mean: exception types, or names such as ``"httpx.ConnectError"``, to kinds

@@ -11,9 +11,12 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, SetupError, Unavailable, register_after_fork
-from pipeline.options import check_count, check_function, check_number, check_type, read_by_name
-from pipeline.state.units import (
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import SetupError, Unavailable
+from ..forking import register_after_fork
+from ..options import check_count, check_function, check_number, check_type, read_by_name
+from ..state.units import (
     HOLDER,
     Holder,
     KnownLoop,

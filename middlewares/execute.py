@@ -8,20 +8,11 @@ from typing import Any, ClassVar, cast, get_args
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import (
-    Crashed,
-    ExecutionFailed,
-    Outcome,
-    Placement,
-    SetupError,
-    Tool,
-    ToolError,
-    ValidCall,
-    approved,
-    classify_own,
-)
-from pipeline.error_makers import make_crashed
-from pipeline.executors import (
+from ..call import Outcome, ValidCall
+from ..compose import Placement
+from ..error_makers import make_crashed
+from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
+from ..executors import (
     Executor,
     Guards,
     Loop,
@@ -32,8 +23,10 @@ from pipeline.executors import (
     is_stray_cancellation,
     run_inside,
 )
-from pipeline.options import read_by_name, refuse
-from pipeline.outcomes import fail, succeed
+from ..options import read_by_name, refuse
+from ..outcomes import fail, succeed
+from ..privacy import approved
+from ..tools import Tool, classify_own
 
 _ERRORS = frozenset(get_args(ToolError))
 
@@ -160,7 +153,7 @@ class Execute:
         if tool.run_in != "process":
             known = ", ".join(sorted({*self.executors, "process"}))
             raise SetupError(f"{tool.name}: unknown executor {tool.run_in!r}; known: {known}")
-        from pipeline.executors import get_default_process  # slow to import, and few use it
+        from ..executors import get_default_process  # slow to import, and few use it
 
         return self.executors.setdefault("process", get_default_process())
 

@@ -8,22 +8,15 @@ from typing import Any, ClassVar
 import attrs
 from returns.result import Failure, Success
 
-from pipeline import (
-    Denied,
-    ExecutionFailed,
-    Handler,
-    Outcome,
-    Placement,
-    ResourceNotFound,
-    ToolError,
-    ValidCall,
-    approved,
-    render,
-    timing,
-)
-from pipeline.options import check_count, check_function, check_number, read_names
-from pipeline.outside_text import get_logger
-from pipeline.state.last_calls import LastCall, LastCalls, Row
+from .. import timing
+from ..call import Outcome, ValidCall
+from ..compose import Handler, Placement
+from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
+from ..messages import render
+from ..options import check_count, check_function, check_number, read_names
+from ..outside_text import get_logger
+from ..privacy import approved
+from ..state.last_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _SMALL = frozenset((type(None), bool, int, float))
@@ -45,8 +38,8 @@ class LoopGuard:
 
     ``principal`` should name a conversation; the calls of several under one name are counted together. It stands
     outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Arguments that are not
-    valid never get here; `pipeline.messages.Conversation` tells the model of those. Threads may share an instance; of
-    equal calls that end at the same time one may not be counted.
+    valid never get here; `toolcall_pipeline.messages.Conversation` tells the model of those. Threads may share an
+    instance; of equal calls that end at the same time one may not be counted.
 
     Args:
         warn_after: Equal calls, the first one included, from which on it warns. Must be ≥ 2. Default 3.

@@ -10,8 +10,12 @@ from typing import ClassVar, TypeVar
 import attrs
 from returns.result import Failure
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, Unavailable, register_after_fork, timing
-from pipeline.options import check_count, check_function, check_number
+from .. import timing
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import Unavailable
+from ..forking import register_after_fork
+from ..options import check_count, check_function, check_number
 
 R = TypeVar("R", bound=ResolvedCall)
 

@@ -8,12 +8,16 @@ from typing import Any, ClassVar, TypeAlias
 
 from returns.result import Failure
 
-from pipeline import Call, Placement, Repair, ResolvedCall, Tool, ToolRegistry, UnknownTool
-from pipeline.options import check_count, check_type
-from pipeline.sent_names import OfferedName
-from pipeline.tools import (
+from ..call import Call, ResolvedCall
+from ..compose import Placement
+from ..errors import Repair, UnknownTool
+from ..options import check_count, check_type
+from ..sent_names import OfferedName
+from ..tools import (
     CanonicalNames,
     SuggestionIndex,
+    Tool,
+    ToolRegistry,
     find_bare_name,
     find_command,
     list_readings,
@@ -34,7 +38,7 @@ class Resolve:
     """A check that finds the tool of a call.
 
     It accepts, in this order, a tool's exact name, a declared alias, the name that an adapter sends to a provider
-    instead, and each of these under transport noise (`pipeline.tools.transport_noise` says what that is). Any other
+    instead, and each of these under transport noise (see `toolcall_pipeline.tools.transport_noise`). Any other
     name is refused, with suggestions. So is a name that may be that of two tools: a name that is merely similar never
     runs a tool, and none is guessed.
 

@@ -11,22 +11,14 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from pipeline import (
-    Handler,
-    Outcome,
-    Placement,
-    RetryBudget,
-    RetryPolicy,
-    TimedOut,
-    Tool,
-    ToolError,
-    Transient,
-    ValidCall,
-    timing,
-)
-from pipeline.options import check_function, check_type, read_by_name
-from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryRules, plan, settle
-from pipeline.telemetry.logs import log_retry
+from .. import timing
+from ..call import Outcome, ValidCall
+from ..compose import Handler, Placement
+from ..errors import TimedOut, ToolError, Transient
+from ..options import check_function, check_type, read_by_name
+from ..retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryBudget, RetryPolicy, RetryRules, plan, settle
+from ..telemetry.logs import log_retry
+from ..tools import Tool
 
 
 class _Owner:
@@ -41,7 +33,7 @@ _OWNER: ContextVar[_Owner | None] = ContextVar("_OWNER", default=None)
 
 @attrs.frozen
 class Retry:
-    """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `pipeline.retries`.
+    """Repeats an attempt that failed with ``timeout`` or ``transient``, by the rulings of `toolcall_pipeline.retries`.
 
     A mutating call that may have taken effect is never repeated. While a repeated attempt runs, the pipelines that it
     calls repeat nothing: three attempts in each of three layers would be 27. Each attempt gets lists and dicts of its

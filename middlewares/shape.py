@@ -8,9 +8,12 @@ from typing import Any, ClassVar, TypeVar
 
 from returns.result import Failure, Success
 
-from pipeline import Handler, Outcome, Placement, ResolvedCall, Tool, ToolError
-from pipeline.messages.shaping import count_characters, shape_error, shape_value
-from pipeline.options import check_count, check_type, read_by_name
+from ..call import Outcome, ResolvedCall
+from ..compose import Handler, Placement
+from ..errors import ToolError
+from ..messages.shaping import count_characters, shape_error, shape_value
+from ..options import check_count, check_type, read_by_name
+from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pipeline import Errors, Limits, Pipeline, Redact, Stack, ToolRegistry
-from pipeline.executors import Executor
-from pipeline.options import check_number, check_type
-
+from ..compose import Pipeline, Stack
+from ..executors import Executor
+from ..options import check_number, check_type
+from ..parameters import Limits
+from ..privacy import Redact
+from ..tools import Errors, ToolRegistry
 from .available import Available
 from .classify import Classify
 from .execute import Execute

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
-from pipeline import Placement, Redact, Tool
-from pipeline.options import check_function, check_type, read_items, refuse
-from pipeline.telemetry import (
+from ..compose import Placement
+from ..options import check_function, check_type, read_items, refuse
+from ..privacy import Redact
+from ..telemetry import (
     SUPPRESS,
     CallSpans,
     DeferredSpans,
@@ -23,6 +24,7 @@ from pipeline.telemetry import (
     Stages,
     is_live_sink,
 )
+from ..tools import Tool
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -140,8 +142,8 @@ class Trace:
     def begin_turn(self) -> Invocation | None:
         """A block with a span ``invoke_agent``, for calls that belong together and have no span around them.
 
-        `gather` and `run_turn` enter it; see `pipeline.telemetry.agent` for a span with a name. None if a span around
-        the calls makes them one trace, or nobody records.
+        `gather` and `run_turn` enter it; see `toolcall_pipeline.telemetry.agent` for a span with a name. None if a
+        span around the calls makes them one trace, or nobody records.
         """
         return self._spans.begin_turn()
 

@@ -7,10 +7,12 @@ from typing import Any, ClassVar, cast
 import attrs
 from returns.result import Failure
 
-from pipeline import InvalidParams, Limits, MalformedCall, Placement, ResolvedCall, ValidCall
-from pipeline.options import check_type, read_names
-from pipeline.outcomes import fail
-from pipeline.parameters import RULES, Rule
+from ..call import ResolvedCall, ValidCall
+from ..compose import Placement
+from ..errors import InvalidParams, MalformedCall
+from ..options import check_type, read_names
+from ..outcomes import fail
+from ..parameters import RULES, Limits, Rule
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _DICT: Any = dict
@@ -32,8 +34,8 @@ class Validate:
     They may be a mapping, JSON text, empty text or None. Each repair is in ``call.repairs``.
 
     Args:
-        repair: The rules that may be used, of `pipeline.parameters.RULES`; default: all of them; ``()``: none, so that
-            every mistake is refused.
+        repair: The rules that may be used, of `toolcall_pipeline.parameters.RULES`; default: all of them; ``()``:
+            none, so that every mistake is refused.
         limits: How large the arguments may be; default: `Limits()`. A larger call is refused as `MalformedCall` or
             `InvalidParams`, with the limit in its text.
     """

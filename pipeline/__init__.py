@@ -2,6 +2,9 @@
 
 import typing
 
+if __name__ == "pipeline":
+    raise ImportError("import toolcall_pipeline: pipeline is only the folder of its source", name=__name__)
+
 from returns.result import Failure, Success
 
 from . import lazy_names, semconv
@@ -149,6 +152,7 @@ _NAMES = {  # module -> what it provides; as the imports above, which the type c
         "Effect ErrorEntry Errors ErrorTable ReturnedError Tool ToolContext ToolFailed ToolRegistry "
         "classify_own exit_status not_begun returned_error tool"
     ),
+    "middlewares": "",
     "telemetry": "",
 }
 __getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

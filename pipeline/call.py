@@ -75,7 +75,7 @@ class Call:
         timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
         state: What stages handed on with `with_state`. Never recorded. None: nothing.
         report: Where the stages record what they do; set by the pipeline. None: nobody listens.
-        guards: Who decides whether the body may begin; set by the pipeline, see `pipeline.guards`. None: nobody.
+        guards: Who decides whether the body may begin; set by the pipeline. None: nobody.
     """
 
     name: str

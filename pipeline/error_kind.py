@@ -25,7 +25,7 @@ class _Facts(TypedDict):
 
 
 class ErrorKind:
-    """The base of all classes in `pipeline.errors`. A copy is the error itself; a pickle has no private cause.
+    """The base of all classes in `toolcall_pipeline.errors`. A copy is the error itself; a pickle has no private cause.
 
     The facts about a kind are arguments of its class, and the type checkers verify them:
     ``class Denied(ErrorKind, fixable_by="human", …)``. An instance has them as attributes.

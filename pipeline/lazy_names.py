@@ -1,4 +1,4 @@
-"""The names of a package, each imported when it is first used, so that ``import pipeline`` takes next to nothing."""
+"""The names of a package, each imported when it is first used, so that the import takes next to nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The time by which stages read and wait: that of the machine, or the one that a test has put in its place.
 
-A stage has these functions as the defaults of its ``clock=`` and ``sleep=``, so that one `pipeline.testing.FakeClock`
+A stage has these functions as the defaults of its ``clock=`` and ``sleep=``, so that one `testing.FakeClock`
 moves all stages together. `move_on_after` and `time_left` do the same for deadlines.
 """
 

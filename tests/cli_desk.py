@@ -16,16 +16,16 @@ import attrs
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.cli.commands import toolcall
 from support import PATIENT, Child
+from toolcall_pipeline.cli.commands import toolcall
 
 MODULE = """
 import asyncio
 import sys
 import time
 import anyio
-from middlewares import standard
-from pipeline import ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolContext, ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 running = most = 0
@@ -164,7 +164,7 @@ class Desk:
 
     def start(self, *options: str, target: str = "tools", calls: str | None = None, **more: Any) -> Child:
         """Run the command in a process of its own, which ends at the latest with the test."""
-        command = [sys.executable, "-m", "pipeline", *self.arguments(*options, target=target, calls=calls)]
+        command = [sys.executable, "-m", "toolcall_pipeline", *self.arguments(*options, target=target, calls=calls)]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
         self.started.append(Child(command, cwd=self.path, **pipes))
         return self.started[-1]

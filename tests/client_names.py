@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator
 
-from pipeline.tools.client_exceptions import MEANINGS
+from toolcall_pipeline.tools.client_exceptions import MEANINGS
 
 # Modules to import so that every class of a package is loaded, where the package itself does not load them.
 _MODULES = {

@@ -17,10 +17,10 @@ import pytest
 from client_names import find_missing
 from database_servers import find_program, postgres, redis, silent
 from faulty_server import FAULTS, FaultyServer, find_closed_port
-from middlewares import Retry, standard
-from pipeline import Call, Effect, ToolRegistry
-from pipeline.tools import is_async
 from support import a_tool
+from toolcall_pipeline import Call, Effect, ToolRegistry
+from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.tools import is_async
 
 CLIENTS = (
     "asyncpg",

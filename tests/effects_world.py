@@ -12,8 +12,8 @@ import anyio.lowlevel
 import attrs
 from returns.result import Failure, Success
 
-from middlewares import Available, Classify, Concurrency, Execute, Resolve, Retry, Timeout, Validate
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -31,8 +31,8 @@ from pipeline import (
     approved,
     timing,
 )
-from pipeline.executors import Executor, Loop
-from support import a_tool
+from toolcall_pipeline.executors import Executor, Loop
+from toolcall_pipeline.middlewares import Available, Classify, Concurrency, Execute, Resolve, Retry, Timeout, Validate
 
 Event: TypeAlias = Literal["", "expire outer", "expire inner", "cancel", "disable", "pause", "enable"]
 Body: TypeAlias = Literal["ok", "reset", "undone", "denied", "refused", "crash", "hang", "hang off"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,

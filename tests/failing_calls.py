@@ -11,9 +11,9 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 from prometheus_client import CollectorRegistry, start_http_server
 
-from middlewares import Retry, Trace, standard
-from pipeline import Pipeline, Tool, ToolRegistry
-from pipeline.testing import FakeClock
+from toolcall_pipeline import Pipeline, Tool, ToolRegistry
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.testing import FakeClock
 
 Exporter = tuple[str, Callable[[], Awaitable[None]]]  # the URL of its metrics, and a round of calls
 

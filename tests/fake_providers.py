@@ -15,7 +15,7 @@ from itertools import zip_longest
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from pipeline import Tool, ToolRegistry
+from toolcall_pipeline import Tool, ToolRegistry
 
 Json: TypeAlias = dict[str, Any]
 USAGE = {"input_tokens": 1, "output_tokens": 1}

@@ -15,8 +15,8 @@ from typing import Any
 
 from opentelemetry import trace
 
-from pipeline import ToolRegistry
 from remote_tools import put
+from toolcall_pipeline import ToolRegistry
 
 tools = ToolRegistry()
 LEFT = ContextVar("LEFT", default="nothing")

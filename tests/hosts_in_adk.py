@@ -16,7 +16,7 @@ from google.adk.tools import FunctionTool, LongRunningFunctionTool, ToolContext
 from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
-from pipeline.hosts.adk import ToolcallPlugin
+from toolcall_pipeline.hosts.adk import ToolcallPlugin
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from agent_framework import (
 )
 from pydantic import AfterValidator
 
-from pipeline.hosts.agent_framework import ToolcallMiddleware
+from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
 
 
 @pytest.fixture

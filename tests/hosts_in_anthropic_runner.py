@@ -9,10 +9,10 @@ import httpx2
 import pytest
 from anthropic import Anthropic, AsyncAnthropic
 
-from middlewares import standard
-from pipeline import ToolFailed, ToolRegistry
-from pipeline.hosts.anthropic_runner import runnable, runnable_sync
-from pipeline.messages import Image
+from toolcall_pipeline import ToolFailed, ToolRegistry
+from toolcall_pipeline.hosts.anthropic_runner import runnable, runnable_sync
+from toolcall_pipeline.messages import Image
+from toolcall_pipeline.middlewares import standard
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 16
 CALLS: list[tuple[str, Any]] = [

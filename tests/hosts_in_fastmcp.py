@@ -14,10 +14,10 @@ from fastmcp.tools.base import ToolResult
 from mcp import MCPError
 from pydantic import AfterValidator
 
-from middlewares import Trace, standard
-from pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
-from pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
-from pipeline.messages import Image, Link
+from toolcall_pipeline import Pipeline, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware, export_tools
+from toolcall_pipeline.messages import Image, Link
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
 
-from middlewares import standard
-from pipeline import SetupError, Tool, ToolFailed, ToolRegistry
-from pipeline.hosts.langchain import ToolcallMiddleware, export_tools
+from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
+from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
+from toolcall_pipeline.middlewares import standard
 
 
 @pytest.fixture

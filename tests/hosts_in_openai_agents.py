@@ -32,10 +32,10 @@ from openai.types.responses import (
 )
 from pydantic import AfterValidator
 
-from middlewares import standard
-from pipeline import SetupError, ToolFailed, ToolRegistry
-from pipeline import ToolContext as OurContext
-from pipeline.hosts.openai_agents import export_tools, pipelined, run_config
+from toolcall_pipeline import SetupError, ToolFailed, ToolRegistry
+from toolcall_pipeline import ToolContext as OurContext
+from toolcall_pipeline.hosts.openai_agents import export_tools, pipelined, run_config
+from toolcall_pipeline.middlewares import standard
 
 QUIET: Any = {"tracing_disabled": True}
 

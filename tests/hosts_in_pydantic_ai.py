@@ -20,11 +20,11 @@ from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolC
 from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from pydantic_ai.output import ToolOutput
 
-from middlewares import standard
-from pipeline import Tool, ToolContext, ToolRegistry
-from pipeline import ToolFailed as OurToolFailed
-from pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
-from pipeline.messages import Image
+from toolcall_pipeline import Tool, ToolContext, ToolRegistry
+from toolcall_pipeline import ToolFailed as OurToolFailed
+from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability, export_tools
+from toolcall_pipeline.messages import Image
+from toolcall_pipeline.middlewares import standard
 
 
 @pytest.fixture

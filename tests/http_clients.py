@@ -20,10 +20,10 @@ import requests
 import urllib3
 
 from faulty_server import FAULTS, FaultyServer
-from middlewares import Retry, standard
-from pipeline import Call, Effect, Outcome, ToolContext, ToolRegistry, is_failure
-from pipeline.tools import is_async
 from support import a_tool
+from toolcall_pipeline import Call, Effect, Outcome, ToolContext, ToolRegistry, is_failure
+from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.tools import is_async
 
 EFFECTS: tuple[Effect, ...] = ("read", "keyed", "mutating")
 _SHORT, _LONG = 0.1, 30.0  # seconds: where the server hangs, and where a slow machine must not look like it

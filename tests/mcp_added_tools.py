@@ -23,10 +23,10 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import standard
-from pipeline import Call, Outcome, ToolRegistry
-from pipeline.mcp.sdk_session import connect_sdk
 from scripted_mcp import add
+from toolcall_pipeline import Call, Outcome, ToolRegistry
+from toolcall_pipeline.mcp.sdk_session import connect_sdk
+from toolcall_pipeline.middlewares import standard
 
 BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"

@@ -7,10 +7,10 @@ import zlib
 from importlib import import_module
 from typing import Any
 
-from middlewares import standard
-from pipeline import Tool, ToolContext, ToolFailed, ToolRegistry, timing
-from pipeline.mcp import REQUEST
-from pipeline.messages import Audio
+from toolcall_pipeline import Tool, ToolContext, ToolFailed, ToolRegistry, timing
+from toolcall_pipeline.mcp import REQUEST
+from toolcall_pipeline.messages import Audio
+from toolcall_pipeline.middlewares import standard
 
 types: Any = import_module("mcp_types")
 tools = ToolRegistry()

@@ -11,15 +11,15 @@ from typing import Any
 import anyio
 import attrs
 
-from middlewares import Retry, Trace
-from pipeline import Pipeline, ToolRegistry
-from pipeline.cli.proxy_command import make_pipeline
-from pipeline.mcp.lines import LineReader, LineWriter, LongLine
-from pipeline.mcp.policy import Policy
-from pipeline.mcp.relay import Relay
-from pipeline.mcp.server import Server, ServerGoneError
-from pipeline.mcp.upstream import ServerFailedError
 from support import PATIENT
+from toolcall_pipeline import Pipeline, ToolRegistry
+from toolcall_pipeline.cli.proxy_command import make_pipeline
+from toolcall_pipeline.mcp.lines import LineReader, LineWriter, LongLine
+from toolcall_pipeline.mcp.policy import Policy
+from toolcall_pipeline.mcp.relay import Relay
+from toolcall_pipeline.mcp.server import Server, ServerGoneError
+from toolcall_pipeline.mcp.upstream import ServerFailedError
+from toolcall_pipeline.middlewares import Retry, Trace
 
 TOOLS: list[dict[str, Any]] = [
     {

@@ -39,7 +39,7 @@ SERVERS: Mapping[str, list[str]] = {
     "memory": [str(NODE / "mcp-server-memory")],
     "sequential-thinking": [str(NODE / "mcp-server-sequential-thinking")],
 }
-PROXY = [sys.executable, "-m", "pipeline", "proxy"]
+PROXY = [sys.executable, "-m", "toolcall_pipeline", "proxy"]
 LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "ping", "no/such/method")
 needs_npm = pytest.mark.skipif("--short" in os.environ.get("TOOLCALL_MCP", ""), reason="the short form")
 NPM = {"everything", "filesystem", "memory", "sequential-thinking"}

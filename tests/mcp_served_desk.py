@@ -13,8 +13,8 @@ from typing import Any, Self
 import anyio
 from opentelemetry.trace import format_trace_id, get_current_span
 
-from middlewares import standard
-from pipeline import Call, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline import Call, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.middlewares import standard
 
 print("a line from the import")  # noqa: T201  # stdout belongs to the protocol
 tools = ToolRegistry()
@@ -127,7 +127,7 @@ def make() -> Pipeline:
 @asynccontextmanager
 async def serve_again(command: list[str]) -> AsyncGenerator[Any, None]:
     """A server whose tools are those of another one."""
-    from pipeline.mcp import make_server
+    from toolcall_pipeline.mcp import make_server
 
     registry = ToolRegistry()
     async with registry.add_mcp(command, trust=True, text="tell"):

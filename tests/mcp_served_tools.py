@@ -25,14 +25,14 @@ import pytest
 
 from mcp_served_desk import serve_again
 from mcp_wire import Wire
-from middlewares import standard
-from pipeline import ToolContext, ToolRegistry
-from pipeline.mcp import REQUEST, make_server
+from toolcall_pipeline import ToolContext, ToolRegistry
+from toolcall_pipeline.mcp import REQUEST, make_server
+from toolcall_pipeline.middlewares import standard
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
 NODE = BIN.parent / "node_modules"
-SERVE = [sys.executable, "-m", "pipeline", "serve", "mcp_served_desk:make"]
+SERVE = [sys.executable, "-m", "toolcall_pipeline", "serve", "mcp_served_desk:make"]
 SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -22,8 +22,10 @@ import pytest
 import hostile_tools
 import remote_tools
 from cli_desk import until
-from middlewares import Trace, standard
-from pipeline import (
+from remote_tools import Began, Gate, OddError
+from support import Exported, a_tool
+from test_process import FAILURES
+from toolcall_pipeline import (
     Call,
     Crashed,
     ExecutionFailed,
@@ -39,11 +41,9 @@ from pipeline import (
     gather,
     is_failure,
 )
-from pipeline.executors import Ray
-from pipeline.telemetry import Event, Events, follow
-from remote_tools import Began, Gate, OddError
-from support import Exported, a_tool
-from test_process import FAILURES
+from toolcall_pipeline.executors import Ray
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.telemetry import Event, Events, follow
 
 TOOLS = remote_tools.tools
 ray: Any = import_module("ray")
@@ -254,7 +254,7 @@ async def test_a_cancelled_async_tool_ends_in_its_actor(
     began: Began, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An async tool is cancelled in its actor, and has ended before the caller goes on."""
-    monkeypatch.setattr("pipeline.executors.ray.executor._GRACE", 60)  # seconds: a busy machine is slow
+    monkeypatch.setattr("toolcall_pipeline.executors.ray.executor._GRACE", 60)  # seconds: a busy machine is slow
     tools, ended = ToolRegistry(), str(tmp_path / "ended")
 
     @tools.tool
@@ -406,7 +406,7 @@ def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
     calls.write_text(
         "".join(json.dumps({"id": n, "name": names[n % 3], "arguments": {"a": n, "b": 0}}) + "\n" for n in range(900))
     )
-    command = [sys.executable, "-m", "pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
+    command = [sys.executable, "-m", "toolcall_pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
     command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--resume"]
     address = ray.get_runtime_context().gcs_address
     here, env = Path(__file__).parent, {**os.environ, "RAY_ADDRESS": str(address)}

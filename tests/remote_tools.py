@@ -18,7 +18,7 @@ import anyio
 from opentelemetry.sdk.trace import TracerProvider
 from returns.result import Failure
 
-from pipeline import Effect, StateKey, Tool, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline import Effect, StateKey, Tool, ToolContext, ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 WHO = ContextVar("WHO", default="nobody")

@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from pipeline import ToolRegistry, timing
-from pipeline.mcp.adding import add_server
-from pipeline.mcp.remote_server import RemoteServer
-from pipeline.mcp.server_session import SessionLostError
 from support import PATIENT
+from toolcall_pipeline import ToolRegistry, timing
+from toolcall_pipeline.mcp.adding import add_server
+from toolcall_pipeline.mcp.remote_server import RemoteServer
+from toolcall_pipeline.mcp.server_session import SessionLostError
 
 Message = dict[str, Any]
 Tell = Callable[[float, float | None, str], object]

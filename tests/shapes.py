@@ -17,8 +17,8 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
-from pipeline import InvalidParams, Problem, Tool, tool
 from support import nothing
+from toolcall_pipeline import InvalidParams, Problem, Tool, tool
 
 MISSING: Any = object()
 

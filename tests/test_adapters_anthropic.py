@@ -18,8 +18,7 @@ from pydantic import TypeAdapter
 import fake_providers as fake
 from error_cases import EACH_KIND
 from fake_providers import FakeProvider, adders
-from middlewares import standard
-from pipeline import (
+from toolcall_pipeline import (
     Call,
     Failure,
     Outcome,
@@ -31,9 +30,10 @@ from pipeline import (
     gather,
     render,
 )
-from pipeline.adapters import anthropic
-from pipeline.messages import Audio, File, Image, Link
-from pipeline.messages.parts import read_bytes
+from toolcall_pipeline.adapters import anthropic
+from toolcall_pipeline.messages import Audio, File, Image, Link
+from toolcall_pipeline.messages.parts import read_bytes
+from toolcall_pipeline.middlewares import standard
 
 EVENT: TypeAdapter[RawMessageStreamEvent] = TypeAdapter(RawMessageStreamEvent)
 TWO: tuple[tuple[str, str, dict[str, Any]], ...] = (("toolu_1", "add", {"a": 1}), ("toolu_2", "now", {}))

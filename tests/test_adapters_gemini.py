@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import fake_providers as fake
-from middlewares import standard
-from pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool
-from pipeline.adapters import gemini
-from pipeline.adapters.gemini_streams import join_partial_args
-from pipeline.adapters.replies import ReplyError
+from toolcall_pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool
+from toolcall_pipeline.adapters import gemini
+from toolcall_pipeline.adapters.gemini_streams import join_partial_args
+from toolcall_pipeline.adapters.replies import ReplyError
+from toolcall_pipeline.middlewares import standard
 from wire_replies import SIGNATURE, TWO, candidates, gemini_chunks, gemini_partial_chunks, gemini_reply
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"

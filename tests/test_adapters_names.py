@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import SetupError, ToolRegistry
-from pipeline.tools import provider_names as names_module
-from pipeline.tools.provider_names import ANTHROPIC, LIMITS, OPENAI
 from support import a_tool
+from toolcall_pipeline import SetupError, ToolRegistry
+from toolcall_pipeline.tools import provider_names as names_module
+from toolcall_pipeline.tools.provider_names import ANTHROPIC, LIMITS, OPENAI
 
 LONGEST = st.sampled_from(LIMITS)
 NAMES = st.lists(

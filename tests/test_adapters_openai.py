@@ -18,10 +18,10 @@ from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from middlewares import standard
-from pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool, render
-from pipeline.adapters import openai
-from pipeline.messages import Audio, File, Image, Link
+from toolcall_pipeline import Call, Failure, Outcome, SetupError, Success, Tool, ToolRegistry, UnknownTool, render
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.messages import Audio, File, Image, Link
+from toolcall_pipeline.middlewares import standard
 
 Api = Literal["chat", "responses"]
 PNG = b"\x89PNG\r\n\x1a\n and so on"

@@ -12,9 +12,9 @@ from openai.types.responses import ResponseInputParam
 
 import fake_providers as fake
 from fake_providers import FakeProvider, adders
-from middlewares import standard
-from pipeline import ToolRegistry, gather
-from pipeline.adapters import openai
+from toolcall_pipeline import ToolRegistry, gather
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.middlewares import standard
 
 Api = Literal["chat", "responses"]
 TWO = (("call_1", "read", '{"path":  "a"}'), ("call_2", "add", '{"a": 1}'))

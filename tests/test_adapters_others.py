@@ -9,9 +9,9 @@ import pytest
 from attrs import evolve
 
 import fake_providers as fake
-from pipeline import Call, Failure, Outcome, Success, ToolRegistry, UnknownTool
-from pipeline.adapters import anthropic, bedrock, mistral, ollama, openai
-from pipeline.adapters.replies import ReplyError
+from toolcall_pipeline import Call, Failure, Outcome, Success, ToolRegistry, UnknownTool
+from toolcall_pipeline.adapters import anthropic, bedrock, mistral, ollama, openai
+from toolcall_pipeline.adapters.replies import ReplyError
 from wire_replies import TWO, bedrock_events, bedrock_reply, mistral_events, ollama_chunks, ollama_reply
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"

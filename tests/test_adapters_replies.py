@@ -12,9 +12,9 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 import fake_providers as fake
-from pipeline import Call, SetupError
-from pipeline.adapters import anthropic, openai
-from pipeline.adapters.replies import Calls, ReplyError
+from toolcall_pipeline import Call, SetupError
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.adapters.replies import Calls, ReplyError
 
 Read = Callable[[Any], Calls]
 ASKED = ("call_1", "add", "{}")
@@ -58,7 +58,7 @@ def test_a_reply_of_another_provider_is_refused(read: Read, reply: Any, theirs: 
     ours = "OpenAI" if read is openai.calls else "Anthropic"
     with pytest.raises(SetupError) as caught:
         read(reply)
-    hint = f"use pipeline.adapters.{theirs.lower()}"
+    hint = f"use toolcall_pipeline.adapters.{theirs.lower()}"
     assert str(caught.value) == f"calls() reads replies of {ours}, and this is a reply of {theirs}: {hint}"
 
 

@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import standard
-from pipeline import Call, Outcome, Pipeline, SetupError, ToolRegistry, Unavailable, render
-from pipeline.mcp.definition_texts import escape_description, escape_schema
-from pipeline.mcp.fingerprints import make_fingerprint
-from pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
-from pipeline.messages.parts import Audio, File, Image, Link
-from pipeline.messages.values import as_json
 from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definition, said, until
 from support import StoppedTime, a_tool
+from toolcall_pipeline import Call, Outcome, Pipeline, SetupError, ToolRegistry, Unavailable, render
+from toolcall_pipeline.mcp.definition_texts import escape_description, escape_schema
+from toolcall_pipeline.mcp.fingerprints import make_fingerprint
+from toolcall_pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
+from toolcall_pipeline.messages.parts import Audio, File, Image, Link
+from toolcall_pipeline.messages.values import as_json
+from toolcall_pipeline.middlewares import standard
 
 COUNT = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 READS = {"readOnlyHint": True}

@@ -15,8 +15,8 @@ from benchmarks.agentdojo import __main__ as agentdojo
 from benchmarks.agentdojo.comparison import ReplayedCall, kind_of_report, same_result
 from benchmarks.agentdojo.replay import different_schemas, replay_all
 from benchmarks.agentdojo.suites import Dojo, make_tools
-from middlewares import standard
-from pipeline import Call, CallReport, Outcome, Success, render
+from toolcall_pipeline import Call, CallReport, Outcome, Success, render
+from toolcall_pipeline.middlewares import standard
 
 A_DAY = datetime(2024, 5, 1)  # noqa: DTZ001  # AgentDojo's are naive
 

@@ -17,13 +17,13 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRat
 from opentelemetry.trace import get_current_span
 from returns.result import Failure
 
-from middlewares import Retry, Trace, standard
-from pipeline import Call, Pipeline, SetupError, ToolRegistry, Transient, gather, gather_sync
-from pipeline.builtin import install
-from pipeline.dialogue import Answered, Hints, run_turn
-from pipeline.telemetry import SUPPRESS, agent
-from pipeline.testing import FakeClock
 from support import Exported, a_tool
+from toolcall_pipeline import Call, Pipeline, SetupError, ToolRegistry, Transient, gather, gather_sync
+from toolcall_pipeline.builtin import install
+from toolcall_pipeline.dialogue import Answered, Hints, run_turn
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.telemetry import SUPPRESS, agent
+from toolcall_pipeline.testing import FakeClock
 
 FIVE = [Call("probe", id=f"c{number}") for number in range(5)]
 

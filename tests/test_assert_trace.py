@@ -12,8 +12,8 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from middlewares import Retry, Timeout, Trace, standard
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Call,
     CallReport,
     Handler,
@@ -27,10 +27,10 @@ from pipeline import (
     Transient,
     gather,
 )
-from pipeline.semconv import SCOPE, STAGE_DURATION
-from pipeline.telemetry.span_tree import FinishedSpan
-from pipeline.testing import FakeClock, RecordedSpans, assert_trace, recorded_spans, script
-from support import a_tool
+from toolcall_pipeline.middlewares import Retry, Timeout, Trace, standard
+from toolcall_pipeline.semconv import SCOPE, STAGE_DURATION
+from toolcall_pipeline.telemetry.span_tree import FinishedSpan
+from toolcall_pipeline.testing import FakeClock, RecordedSpans, assert_trace, recorded_spans, script
 
 
 @pytest.fixture

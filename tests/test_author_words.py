@@ -9,10 +9,10 @@ from typing import Any, get_args
 import pytest
 
 from error_cases import PROFILES, VERBOSITIES
-from middlewares import standard
-from pipeline import Effect, Outcome, ToolFailed, ToolRegistry, render
-from pipeline.tools.failure import FailureKind
 from support import a_tool
+from toolcall_pipeline import Effect, Outcome, ToolFailed, ToolRegistry, render
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.tools.failure import FailureKind
 
 KINDS: tuple[FailureKind, ...] = get_args(FailureKind)
 PARTS: dict[str, Any] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from returns.result import Failure
 
-from middlewares import Available
-from pipeline import Call, ResolvedCall, ToolRegistry, Unavailable, render
 from support import a_tool
+from toolcall_pipeline import Call, ResolvedCall, ToolRegistry, Unavailable, render
+from toolcall_pipeline.middlewares import Available
 
 
 def calling(tools: ToolRegistry, name: str) -> ResolvedCall:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import Retry, standard
-from pipeline import (
+from support import PATIENT, StoppedTime, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Effect,
@@ -36,8 +36,8 @@ from pipeline import (
     gather,
     gather_sync,
 )
-from pipeline.batch import run_batch
-from support import PATIENT, StoppedTime, a_tool
+from toolcall_pipeline.batch import run_batch
+from toolcall_pipeline.middlewares import Retry, standard
 
 NO_TIME = Failure(NotExecuted("the batch's time was up"))
 BLOCKED = Failure(NotExecuted("an earlier call on the same resource is still running"))

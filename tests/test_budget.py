@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import SetupError
-from pipeline.retries import RetryBudget
-from pipeline.testing import FakeClock
+from toolcall_pipeline import SetupError
+from toolcall_pipeline.retries import RetryBudget
+from toolcall_pipeline.testing import FakeClock
 
 
 def test_it_begins_full_and_refills_with_time() -> None:

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Timeout, Trace, standard
-from pipeline import (
+from support import Exported, StoppedTime, a_tool
+from toolcall_pipeline import (
     Call,
     Effect,
     Handler,
@@ -29,9 +29,9 @@ from pipeline import (
     UnknownTool,
     ValidCall,
 )
-from pipeline.builtin import Batch, Invalid, install
-from pipeline.messages import render
-from support import Exported, StoppedTime, a_tool
+from toolcall_pipeline.builtin import Batch, Invalid, install
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.middlewares import Timeout, Trace, standard
 
 
 def registry(hang: Callable[..., Any] = anyio.sleep_forever) -> ToolRegistry:
@@ -572,7 +572,7 @@ async def test_invalid_without_a_check_that_finds_tools() -> None:
     async def answer(call: Call) -> Success[str]:
         return Success(call.name)
 
-    from pipeline import Stack
+    from toolcall_pipeline import Stack
 
     tools, mine = ToolRegistry(), Stack().end(answer)
     tools.register(Invalid(mine).tool())

@@ -28,9 +28,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from returns.result import Failure, Success
 
-from middlewares import Available, Resolve, Retry, Validate, standard
-from middlewares.cache import Cache
-from pipeline import (
+from support import StoppedTime, a_call, a_tool, count_run_variables
+from toolcall_pipeline import (
     Call,
     Effect,
     ExecutionFailed,
@@ -44,8 +43,9 @@ from pipeline import (
     Transient,
     ValidCall,
 )
-from pipeline.testing import FakeClock, script
-from support import StoppedTime, a_call, a_tool, count_run_variables
+from toolcall_pipeline.middlewares import Available, Resolve, Retry, Validate, standard
+from toolcall_pipeline.middlewares.cache import Cache
+from toolcall_pipeline.testing import FakeClock, script
 
 EFFECTS: list[Effect] = ["read", "idempotent", "keyed", "mutating"]
 PROBE = a_tool()

@@ -12,8 +12,9 @@ import pytest
 from returns.result import Failure
 
 import remote_tools
-from middlewares import RateLimit, Retry, Trace, standard
-from pipeline import (
+from remote_tools import PLACE
+from support import a_call
+from toolcall_pipeline import (
     Call,
     Crashed,
     Outcome,
@@ -26,12 +27,11 @@ from pipeline import (
     ValidCall,
     gather,
 )
-from pipeline.builtin import install
-from pipeline.dialogue import run_turn
-from pipeline.executors import Process
-from pipeline.testing import no_waiting, recorded_spans
-from remote_tools import PLACE
-from support import a_call
+from toolcall_pipeline.builtin import install
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.executors import Process
+from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
+from toolcall_pipeline.testing import no_waiting, recorded_spans
 
 C = TypeVar("C", bound=Call)
 Next = Callable[[Any], Awaitable[Outcome]]

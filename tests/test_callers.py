@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from returns.result import Success
 
-from middlewares import standard
-from pipeline import Call, Pipeline, ToolContext, ToolRegistry, gather
-from pipeline.adapters import anthropic, openai
-from pipeline.dialogue import run_turn
+from toolcall_pipeline import Call, Pipeline, ToolContext, ToolRegistry, gather
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.middlewares import standard
 
 
 def asking() -> Pipeline:

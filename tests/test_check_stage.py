@@ -15,23 +15,8 @@ import attrs
 import pytest
 from opentelemetry import trace
 
-from middlewares import (
-    Available,
-    Cache,
-    CircuitBreaker,
-    Classify,
-    Concurrency,
-    Execute,
-    LoopGuard,
-    RateLimit,
-    Resolve,
-    Retry,
-    Shape,
-    Timeout,
-    Trace,
-    Validate,
-)
-from pipeline import (
+from support import a_call
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -47,10 +32,25 @@ from pipeline import (
     ToolRegistry,
     ValidCall,
 )
-from pipeline.compose.stage import Stage
-from pipeline.executors import Executor, Loop, NotBegunError, Process, Thread, begin_body, end_body
-from pipeline.testing import check_executor, check_stage
-from support import a_call
+from toolcall_pipeline.compose.stage import Stage
+from toolcall_pipeline.executors import Executor, Loop, NotBegunError, Process, Thread, begin_body, end_body
+from toolcall_pipeline.middlewares import (
+    Available,
+    Cache,
+    CircuitBreaker,
+    Classify,
+    Concurrency,
+    Execute,
+    LoopGuard,
+    RateLimit,
+    Resolve,
+    Retry,
+    Shape,
+    Timeout,
+    Trace,
+    Validate,
+)
+from toolcall_pipeline.testing import check_executor, check_stage
 
 Next = Callable[[Any], Awaitable[Outcome]]
 tracer = trace.get_tracer("somebody's own")  # as a module has it
@@ -329,8 +329,8 @@ def test_a_stage_that_hangs(
     stage: Any, for_a_cancellation: float, for_all_calls: float, rule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check ends all the same."""
-    monkeypatch.setattr("pipeline.testing.probes.PATIENCE", for_a_cancellation)
-    monkeypatch.setattr("pipeline.testing.stage_rules.PATIENCE", for_all_calls)
+    monkeypatch.setattr("toolcall_pipeline.testing.probes.PATIENCE", for_a_cancellation)
+    monkeypatch.setattr("toolcall_pipeline.testing.stage_rules.PATIENCE", for_all_calls)
     with pytest.raises(AssertionError, match=rule):
         check_stage(stage)
 
@@ -583,7 +583,7 @@ BAD_EXECUTORS: list[tuple[type[Executor], str]] = [
 @pytest.mark.parametrize(("executor", "rule"), BAD_EXECUTORS, ids=[each.__name__ for each, _ in BAD_EXECUTORS])
 def test_an_executor_that_breaks_a_rule(executor: type[Executor], rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if executor in (Forgets, Shields):  # which take all of it
-        monkeypatch.setattr("pipeline.testing.executor_rules.PATIENCE", 1.0)
+        monkeypatch.setattr("toolcall_pipeline.testing.executor_rules.PATIENCE", 1.0)
     check_executor(Own())
     with pytest.raises(AssertionError, match=rule):
         check_executor(executor())

@@ -17,9 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from middlewares import Retry, standard
-from middlewares.circuit_breaker import CircuitBreaker
-from pipeline import (
+from support import PATIENT, a_call, a_tool
+from toolcall_pipeline import (
     Call,
     ExecutionFailed,
     Outcome,
@@ -33,9 +32,10 @@ from pipeline import (
     Unavailable,
     render,
 )
-from pipeline.testing import FakeClock, script
-from pipeline.tools.availability import ExpiringGate
-from support import PATIENT, a_call, a_tool
+from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
+from toolcall_pipeline.testing import FakeClock, script
+from toolcall_pipeline.tools.availability import ExpiringGate
 
 DONE: Outcome = Success("done")
 FAILED: Outcome = Failure(Transient())

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -26,10 +27,9 @@ from pipeline import (
     Unavailable,
     render,
 )
-from pipeline.tools.classification import classify, stays_crash
-from pipeline.tools.client_exceptions import find_meaning
-from pipeline.tools.http_status import parse_retry_after
-from support import a_tool
+from toolcall_pipeline.tools.classification import classify, stays_crash
+from toolcall_pipeline.tools.client_exceptions import find_meaning
+from toolcall_pipeline.tools.http_status import parse_retry_after
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Classify
-from pipeline import Crashed, Denied, Outcome, TimedOut, Transient
-from pipeline.testing import script
 from support import a_call
+from toolcall_pipeline import Crashed, Denied, Outcome, TimedOut, Transient
+from toolcall_pipeline.middlewares import Classify
+from toolcall_pipeline.testing import script
 
 
 class Busy(Exception):

@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.scale.kill_and_resume import kill_and_resume
 from cli_desk import Desk, open_desk, until
-from pipeline.cli.command_error import CommandError
-from pipeline.cli.run.calls_file import CallLine
-from pipeline.cli.run.marks_file import MarksFile
-from pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.command_error import CommandError
+from toolcall_pipeline.cli.run.calls_file import CallLine
+from toolcall_pipeline.cli.run.marks_file import MarksFile
+from toolcall_pipeline.cli.run.results_file import ResultsFile
 
 MODULE = """
 import os
@@ -27,9 +27,9 @@ from pathlib import Path
 
 import anyio
 
-from middlewares import standard
-from pipeline import Stack, Success, ToolContext, ToolFailed, ToolRegistry
-from pipeline.builtin import Batch
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import Stack, Success, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.builtin import Batch
 
 HERE = Path(__file__).parent
 tools = ToolRegistry()

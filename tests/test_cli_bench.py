@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_desk import Desk, open_desk
-from pipeline.cli import bench_command
-from pipeline.cli.commands import toolcall
-from pipeline.testing import measure
+from toolcall_pipeline.cli import bench_command
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.testing import measure
 
 STAGES = ["trace", "resolve", "available", "validate", "retry", "classify", "execute"]
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_desk import Desk, open_desk, until
-from pipeline.cli.commands import toolcall
 from support import PATIENT, Child
+from toolcall_pipeline.cli.commands import toolcall
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_an_interrupt(desk: Desk) -> None:
     body = "    open('begun', 'w').close()\n    await anyio.sleep_forever()\n"
     with (desk.path / f"{desk.module}.py").open("a") as file:
         file.write(f"\n@tools.tool\nasync def begins() -> None:\n{body}")
-    command = [sys.executable, "-m", "pipeline", "call", f"{desk.module}:tools", "begins"]
+    command = [sys.executable, "-m", "toolcall_pipeline", "call", f"{desk.module}:tools", "begins"]
     with Child(command, cwd=desk.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         until((desk.path / "begun").exists)
         process.send_signal(signal.SIGINT)

@@ -20,12 +20,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from pipeline.cli.commands import toolcall
-from pipeline.cli.demo import demo_command
-from pipeline.cli.demo.demo_tools import PLANTED_KEY
-from pipeline.cli.demo.display import format_arguments
-from pipeline.cli.demo.script import SCRIPT, ScriptedCall
-from pipeline.cli.demo.tracing import resolve_endpoint
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.demo import demo_command
+from toolcall_pipeline.cli.demo.demo_tools import PLANTED_KEY
+from toolcall_pipeline.cli.demo.display import format_arguments
+from toolcall_pipeline.cli.demo.script import SCRIPT, ScriptedCall
+from toolcall_pipeline.cli.demo.tracing import resolve_endpoint
 
 A_MISS = ScriptedCall("list_file", {}, "a typo in the name", "unknown_tool", 0)
 A_HIT = ScriptedCall("list_files", {})
@@ -179,8 +179,8 @@ def test_a_leak_is_told_and_ends_in_1(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_as_a_module_into_a_file(tmp_path: Path) -> None:
-    """`python -m pipeline demo` does the same, also where only ASCII can be printed."""
-    command = [sys.executable, "-m", "pipeline", "demo", "--log", str(tmp_path / "log")]
+    """`python -m toolcall_pipeline demo` does the same, also where only ASCII can be printed."""
+    command = [sys.executable, "-m", "toolcall_pipeline", "demo", "--log", str(tmp_path / "log")]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -287,7 +287,7 @@ def test_a_collector_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path
     """If no collector listens, stderr says so in one line and the exit code is 1; the log has the reason."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(
-        "pipeline.cli.demo.tracing._EXPORT_TIMEOUT", 0.5
+        "toolcall_pipeline.cli.demo.tracing._EXPORT_TIMEOUT", 0.5
     )  # seconds: less than the exporter's first pause
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk, until
-from pipeline.cli.command_error import CommandError
-from pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.command_error import CommandError
+from toolcall_pipeline.cli.run.results_file import ResultsFile
 
 MODULE = """
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import anyio
 
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 
 HERE = Path(__file__).parent
 tools = ToolRegistry()

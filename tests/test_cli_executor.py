@@ -14,16 +14,16 @@ import anyio
 import pytest
 
 from cli_desk import until
-from pipeline.cli.command_error import CommandError
-from pipeline.cli.run.executor_choice import choose_executor, open_executor
-from pipeline.executors import Executor, Process, Thread
 from support import PATIENT, Child
+from toolcall_pipeline.cli.command_error import CommandError
+from toolcall_pipeline.cli.run.executor_choice import choose_executor, open_executor
+from toolcall_pipeline.executors import Executor, Process, Thread
 
 MODULE = """
 import os
 import time
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 
 tools = ToolRegistry()
 
@@ -60,7 +60,7 @@ def desk(tmp_path: Path) -> Path:
 
 def command(desk: Path, *options: str, target: str = "tools") -> list[str]:
     files = [str(desk / "calls.jsonl"), "-o", str(desk / "results.jsonl")]
-    return [sys.executable, "-m", "pipeline", "run", f"elsewhere_tools:{target}", *files, *options]
+    return [sys.executable, "-m", "toolcall_pipeline", "run", f"elsewhere_tools:{target}", *files, *options]
 
 
 def put(desk: Path, *calls: dict[str, Any]) -> None:

@@ -13,26 +13,26 @@ import pytest
 from click.testing import CliRunner, Result
 
 from error_cases import PROFILES
-from pipeline import Tool, ToolRegistry, render
-from pipeline.adapters import anthropic, openai
-from pipeline.cli.commands import toolcall
-from pipeline.cli.demo.demo_tools import build_tools
-from pipeline.cli.lint.error_texts import list_errors, render_errors
-from pipeline.cli.lint.lint_report import check_registry
-from pipeline.cli.lint.source_findings import read_sources
-from pipeline.cli.lint.token_costs import TokenCost, estimate_costs
-from pipeline.errors import ERROR_TYPES
 from support import a_tool
+from toolcall_pipeline import Tool, ToolRegistry, render
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.demo.demo_tools import build_tools
+from toolcall_pipeline.cli.lint.error_texts import list_errors, render_errors
+from toolcall_pipeline.cli.lint.lint_report import check_registry
+from toolcall_pipeline.cli.lint.source_findings import read_sources
+from toolcall_pipeline.cli.lint.token_costs import TokenCost, estimate_costs
+from toolcall_pipeline.errors import ERROR_TYPES
 
 HEAD = """
 from typing import Annotated, Any
-import pipeline
+import toolcall_pipeline
 from pydantic import AfterValidator, BaseModel, field_validator
-from pipeline import (
+from toolcall_pipeline import (
     Denied, ExecutionFailed, Failure, FailureDetails, NeedsSetup, NeedsUserInput, Problem, ResourceNotFound,
     Stack, Success, Tool, ToolFailed, ToolRegistry, approved,
 )
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 RAN = []
 tools = ToolRegistry()
@@ -319,7 +319,7 @@ TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "NeedsUserInput": ('return Failure(NeedsUserInput("HTTP 500?"))', [("status code",)]),
     "Problem": ('return Problem("a", "type", "HTTP 500")', [("status code",)]),
     "by its module": ('raise pipeline.ToolFailed("HTTP 500")', [("status code",)]),
-    "imported here": ('from pipeline import ToolFailed as Oh\n    raise Oh("HTTP 500")', [("status code",)]),
+    "imported here": ('from toolcall_pipeline import ToolFailed as Oh\n    raise Oh("HTTP 500")', [("status code",)]),
     "a kind of ToolFailed": ('raise Own("HTTP 500")', [("status code",)]),
     "declared by expect": ('raise KeyError("HTTP 500")', [("status code",)]),
     "not declared": ('raise ValueError("HTTP 500")', []),

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cli_desk import Desk, open_desk
-from pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.commands import toolcall
 
 
 @pytest.fixture
@@ -65,9 +65,9 @@ BROKEN_MODULES = {
     "broken_import": "import json\nimport no_such_dependency\n",
     "broken_exits": "import sys\nsys.exit(3)\n",
     "broken_lines": "raise ValueError('one\\n  two')\n",
-    "broken_twice": "from pipeline import ToolRegistry\ntools = ToolRegistry()\n"
+    "broken_twice": "from toolcall_pipeline import ToolRegistry\ntools = ToolRegistry()\n"
     "def nothing(): pass\ndef none(): pass\ntools.tool(name='a')(nothing)\ntools.tool(name='a')(none)\n",
-    "broken_schema": "from pipeline import ToolRegistry\ntools = ToolRegistry()\nclass Own: pass\n"
+    "broken_schema": "from toolcall_pipeline import ToolRegistry\ntools = ToolRegistry()\nclass Own: pass\n"
     "@tools.tool\ndef cannot(x: Own) -> None: ...\n",
 }
 

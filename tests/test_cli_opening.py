@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from cli_desk import Desk, open_desk
-from pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.commands import toolcall
 
 STAGES = """
 class Pool:

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "tools.py").write_text(snippets(README)[0][1], encoding="utf-8")
     (calls,) = re.findall(r"^```jsonl\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (made / "calls.jsonl").write_text(calls, encoding="utf-8")
-    command = shlex.join([sys.executable, "-P", "-m", "pipeline"])
+    command = shlex.join([sys.executable, "-P", "-m", "toolcall_pipeline"])
     (made / "toolcall").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     (made / "toolcall").chmod(0o755)
     return made

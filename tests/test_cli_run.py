@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk
-from middlewares import standard
-from pipeline import Call, ToolRegistry
-from pipeline.cli.run.result_rows import build_result
+from toolcall_pipeline import Call, ToolRegistry
+from toolcall_pipeline.cli.run.result_rows import build_result
+from toolcall_pipeline.middlewares import standard
 
 
 @pytest.fixture
@@ -284,7 +284,8 @@ def test_a_tool_that_would_end_the_run(desk: Desk, name: str) -> None:
 def test_a_thread_that_never_ends(desk: Desk) -> None:
     """A thread that still runs after its time limit does not keep the command from exiting, with its exit code."""
     desk.put({"name": "sleeps"}, "nope")
-    script = "from pipeline.cli import main; import pipeline.cli.run.abandoned_threads as t; t._PATIENCE = 0.1; main()"
+    patience = "import toolcall_pipeline.cli.run.abandoned_threads as t; t._PATIENCE = 0.1"
+    script = f"from toolcall_pipeline.cli import main; {patience}; main()"
     command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.5")]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=60)
     assert (done.returncode, sorted(desk.by_line)) == (1, [1, 2])

@@ -7,10 +7,10 @@ import socket
 import pytest
 from click.testing import CliRunner
 
-from pipeline import SetupError
-from pipeline.cli.commands import toolcall
-from pipeline.cli.serve_command import read_address
-from pipeline.mcp.http_transport import HttpTransport, is_local
+from toolcall_pipeline import SetupError
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.serve_command import read_address
+from toolcall_pipeline.mcp.http_transport import HttpTransport, is_local
 
 free_of_effects = "benchmarks.scale.mcp_served_sum:tools"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, as_line, open_desk
-from pipeline.cli.run.run_command import run as run_calls
+from toolcall_pipeline.cli.run.run_command import run as run_calls
 
 
 @pytest.fixture
@@ -51,7 +51,16 @@ def test_waiting_for_a_pipe_can_be_interrupted(desk: Desk) -> None:
 def test_results_into_a_pipe(desk: Desk) -> None:
     """RESULTS may be stdout: everything else is printed to stderr."""
     desk.put_many(3)
-    command = [sys.executable, "-m", "pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "/dev/stdout"]
+    command = [
+        sys.executable,
+        "-m",
+        "toolcall_pipeline",
+        "run",
+        f"{desk.module}:tools",
+        str(desk.calls),
+        "-o",
+        "/dev/stdout",
+    ]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
     assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
 
@@ -82,7 +91,7 @@ def test_what_tools_print_is_no_result(desk: Desk, target: str) -> None:
         file.write("\nprint('NOISE at import')\n")
     desk.put({"name": "prints"}, {"name": "greet"})
     named = f"{desk.module}:{target}"
-    command = [sys.executable, "-m", "pipeline", "run", named, str(desk.calls), "-o", "/dev/stdout"]
+    command = [sys.executable, "-m", "toolcall_pipeline", "run", named, str(desk.calls), "-o", "/dev/stdout"]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
     assert {1, 2} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
     assert done.stderr.count(b"NOISE") == (3 if target == "noisy" else 2)
@@ -106,7 +115,7 @@ def test_a_broken_stderr(desk: Desk, redirection: str) -> None:
     desk.put(*["nope", {"name": "prints"}] * 30)
     reader, broken = os.pipe()
     os.close(reader)
-    command = shlex.join([sys.executable, "-m", "pipeline", *desk.arguments("--concurrency", "1")])
+    command = shlex.join([sys.executable, "-m", "toolcall_pipeline", *desk.arguments("--concurrency", "1")])
     script = f"exec {command} {redirection.format(broken=broken)}"
     shell = ["bash", "-c", script]
     done = subprocess.run(shell, cwd=desk.path, stdout=subprocess.PIPE, check=False, timeout=60, pass_fds=[broken])
@@ -120,7 +129,7 @@ def test_a_dash_is_standard_output(desk: Desk) -> None:
     with (desk.path / f"{desk.module}.py").open("a") as file:
         file.write("\n@tools.tool\ndef shouts() -> None:\n    import os\n    os.system('echo NOISE')\n")
     desk.put({"name": "prints"}, {"name": "shouts"}, {"name": "greet"})
-    command = [sys.executable, "-m", "pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
+    command = [sys.executable, "-m", "toolcall_pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=True, timeout=60)
     assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
     assert done.stderr.count(b"NOISE") == 2
@@ -133,7 +142,9 @@ def test_results_are_appended_to_what_stdout_is(desk: Desk) -> None:
     """The shell has opened it: ``>>`` to a file that has lines already is no mistake."""
     desk.put({"name": "greet"})
     desk.results.write_text('{"earlier": true}\n')
-    command = shlex.join([sys.executable, "-m", "pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"])
+    command = shlex.join(
+        [sys.executable, "-m", "toolcall_pipeline", "run", f"{desk.module}:tools", str(desk.calls), "-o", "-"]
+    )
     shell = ["bash", "-c", f"{command} >> {desk.results}"]
     subprocess.run(shell, cwd=desk.path, capture_output=True, check=True, timeout=60)
     assert len(desk.rows) == 2
@@ -151,6 +162,6 @@ def test_a_dash_that_leads_nowhere(desk: Desk, options: list[str], redirection: 
     """The run stops with exit code 2, and says why."""
     desk.put({"name": "greet"})
     run = ["run", f"{desk.module}:tools", str(desk.calls), "-o", "-", *options]
-    shell = ["bash", "-c", f"{shlex.join([sys.executable, '-m', 'pipeline', *run])} {redirection}"]
+    shell = ["bash", "-c", f"{shlex.join([sys.executable, '-m', 'toolcall_pipeline', *run])} {redirection}"]
     done = subprocess.run(shell, cwd=desk.path, capture_output=True, check=False, timeout=60)
     assert (done.returncode, message in done.stderr.decode()) == (2, True)

@@ -15,16 +15,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pipeline.cli.commands import toolcall
-from pipeline.cli.parameter_rows import describe_type, list_parameters
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.cli.parameter_rows import describe_type, list_parameters
 
 MODULE = '''
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
-from middlewares import Execute, standard
-from pipeline import Call, Failure, Success, Tool, ToolRegistry, Stack
-from pipeline.errors import Unavailable
+from toolcall_pipeline.middlewares import Execute, standard
+from toolcall_pipeline import Call, Failure, Success, Tool, ToolRegistry, Stack
+from toolcall_pipeline.errors import Unavailable
 
 class Unit(Enum):
     CELSIUS = "celsius"
@@ -150,7 +150,7 @@ def test_json_of_a_module_that_prints(module: str, tmp_path: Path) -> None:
 
 def test_json_is_stable(module: str) -> None:
     """--json prints the same bytes in every process."""
-    command = [sys.executable, "-m", "pipeline", "tools", f"{module}:tools", "--json"]
+    command = [sys.executable, "-m", "toolcall_pipeline", "tools", f"{module}:tools", "--json"]
     printed = {
         subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
         for seed in ("1", "2")

@@ -22,11 +22,11 @@ import pytest
 import requests
 import urllib3.exceptions
 
-from middlewares import standard
-from pipeline import Crashed, ToolRegistry, render
-from pipeline.tools import classify, client_exceptions
-from pipeline.tools.client_exceptions import MEANINGS, find_meaning
 from support import a_tool
+from toolcall_pipeline import Crashed, ToolRegistry, render
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.tools import classify, client_exceptions
+from toolcall_pipeline.tools.client_exceptions import MEANINGS, find_meaning
 
 
 def caused(exc: Exception, cause: BaseException) -> Exception:

@@ -22,7 +22,7 @@ from benchmarks.agentdojo.comparison import (
     share,
     without_timestamps,
 )
-from pipeline import Call, CallReport, Repair
+from toolcall_pipeline import Call, CallReport, Repair
 
 A_DAY = datetime(2024, 5, 1)  # noqa: DTZ001  # AgentDojo's are naive
 

@@ -11,8 +11,8 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Available, Cache, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -32,8 +32,19 @@ from pipeline import (
     ValidCall,
     tool,
 )
-from pipeline.testing import script
-from support import a_tool
+from toolcall_pipeline.middlewares import (
+    Available,
+    Cache,
+    Classify,
+    Execute,
+    Resolve,
+    Retry,
+    Timeout,
+    Trace,
+    Validate,
+    standard,
+)
+from toolcall_pipeline.testing import script
 
 C = TypeVar("C", bound=Call)
 P = ParamSpec("P")

@@ -18,9 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import Retry, Timeout, standard
-from middlewares.concurrency import Concurrency
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Outcome,
     ResolvedCall,
@@ -32,9 +31,10 @@ from pipeline import (
     gather,
     render,
 )
-from pipeline.state.units import HOLDER
-from pipeline.testing import FakeClock, script
-from support import a_call, a_tool
+from toolcall_pipeline.middlewares import Retry, Timeout, standard
+from toolcall_pipeline.middlewares.concurrency import Concurrency
+from toolcall_pipeline.state.units import HOLDER
+from toolcall_pipeline.testing import FakeClock, script
 
 LEAST = 1e-9  # seconds; over when it is first asked
 BUSY = Failure(Unavailable("probe", "busy"))

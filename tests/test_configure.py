@@ -19,10 +19,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
-from middlewares import Trace, standard
-from pipeline import SetupError, ToolRegistry
-from pipeline.telemetry import Telemetry, configure
 from support import HttpCollector, Received, a_tool
+from toolcall_pipeline import SetupError, ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.telemetry import Telemetry, configure
 
 grpc: Any = import_module("grpc")  # it has no types, here and below
 servicing: Any = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc")
@@ -301,9 +301,9 @@ def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
 PIPELINE = """
 import anyio, os
 from opentelemetry import metrics, trace
-from middlewares import Trace, standard
-from pipeline import SetupError, ToolRegistry
-from pipeline.telemetry import configure
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline import SetupError, ToolRegistry
+from toolcall_pipeline.telemetry import configure
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 tools = ToolRegistry()
@@ -370,12 +370,12 @@ def test_there_is_one_global_provider(script: str, messages: list[str]) -> None:
 
 def test_without_the_sdk() -> None:
     """Without the SDK, configure() and recorded_spans() raise a SetupError that says how to install it."""
-    missing = "import sys; sys.modules['opentelemetry.sdk'] = None; from pipeline import SetupError\n"
+    missing = "import sys; sys.modules['opentelemetry.sdk'] = None; from toolcall_pipeline import SetupError\n"
     ask = "try:\n    {}\nexcept SetupError as exc:\n    print(exc)\n"
     printed = run(
         missing
-        + ask.format("from pipeline.telemetry import configure; configure()")
-        + ask.format("from pipeline.testing import recorded_spans; recorded_spans().__enter__()")
+        + ask.format("from toolcall_pipeline.telemetry import configure; configure()")
+        + ask.format("from toolcall_pipeline.testing import recorded_spans; recorded_spans().__enter__()")
     ).stdout.splitlines()
     needs = 'needs the OpenTelemetry SDK: pip install "toolcall-pipeline[otel]"'
     assert printed == [f"configure() {needs}", f"recorded_spans() {needs}"]
@@ -383,9 +383,8 @@ def test_without_the_sdk() -> None:
 
 def test_the_library_does_not_load_the_sdk() -> None:
     """To import the library, its telemetry or its test kit does not load the SDK."""
-    loaded = (
-        "import sys, pipeline.telemetry, pipeline.telemetry.setup, pipeline.testing, middlewares; print(*sys.modules)"
-    )
+    rooms = "toolcall_pipeline.telemetry.setup, toolcall_pipeline.testing, toolcall_pipeline.middlewares"
+    loaded = f"import sys, {rooms}; print(*sys.modules)"
     assert not [name for name in run(loaded).stdout.split() if name.startswith("opentelemetry.sdk")]
 
 
@@ -470,7 +469,7 @@ def test_a_remote_parent_on_the_console(trees: tuple[Telemetry, Any]) -> None:
 
 def test_a_trace_that_never_ends_on_the_console(trees: tuple[Telemetry, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Traces whose top never ends do not fill the memory: the oldest is forgotten."""
-    monkeypatch.setattr("pipeline.telemetry.sdk._MAX_TRACES", 2)
+    monkeypatch.setattr("toolcall_pipeline.telemetry.sdk._MAX_TRACES", 2)
     telemetry, written = trees
     tracer = telemetry.tracer_provider.get_tracer("test")
     tops = [tracer.start_span(f"top {number}") for number in range(3)]

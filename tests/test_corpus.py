@@ -11,8 +11,8 @@ import pytest
 
 from benchmarks.corpus import __main__ as corpus
 from benchmarks.corpus import measurement, recordings, verdicts
-from middlewares import standard
-from pipeline import Call, Handler, Outcome, Pipeline, ToolRegistry, ValidCall
+from toolcall_pipeline import Call, Handler, Outcome, Pipeline, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import standard
 
 STRICT = {
     "type": "object",

@@ -13,10 +13,10 @@ import pytest
 from pydantic import Field
 from returns.result import Failure, Success
 
-from middlewares import Retry, Timeout, standard
-from pipeline import Call, SetupError, TimedOut, Tool, ToolContext, ToolFailed, ToolRegistry, tool
-from pipeline.retries import RetryPolicy
 from support import nothing
+from toolcall_pipeline import Call, SetupError, TimedOut, Tool, ToolContext, ToolFailed, ToolRegistry, tool
+from toolcall_pipeline.middlewares import Retry, Timeout, standard
+from toolcall_pipeline.retries import RetryPolicy
 
 
 class Store:

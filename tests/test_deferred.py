@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import pytest
 from opentelemetry.sdk.trace import SpanProcessor
 
-from pipeline.telemetry import DeferredSpans
-from pipeline.telemetry.queues import flush_queues
 from support import PATIENT, Exported, StageSpans
+from toolcall_pipeline.telemetry import DeferredSpans
+from toolcall_pipeline.telemetry.queues import flush_queues
 
 NewQueue: TypeAlias = Callable[..., DeferredSpans]
 Add: TypeAlias = Callable[[DeferredSpans], None]
@@ -226,8 +226,8 @@ def test_a_fork_during_a_flush() -> None:
 FORK_DURING_FLUSH = """
 import os
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from pipeline.telemetry import DeferredSpans
-from pipeline.telemetry.queues import flush_queues
+from toolcall_pipeline.telemetry import DeferredSpans
+from toolcall_pipeline.telemetry.queues import flush_queues
 queue, provider, made = DeferredSpans(), TracerProvider(), []
 class Forks(SpanProcessor):
     def on_end(self, span):
@@ -258,7 +258,7 @@ def test_at_exit_before_a_newer_provider() -> None:
 AT_EXIT = """
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
-from pipeline.telemetry import DeferredSpans
+from toolcall_pipeline.telemetry import DeferredSpans
 queue = DeferredSpans(max_idle=1)
 class Call:
     def __init__(self, provider, name):

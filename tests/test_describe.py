@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-import middlewares
-from middlewares import (
+import toolcall_pipeline.middlewares
+from toolcall_pipeline import Call, Handler, Outcome, Pipeline, SetupError, Stack, ToolRegistry, ValidCall
+from toolcall_pipeline.compose.stage import Stage
+from toolcall_pipeline.middlewares import (
     Available,
     Cache,
     CircuitBreaker,
@@ -26,9 +28,7 @@ from middlewares import (
     Validate,
     standard,
 )
-from pipeline import Call, Handler, Outcome, Pipeline, SetupError, Stack, ToolRegistry, ValidCall
-from pipeline.compose.stage import Stage
-from pipeline.testing import script
+from toolcall_pipeline.testing import script
 
 tools = ToolRegistry()
 
@@ -145,7 +145,7 @@ def test_an_arrangement_is_accepted_or_refused_with_the_reason(arrangement: str)
 
 def test_the_guide_has_the_same_arrangements() -> None:
     """The table of the guide says of each whether it is accepted, and why."""
-    guide = Path(middlewares.__file__).with_name("README.md").read_text(encoding="utf-8")
+    guide = Path(toolcall_pipeline.middlewares.__file__).with_name("README.md").read_text(encoding="utf-8")
     lines = [line for line in guide.split("## Order")[1].split("\n## ")[0].splitlines() if line.startswith("|")]
     table = dict(line.strip("| ").split(" | ")[:2] for line in lines[2:])
     refused = {name for name, stacks in ORDERS.items() if any(reason for _, reason in stacks)}
@@ -188,9 +188,9 @@ def test_a_users_own_stage_is_explained_by_its_docstring() -> None:
     assert lines[5] == "silent     middleware"
 
 
-@pytest.mark.parametrize("name", [each for each in middlewares.__all__ if each != "standard"])
+@pytest.mark.parametrize("name", [each for each in toolcall_pipeline.middlewares.__all__ if each != "standard"])
 def test_every_stage_says_why(name: str) -> None:
     """Each stage that we ship has its reason, in one line."""
-    why = getattr(middlewares, name).placement.reason
+    why = getattr(toolcall_pipeline.middlewares, name).placement.reason
     assert why
     assert "\n" not in why

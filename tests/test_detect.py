@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
-from middlewares import standard
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -31,11 +30,12 @@ from pipeline import (
     ToolRegistry,
     render,
 )
-from pipeline.errors import ERROR_TYPES
-from pipeline.messages.values import elide_middle
-from pipeline.privacy import approved
-from pipeline.tools.detectors import ReturnedError, exit_status, returned_error
-from pipeline.tools.foreign_values import extract_error_text, is_error
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.messages.values import elide_middle
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.privacy import approved
+from toolcall_pipeline.tools.detectors import ReturnedError, exit_status, returned_error
+from toolcall_pipeline.tools.foreign_values import extract_error_text, is_error
 
 
 def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import fake_providers as fake
 from fake_providers import FakeProvider, adders
-from middlewares import standard
-from pipeline import (
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -42,12 +41,13 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.adapters import anthropic, openai
-from pipeline.dialogue import Hints, run_turn
-from pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
-from pipeline.dialogue.requests import Request, match_requests
-from pipeline.dialogue.turn_state import DOCUMENT_GUIDANCE, GUIDANCE
-from pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.dialogue import Hints, run_turn
+from toolcall_pipeline.dialogue.records import Answered, Rate, Record, Turn, success_rates
+from toolcall_pipeline.dialogue.requests import Request, match_requests
+from toolcall_pipeline.dialogue.turn_state import DOCUMENT_GUIDANCE, GUIDANCE
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.middlewares import standard
 
 GOOD, BAD = {"n": 1}, {"n": "one"}
 

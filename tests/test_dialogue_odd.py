@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from returns.result import Failure
 
 from error_cases import EACH_KIND
-from middlewares import standard
-from pipeline import Call, FailureDetails, Problem, ToolRegistry, approved
-from pipeline.dialogue import run_turn
+from toolcall_pipeline import Call, FailureDetails, Problem, ToolRegistry, approved
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.middlewares import standard
 
 NUMBERS = (None, True, -1, 1.5, 10**5000, float("nan"), float("inf"))
 ODD: tuple[Any, ...] = (*NUMBERS, "x", b"\xff", object(), [1], {"a": 1}, (1, 2), (), FailureDetails())

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from middlewares import Resolve, Validate, standard
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Effect,
@@ -32,9 +32,9 @@ from pipeline import (
     ValidCall,
     builtin,
 )
-from pipeline.dialogue import Answered, Hints, run_turn
-from pipeline.dialogue.identity import identify
-from support import a_tool
+from toolcall_pipeline.dialogue import Answered, Hints, run_turn
+from toolcall_pipeline.dialogue.identity import identify
+from toolcall_pipeline.middlewares import Resolve, Validate, standard
 
 BAD = Call("look", {"n": "x"}, "open")  # always open, so the model is asked again
 

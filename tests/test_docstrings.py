@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import Unpack
 
-from pipeline import tool
-from pipeline.parameters.docstrings import read_description, read_parameters
+from toolcall_pipeline import tool
+from toolcall_pipeline.parameters.docstrings import read_description, read_parameters
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated, Any
 from pydantic import BaseModel, Field
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 class Color(Enum):
     RED = "red"; GREEN = "green"; BLUE = "blue"; BLACK = "black"
 class Model(BaseModel):
@@ -177,7 +177,7 @@ def test_griffe_is_imported_for_a_docstring_with_parameters() -> None:
     """Neither registering a thousand tools nor a docstring without parameters imports griffe."""
     code = """
 import sys
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 def plain(x: int) -> None:
     'Do.\\n\\nReturns:\\n    Nothing.'

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from returns.result import Success
 
-from middlewares import Concurrency, Retry, standard
-from pipeline import Call, SetupError, ToolRegistry
-from pipeline.executors import Thread
-from pipeline.report import error_of
 from support import PATIENT, a_tool
+from toolcall_pipeline import Call, SetupError, ToolRegistry
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.middlewares import Concurrency, Retry, standard
+from toolcall_pipeline.report import error_of
 
 SAYS_WHAT_RAN = {"outcome_unknown", "execution"}
 

@@ -7,8 +7,8 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from middlewares import Classify, Retry, standard
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Crashed,
     Denied,
     Effect,
@@ -31,8 +31,8 @@ from pipeline import (
     render,
     tool,
 )
-from pipeline.tools.error_tables import ErrorTable
-from support import a_tool
+from toolcall_pipeline.middlewares import Classify, Retry, standard
+from toolcall_pipeline.tools.error_tables import ErrorTable
 
 
 class PaymentDown(Exception):
@@ -292,7 +292,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a kind of the runtime": ({PaymentDown: "outcome_unknown"}, "'outcome_unknown'"),
     "None": ({PaymentDown: None}, "not to None"),
     "an error": ({PaymentDown: Transient()}, "not to Transient"),
-    "an error's class": ({PaymentDown: Transient}, "not to <class 'pipeline.errors.Transient'>"),
+    "an error's class": ({PaymentDown: Transient}, "not to <class 'toolcall_pipeline.errors.Transient'>"),
     "an async function": ({PaymentDown: coroutine}, "sync function"),
 }
 

@@ -12,7 +12,7 @@ import pytest
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND, SECRET
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     FailureDetails,
@@ -27,8 +27,8 @@ from pipeline import (
     ToolError,
     Transient,
 )
-from pipeline.errors import ERROR_TYPES
-from pipeline.privacy import public_fields
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.privacy import public_fields
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "README.md"
 ERRORS = [pytest.param(error, id=error.kind) for error in EACH_KIND]

@@ -12,11 +12,11 @@ import pytest
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from returns.result import Failure
 
-from middlewares import Retry, Trace, standard
-from pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
-from pipeline.telemetry import Event, Events, events_of
-from pipeline.testing import FakeClock
 from support import Exported, a_tool
+from toolcall_pipeline import Call, CallReport, Pipeline, ToolContext, ToolRegistry, Transient
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.telemetry import Event, Events, events_of
+from toolcall_pipeline.testing import FakeClock
 
 
 def listened_to(*sinks: Any, fn: Any = None, **options: Any) -> Pipeline:

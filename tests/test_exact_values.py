@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import InvalidParams, tool
-from pipeline.parameters.tool_parameters import Given
+from toolcall_pipeline import InvalidParams, tool
+from toolcall_pipeline.parameters.tool_parameters import Given
 
 TYPES: dict[str, Any] = {
     "date": dt.date,

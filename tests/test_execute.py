@@ -11,8 +11,8 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Execute, Retry, standard
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     ExecutionFailed,
@@ -27,8 +27,8 @@ from pipeline import (
     approved,
     timing,
 )
-from pipeline.executors import Executor, Loop, begin_body, end_body
-from support import a_call, a_tool
+from toolcall_pipeline.executors import Executor, Loop, begin_body, end_body
+from toolcall_pipeline.middlewares import Execute, Retry, standard
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 

@@ -14,8 +14,8 @@ import anyio.lowlevel
 import attrs
 import pytest
 
-from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry, Timeout, standard
-from pipeline import (
+from support import a_call
+from toolcall_pipeline import (
     Call,
     Failure,
     NotExecuted,
@@ -31,8 +31,17 @@ from pipeline import (
     gather,
     timing,
 )
-from pipeline.testing import FakeClock, assert_failure, assert_success, no_waiting, script
-from support import a_call
+from toolcall_pipeline.middlewares import (
+    Cache,
+    CircuitBreaker,
+    Concurrency,
+    LoopGuard,
+    RateLimit,
+    Retry,
+    Timeout,
+    standard,
+)
+from toolcall_pipeline.testing import FakeClock, assert_failure, assert_success, no_waiting, script
 
 
 @pytest.fixture

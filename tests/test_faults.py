@@ -14,10 +14,10 @@ import anyio.lowlevel
 import pytest
 from returns.result import Success
 
-from middlewares import Execute, Retry, Timeout, standard
-from pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry, timing
-from pipeline.executors import Thread
 from support import PATIENT, a_tool
+from toolcall_pipeline import Call, Effect, Outcome, Pipeline, Placement, ToolContext, ToolRegistry, timing
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.middlewares import Execute, Retry, Timeout, standard
 
 # Each fault happens once, after the tool has done its work: a second attempt would succeed. `attempts` counts those of
 # Retry, `runs` the bodies that began, `effects` the changes of the backend: one for an idempotent tool, and one for

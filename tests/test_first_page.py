@@ -11,9 +11,9 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from middlewares import Cache, LoopGuard, standard
-from pipeline import Call, CallReport, ToolRegistry, render
-from pipeline.testing import no_waiting
+from toolcall_pipeline import Call, CallReport, ToolRegistry, render
+from toolcall_pipeline.middlewares import Cache, LoopGuard, standard
+from toolcall_pipeline.testing import no_waiting
 
 ROOT = Path(__file__).parent.parent
 LINES = (ROOT / "README.md").read_text().partition("| the model sends |")[2].partition("\n\n")[0].splitlines()[2:]

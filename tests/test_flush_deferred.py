@@ -16,11 +16,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from returns.result import Success
 
-from middlewares import Trace, standard
-from pipeline import ToolRegistry
-from pipeline.telemetry import DeferredSpans, FlushDeferred, configure
-from pipeline.telemetry.queues import flush_queues
 from support import PATIENT, Exported, StageSpans, a_tool
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.telemetry import DeferredSpans, FlushDeferred, configure
+from toolcall_pipeline.telemetry.queues import flush_queues
 
 
 def call_once(provider: Any) -> Trace:
@@ -211,11 +211,11 @@ def test_an_end_has_a_deadline(in_thread: bool) -> None:
 def test_a_hanging_exporter_does_not_hold_the_process() -> None:
     """The process ends though an exporter never answers, and says what was lost."""
     script = """
-import pipeline.telemetry.queues as queues
+import toolcall_pipeline.telemetry.queues as queues
 queues.drain_queues.__defaults__ = (0.2,)
 import threading
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-from pipeline.telemetry import DeferredSpans
+from toolcall_pipeline.telemetry import DeferredSpans
 class Hangs(SpanProcessor):
     def on_end(self, span): threading.Event().wait()
 provider = TracerProvider()
@@ -231,12 +231,12 @@ for _ in range(2):
 
 
 def test_the_sdk_is_loaded_when_the_processor_is_named() -> None:
-    """The import of `pipeline.telemetry` loads no SDK."""
+    """The import of `toolcall_pipeline.telemetry` loads no SDK."""
     script = """
 import sys
-import pipeline.telemetry
+import toolcall_pipeline.telemetry
 print("opentelemetry.sdk" in sys.modules)
-pipeline.telemetry.FlushDeferred
+toolcall_pipeline.telemetry.FlushDeferred
 print("opentelemetry.sdk" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -42,14 +42,18 @@ OWNERS = {
 }
 FORK = """
 import os, sys, threading
-from middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
-from pipeline import RetryBudget, ToolRegistry
-from pipeline.compose.resources import _IN_PROCESS
-from pipeline.telemetry import DeferredSpans, Events
-from pipeline.telemetry.queues import _queues
-from pipeline.telemetry.sdk import TreePrinter
+from toolcall_pipeline.middlewares import Cache, CircuitBreaker, LoopGuard, RateLimit
+from toolcall_pipeline import RetryBudget, ToolRegistry
+from toolcall_pipeline.compose.resources import _IN_PROCESS
+from toolcall_pipeline.telemetry import DeferredSpans, Events
+from toolcall_pipeline.telemetry.queues import _queues
+from toolcall_pipeline.telemetry.sdk import TreePrinter
 
-KEEPERS = ("pipeline.state.answers", "pipeline.state.last_calls", "pipeline.tools.change_listeners")
+KEEPERS = (
+    "toolcall_pipeline.state.answers",
+    "toolcall_pipeline.state.last_calls",
+    "toolcall_pipeline.tools.change_listeners",
+)
 
 def locks(owner):
     names = {name for each in type(owner).__mro__ for name in getattr(each, "__slots__", ())} | set(vars_of(owner))
@@ -111,9 +115,9 @@ HALF_DONE = """
 import os
 import anyio
 from returns.result import Failure, Success
-from middlewares import CircuitBreaker, Concurrency
-from pipeline import Call, Tool, Transient
-from pipeline.testing import script
+from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency
+from toolcall_pipeline import Call, Tool, Transient
+from toolcall_pipeline.testing import script
 
 async def body():
     return 1
@@ -156,7 +160,7 @@ def test_calls_of_the_parent_hold_nothing_in_the_child() -> None:
 
 def test_every_lock_is_renewed() -> None:
     """Each module that makes a lock of threads for longer than a call renews it in the child of a fork."""
-    files = [*(ROOT / "pipeline").rglob("*.py"), *(ROOT / "middlewares").rglob("*.py")]
+    files = {file.resolve() for folder in ("pipeline", "middlewares") for file in (ROOT / folder).rglob("*.py")}
     names = {str(path.relative_to(ROOT)): _names(path) for path in files}
     makers = {name for name, used in names.items() if used & {"Lock", "RLock", "Condition", "Semaphore"}}
     assert makers - EXCEPT == {

@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from middlewares import LoopGuard, Timeout, standard
-from pipeline import Call, Pipeline, SetupError, TimedOut, ToolRegistry, ValidCall
-from pipeline.testing import check_stage
 from snippets import snippets
 from support import a_call
+from toolcall_pipeline import Call, Pipeline, SetupError, TimedOut, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import LoopGuard, Timeout, standard
+from toolcall_pipeline.testing import check_stage
 
 GALLERY = Path(__file__).parent.parent / "middlewares" / "GALLERY.md"
 TABLE = GALLERY.read_text().partition("\n## ")[0]

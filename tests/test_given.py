@@ -33,10 +33,10 @@ from annotation_table import (
 from pydantic import BaseModel, Field, Secret, SecretStr, computed_field
 from returns.result import Success
 
-from middlewares import standard
-from pipeline import Call, Effect, InvalidParams, SetupError, Tool, ToolFailed, ToolRegistry, tool
 from shapes import taking
 from support import nothing
+from toolcall_pipeline import Call, Effect, InvalidParams, SetupError, Tool, ToolFailed, ToolRegistry, tool
+from toolcall_pipeline.middlewares import standard
 
 
 class Base(BaseModel):

@@ -20,11 +20,11 @@ from benchmarks.growth import __main__ as growth
 from benchmarks.growth.charts import Curve
 from benchmarks.growth.table import BY_KEY, CHARTS
 from benchmarks.growth.tools import make_tools
-from middlewares import CircuitBreaker, Concurrency, Resolve
-from pipeline import Call, Crashed, Failure, Outcome, ResolvedCall, ToolRegistry, Unavailable
-from pipeline.adapters import openai
-from pipeline.state.units import Partition, Partitions
 from support import a_call, a_tool
+from toolcall_pipeline import Call, Crashed, Failure, Outcome, ResolvedCall, ToolRegistry, Unavailable
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Resolve
+from toolcall_pipeline.state.units import Partition, Partitions
 
 FEW, MANY = 100, 3_000
 ROUGHLY = 1.3  # times as much is the same: dicts differ in their collisions, and lists in their spare room
@@ -87,7 +87,7 @@ def test_a_read_in_another_case_needs_no_near_names(monkeypatch: pytest.MonkeyPa
     def search(*_: object) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr("middlewares.resolve.suggest_names", search)
+    monkeypatch.setattr("toolcall_pipeline.middlewares.resolve.suggest_names", search)
     registry = registry_of(FEW)
     first = next(iter(registry.tools))
     assert tool_of(Resolve(registry, canonical_names=True)(Call(first.upper()))) == first

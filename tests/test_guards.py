@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from returns.result import Failure, Success
 
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Denied,
     Effect,
@@ -26,7 +27,7 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.guards import (
+from toolcall_pipeline.guards import (
     Guard,
     Guards,
     NotBegunError,
@@ -38,8 +39,7 @@ from pipeline.guards import (
     run_inside,
     tell_lost,
 )
-from pipeline.guards.landed import landed_of_own_work
-from support import a_call, a_tool
+from toolcall_pipeline.guards.landed import landed_of_own_work
 
 BUSY = Unavailable("probe", "busy")
 

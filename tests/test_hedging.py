@@ -12,10 +12,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from returns.result import Failure, Success
 
-from middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
-from pipeline import Call, Outcome, Pipeline, Stack, ToolRegistry, ValidCall
-from pipeline.testing import assert_trace
 from support import Exported
+from toolcall_pipeline import Call, Outcome, Pipeline, Stack, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
+from toolcall_pipeline.testing import assert_trace
 
 Next: TypeAlias = Callable[[ValidCall], Awaitable[Outcome]]
 PLACES = ["retry", "classify"]

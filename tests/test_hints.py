@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import Validate
-from pipeline import Call, Tool, render
-from pipeline.parameters.suggestions import find_nearest
+from toolcall_pipeline import Call, Tool, render
+from toolcall_pipeline.middlewares import Validate
+from toolcall_pipeline.parameters.suggestions import find_nearest
 
 SCHEMA = {
     "type": "object",

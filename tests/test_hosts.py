@@ -11,9 +11,9 @@ from typing import Any
 import anyio
 import pytest
 
-from middlewares import standard
-from pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
-from pipeline.hosts import Host, HostTool
+from toolcall_pipeline import Call, Failure, Pipeline, SetupError, Success, ToolFailed, ToolRegistry, ValidCall, render
+from toolcall_pipeline.hosts import Host, HostTool
+from toolcall_pipeline.middlewares import standard
 
 pytestmark = pytest.mark.anyio
 
@@ -178,7 +178,7 @@ def test_mistakes_of_the_programmer_are_told_at_once() -> None:
 
 
 def without_waits(tools: ToolRegistry, **options: Any) -> Pipeline:
-    from middlewares import Retry
+    from toolcall_pipeline.middlewares import Retry
 
     return standard(tools, **options).replace("retry", Retry(first_delay=0))
 
@@ -197,7 +197,7 @@ import importlib, sys
 for host, framework in (pair.split("=") for pair in sys.argv[1:]):
     sys.modules[framework] = None
     try:
-        importlib.import_module("pipeline.hosts." + host)
+        importlib.import_module("toolcall_pipeline.hosts." + host)
     except ImportError as error:
         print(type(error).__name__, error)
 """

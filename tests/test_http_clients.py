@@ -11,9 +11,9 @@ import pytest
 from client_names import find_missing, is_installed
 from faulty_server import FaultyServer
 from http_clients import CLIENTS, by_httpx, by_urllib, call, run, runs_of, send_once
-from pipeline import Effect, OutcomeUnknown, ToolContext, ToolFailed, Transient, not_begun, render
-from pipeline.tools import is_async
-from pipeline.tools.client_exceptions import MEANINGS
+from toolcall_pipeline import Effect, OutcomeUnknown, ToolContext, ToolFailed, Transient, not_begun, render
+from toolcall_pipeline.tools import is_async
+from toolcall_pipeline.tools.client_exceptions import MEANINGS
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # that of aiohttp
 

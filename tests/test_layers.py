@@ -1,4 +1,4 @@
-"""Imports point one way: within `pipeline` down this table, from `middlewares` to `pipeline`, and never back."""
+"""Imports point one way: down this table, and never back."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import pytest
 
-import middlewares
-import pipeline
+import toolcall_pipeline
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
     forking lazy_names outcomes privacy semconv sent_names timing
     outside_text
@@ -30,6 +28,7 @@ LAYERS = """
     adapters retries state telemetry
     compose executors
     batch testing
+    middlewares
     builtin dialogue mcp
     hosts
     cli
@@ -39,8 +38,14 @@ LOGS = frozenset(  # the only names of the logs API, until OpenTelemetry for Pyt
     ("opentelemetry._logs", "opentelemetry.sdk._logs", "opentelemetry.sdk._logs.export")
 )
 LEVEL = {name: level for level, line in enumerate(LAYERS.strip().splitlines()) for name in line.split()}
-FILES = sorted(chain((ROOT / "pipeline").rglob("*.py"), (ROOT / "middlewares").rglob("*.py")))
+FILES = sorted({file.resolve() for folder in ("pipeline", "middlewares") for file in (ROOT / folder).rglob("*.py")})
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def place(path: Path) -> tuple[str, ...]:
+    """Where a module stands in the package, as the names of its rooms and its own."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return parts[1:] if parts[0] == "pipeline" else parts
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -48,7 +53,7 @@ def imported(path: Path) -> Iterator[str]:
     tree = ast.parse(path.read_text())
     guards = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     for_checkers = {id(inner) for guard in guards for statement in guard.body for inner in ast.walk(statement)}
-    package = path.relative_to(ROOT).parent.parts
+    package = ("toolcall_pipeline", *place(path)[:-1])
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -61,14 +66,13 @@ def imported(path: Path) -> Iterator[str]:
 @every_file
 def test_imports_point_down(path: Path) -> None:
     """A package imports those of the lines above its own, a stage imports no other stage, and the SDK has its homes."""
-    home, room = (*path.relative_to(ROOT).with_suffix("").parts, "")[:2]
+    room, *inside = place(path)
     names = list(imported(path))
-    if home == "pipeline":
-        others = {name.split(".")[1] for name in names if name.startswith("pipeline.")} - {room}
-        assert not {other for other in others if LEVEL[other] >= LEVEL[room]}
-        assert room in ("cli", "hosts") or not any(name.startswith("middlewares") for name in names)
-    elif room not in ("__init__", "standard_stack"):
-        assert not any(name.startswith("middlewares.") for name in names)
+    others = {name.split(".")[1] for name in names if name.startswith("toolcall_pipeline.")} - {room}
+    assert not {other for other in others if LEVEL[other] >= LEVEL[room]}
+    assert "middlewares" not in others or room in ("cli", "hosts")
+    if room == "middlewares" and inside[0] not in ("__init__", "standard_stack"):
+        assert not any(name.startswith("toolcall_pipeline.middlewares.") for name in names)
     private = [name for name in names if name.startswith("opentelemetry") and "._" in name and name not in LOGS]
     sdk = [name for name in names if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter"))]
     assert not private
@@ -80,8 +84,7 @@ def test_each_module_has_a_name_of_its_own() -> None:
     """No two modules share a name, and no attribute of a package stands in the way of the module of that name."""
     every = [
         module
-        for package in (pipeline, middlewares)
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        for module in pkgutil.walk_packages(toolcall_pipeline.__path__, "toolcall_pipeline.")
         if not module.name.endswith("__main__")
     ]
     leaves = [module.name.rpartition(".")[2] for module in every if not module.ispkg]
@@ -89,6 +92,6 @@ def test_each_module_has_a_name_of_its_own() -> None:
     for module in every:
         package, _, leaf = module.name.rpartition(".")
         # Ray and the agent frameworks have environments of their own.
-        if ".executors.ray" not in module.name and (package != "pipeline.hosts" or leaf == "host"):
+        if ".executors.ray" not in module.name and (package != "toolcall_pipeline.hosts" or leaf == "host"):
             found = importlib.import_module(module.name)
             assert getattr(sys.modules[package], leaf) is found

@@ -19,11 +19,21 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from error_cases import PROFILES, VERBOSITIES
-from middlewares import Retry, Trace, standard
-from pipeline import Call, Outcome, Pipeline, Tool, ToolCallError, ToolFailed, ToolRegistry, is_failure, raise_for_error
-from pipeline.adapters import anthropic, openai
-from pipeline.messages import Conversation, render
 from support import Exported
+from toolcall_pipeline import (
+    Call,
+    Outcome,
+    Pipeline,
+    Tool,
+    ToolCallError,
+    ToolFailed,
+    ToolRegistry,
+    is_failure,
+    raise_for_error,
+)
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.messages import Conversation, render
+from toolcall_pipeline.middlewares import Retry, Trace, standard
 
 RAISED, SENT, DEPS, WHO, ENVIRONMENT = (f"canary-{name}-7f3a" for name in ("raised", "sent", "deps", "who", "env"))
 CANARIES = (RAISED, SENT, DEPS, WHO, ENVIRONMENT)

@@ -13,11 +13,11 @@ from pydantic import Field
 from returns.result import Failure
 from typing_extensions import TypedDict
 
-from middlewares import Validate, standard
-from pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
-from pipeline.parameters.ambiguity import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
-from pipeline.parameters.limits import count_problems, measure
 from support import a_tool, nothing
+from toolcall_pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
+from toolcall_pipeline.middlewares import Validate, standard
+from toolcall_pipeline.parameters.ambiguity import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
+from toolcall_pipeline.parameters.limits import count_problems, measure
 
 Expr = Union["Add", "Mul", int]
 Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from returns.result import Failure
 
 import remote_tools
-from middlewares import Retry, Trace, standard
-from pipeline import (
+from remote_tools import Gate
+from support import PATIENT, StoppedTime
+from toolcall_pipeline import (
     Call,
     CallReport,
     Pipeline,
@@ -30,12 +31,11 @@ from pipeline import (
     Transient,
     is_failure,
 )
-from pipeline.executors import Process
-from pipeline.report import LiveReport, Row
-from pipeline.telemetry import Event, Events, encode_sse, events_of, follow
-from pipeline.testing import FakeClock
-from remote_tools import Gate
-from support import PATIENT, StoppedTime
+from toolcall_pipeline.executors import Process
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.report import LiveReport, Row
+from toolcall_pipeline.telemetry import Event, Events, encode_sse, events_of, follow
+from toolcall_pipeline.testing import FakeClock
 
 TOOLS = remote_tools.tools
 LIVE = {"tool.call", "tool.progress", "tool.attempt", "tool.retry", "tool.result"}

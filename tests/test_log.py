@@ -12,8 +12,8 @@ import pytest
 from opentelemetry.context import attach, detach, set_value
 from returns.result import Failure, Success
 
-from middlewares import Retry, Trace, standard
-from pipeline import (
+from support import Exported, a_tool
+from toolcall_pipeline import (
     Call,
     Pipeline,
     Secret,
@@ -25,8 +25,8 @@ from pipeline import (
     Unavailable,
     ValidCall,
 )
-from pipeline.telemetry import SUPPRESS, set_log_level
-from support import Exported, a_tool
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.telemetry import SUPPRESS, set_log_level
 
 
 def registry(error: BaseException | None = None) -> ToolRegistry:
@@ -333,8 +333,8 @@ UNCONFIGURED = """
 import anyio
 from returns.result import Success
 
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 @tools.tool
 async def crash() -> None:

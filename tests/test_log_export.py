@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from middlewares import Trace, standard
-from pipeline import Call, SetupError, ToolRegistry
-from pipeline.semconv import SCHEMA_URL, VERSION
-from pipeline.telemetry import Telemetry, configure
 from support import HttpCollector, Received, a_tool
+from toolcall_pipeline import Call, SetupError, ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.semconv import SCHEMA_URL, VERSION
+from toolcall_pipeline.telemetry import Telemetry, configure
 
 grpc: Any = import_module("grpc")  # it has no types, here and below
 servicing: Any = import_module("opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc")
@@ -276,9 +276,9 @@ async def test_a_collector_that_refuses_logs() -> None:
 
 SCRIPT = """
 import logging, anyio, sys
-from middlewares import standard
-from pipeline import ToolRegistry
-from pipeline.telemetry import configure
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.telemetry import configure
 tools = ToolRegistry()
 @tools.tool
 async def crash() -> None:
@@ -310,8 +310,8 @@ def test_who_sets_no_logging_up_sees_what_he_saw_before(collector: HttpCollector
 ANOTHER = """
 from opentelemetry._logs import set_logger_provider
 from opentelemetry.sdk._logs import LoggerProvider
-from pipeline import SetupError
-from pipeline.telemetry import configure
+from toolcall_pipeline import SetupError
+from toolcall_pipeline.telemetry import configure
 set_logger_provider(LoggerProvider())
 try:
     configure(traces="none", metrics="none")

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import Available, Resolve, Validate, standard
-from middlewares.loop_guard import LoopGuard
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -35,10 +34,11 @@ from pipeline import (
     approved,
     is_failure,
 )
-from pipeline.errors import FailureDetails
-from pipeline.messages import render
-from pipeline.testing import FakeClock, script
-from support import a_call, a_tool
+from toolcall_pipeline.errors import FailureDetails
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.middlewares import Available, Resolve, Validate, standard
+from toolcall_pipeline.middlewares.loop_guard import LoopGuard
+from toolcall_pipeline.testing import FakeClock, script
 
 PROBE, OTHER = a_tool(), a_tool("other")
 ADVICE = "The same arguments came to the same result {} times. Try something else."

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import AnyUrl, BaseModel
 
-from pipeline import Call, Success, render
-from pipeline.adapters import anthropic, openai
+from toolcall_pipeline import Call, Success, render
+from toolcall_pipeline.adapters import anthropic, openai
 
 PNG = b"\x89PNG\r\n\x1a\n"
 PDF = b"%PDF-1.7"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_desk import TOOLS, Desk, ScriptedServer, call, open_desk, result
-from pipeline import timing
-from pipeline.mcp.policy import Policy
+from toolcall_pipeline import timing
+from toolcall_pipeline.mcp.policy import Policy
 
 STEPS = ("call", "read", "cancel", "answer", "answer twice", "garbage", "die", "deaf", "half", "batch")
 HELLO = {"jsonrpc": "2.0", "method": "hello"}

@@ -11,13 +11,13 @@ import anyio
 import pytest
 
 from mcp_desk import INITIALIZE, MODERN, TOOLS, Desk, ScriptedServer, call, open_desk, result
-from pipeline import CallReport, timing
-from pipeline.mcp import relay
-from pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
-from pipeline.mcp.lines import LineWriter
-from pipeline.mcp.open_requests import OpenRequests
-from pipeline.mcp.policy import Policy, RelayLimits
 from support import PATIENT
+from toolcall_pipeline import CallReport, timing
+from toolcall_pipeline.mcp import relay
+from toolcall_pipeline.mcp.jsonrpc import dump, hides_call, join_array, parse, parse_leniently, split_array
+from toolcall_pipeline.mcp.lines import LineWriter
+from toolcall_pipeline.mcp.open_requests import OpenRequests
+from toolcall_pipeline.mcp.policy import Policy, RelayLimits
 
 TRUSTED = Policy(trust_annotations=True)
 PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}

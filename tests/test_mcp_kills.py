@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mcp_desk import ScriptedServer, call, open_desk, result
-from pipeline import Effect
-from pipeline.mcp.policy import Policy, ToolPolicy
+from toolcall_pipeline import Effect
+from toolcall_pipeline.mcp.policy import Policy, ToolPolicy
 
 HINTS: dict[str, dict[str, bool]] = {
     "none": {},

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.mcp.jsonrpc import find_id, find_unread_id, replace_id
-from pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine
+from toolcall_pipeline.mcp.jsonrpc import find_id, find_unread_id, replace_id
+from toolcall_pipeline.mcp.lines import BrokenLineError, LineReader, LineWriter, LongLine
 
 LIMIT = 20
 IDS = st.one_of(st.integers(-(10**20), 10**20), st.text(max_size=20))

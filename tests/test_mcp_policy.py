@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcp_desk import call, open_desk, result
-from pipeline import SetupError
-from pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
-from pipeline.mcp.policy_file import find_line, read_policy
-from pipeline.privacy import REDACTED
+from toolcall_pipeline import SetupError
+from toolcall_pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
+from toolcall_pipeline.mcp.policy_file import find_line, read_policy
+from toolcall_pipeline.privacy import REDACTED
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "README.md"
 

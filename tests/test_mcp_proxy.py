@@ -16,9 +16,9 @@ import attrs
 import pytest
 
 from cli_desk import until
-from pipeline.cli.command_error import CommandError
-from pipeline.cli.proxy_command import proxy
 from support import PATIENT, Child
+from toolcall_pipeline.cli.command_error import CommandError
+from toolcall_pipeline.cli.proxy_command import proxy
 
 SERVER = Path(__file__).parent / "fake_mcp_server.py"
 
@@ -56,7 +56,7 @@ class Proxy:
 @contextmanager
 def open_proxy(mode: str, *options: str, dashes: bool = True, server: Path = SERVER) -> Generator[Proxy]:
     """A proxy whose server runs."""
-    command = [sys.executable, "-m", "pipeline", "proxy", *options, *(["--"] if dashes else [])]
+    command = [sys.executable, "-m", "toolcall_pipeline", "proxy", *options, *(["--"] if dashes else [])]
     command += [sys.executable, "-S", str(server), mode]
     with Child(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         proxy = Proxy(process, 0)
@@ -190,7 +190,7 @@ def test_what_cannot_start(arguments: list[str], told: str, tmp_path: Path) -> N
     """A mistake is one line on stderr, with exit code 2."""
     policy = tmp_path / "policy.toml"
     policy.write_text("# mine\nattempst = 2\n")
-    command = [sys.executable, "-m", "pipeline", "proxy", *(each.format(policy=policy) for each in arguments)]
+    command = [sys.executable, "-m", "toolcall_pipeline", "proxy", *(each.format(policy=policy) for each in arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, stdin=subprocess.DEVNULL)
     assert done.returncode == 2
     assert told in done.stderr
@@ -223,7 +223,16 @@ def test_addresses_and_headers_that_are_none(
 
 def test_the_exit_code_of_a_server_that_does_not_start() -> None:
     """A server that ends at once ends the proxy with its exit code: it is a mistake in the settings."""
-    command = [sys.executable, "-m", "pipeline", "proxy", sys.executable, "-S", "-c", "import sys; sys.exit(7)"]
+    command = [
+        sys.executable,
+        "-m",
+        "toolcall_pipeline",
+        "proxy",
+        sys.executable,
+        "-S",
+        "-c",
+        "import sys; sys.exit(7)",
+    ]
     with Child(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         told = process.stderr.read()  # until it ends, for its client has not hung up

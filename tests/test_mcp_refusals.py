@@ -9,9 +9,9 @@ import anyio
 import pytest
 
 from mcp_desk import TOOLS, ScriptedServer, as_line, call, open_desk, result
-from pipeline.mcp.http_server import HttpServer, Transport
-from pipeline.mcp.server import UnsendableError
 from support import PATIENT
+from toolcall_pipeline.mcp.http_server import HttpServer, Transport
+from toolcall_pipeline.mcp.server import UnsendableError
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from mcp_desk import INITIALIZED, MODERN, TOOLS, as_line, call, open_desk, result
-from pipeline import CallReport
-from pipeline.mcp import upstream
-from pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
 from support import PATIENT, StoppedTime
+from toolcall_pipeline import CallReport
+from toolcall_pipeline.mcp import upstream
+from toolcall_pipeline.mcp.policy import Policy, RelayLimits, ToolPolicy
 
 TRUSTED = Policy(trust_annotations=True)
 SHORT = Policy(limits=RelayLimits(line_bytes=2_000))

@@ -22,20 +22,20 @@ from opentelemetry.trace import get_current_span
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from middlewares import Trace, standard
-from pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
-from pipeline.cli.command_error import CommandError
-from pipeline.cli.serve_command import serve as run_serve
-from pipeline.mcp import REQUEST, make_server, stdio_transport
-from pipeline.mcp.output_forms import find_form
-from pipeline.mcp.result_blocks import make_result
-from pipeline.mcp.sdk_server import SdkServer
-from pipeline.mcp.served_calls import ServedCalls, with_odd_arguments
-from pipeline.mcp.served_tools import ServedTools
-from pipeline.mcp.stdio_transport import StdioTransport
-from pipeline.messages import Audio, File, Image, Link
 from scripted_mcp import ScriptedServer, Tell, add, definition
 from support import PATIENT, Exported, a_tool
+from toolcall_pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
+from toolcall_pipeline.cli.command_error import CommandError
+from toolcall_pipeline.cli.serve_command import serve as run_serve
+from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
+from toolcall_pipeline.mcp.output_forms import find_form
+from toolcall_pipeline.mcp.result_blocks import make_result
+from toolcall_pipeline.mcp.sdk_server import SdkServer
+from toolcall_pipeline.mcp.served_calls import ServedCalls, with_odd_arguments
+from toolcall_pipeline.mcp.served_tools import ServedTools
+from toolcall_pipeline.mcp.stdio_transport import StdioTransport
+from toolcall_pipeline.messages import Audio, File, Image, Link
+from toolcall_pipeline.middlewares import Trace, standard
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 Message = dict[str, Any]

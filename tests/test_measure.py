@@ -1,4 +1,4 @@
-"""pipeline.testing.measure: what stages cost is told apart from noise, no tool runs, and nothing stays changed."""
+"""testing.measure: what stages cost is told apart from noise, no tool runs, and nothing stays changed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import anyio
 import attrs
 import pytest
 
-from middlewares import Cache, LoopGuard, standard
-from pipeline import Call, Handler, Outcome, Pipeline, SetupError, StateKey, ToolRegistry, ValidCall
-from pipeline.testing import Overhead, assert_overhead, measure
-from pipeline.testing.overhead import (
+from toolcall_pipeline import Call, Handler, Outcome, Pipeline, SetupError, StateKey, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import Cache, LoopGuard, standard
+from toolcall_pipeline.testing import Overhead, assert_overhead, measure
+from toolcall_pipeline.testing.overhead import (
     Figure,
     StageCost,
     compare_runs,
@@ -25,9 +25,9 @@ from pipeline.testing.overhead import (
     format_overhead,
     gate,
 )
-from pipeline.testing.overhead.allocations import Allocations
-from pipeline.testing.overhead.measuring import Backend
-from pipeline.testing.overhead.slices import Spent
+from toolcall_pipeline.testing.overhead.allocations import Allocations
+from toolcall_pipeline.testing.overhead.measuring import Backend
+from toolcall_pipeline.testing.overhead.slices import Spent
 
 ADD = Call("add", {"a": 1, "b": 2})
 BOTH: list[Backend] = ["asyncio", "trio"]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from error_cases import ERRORS, PROFILES
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -25,8 +26,7 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import Conversation, render
-from support import a_call, a_tool
+from toolcall_pipeline.messages import Conversation, render
 
 
 def wrong(*paths: str, sent: Any = None, rule: str = "required") -> InvalidParams:

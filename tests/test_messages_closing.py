@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import FailureDetails, InvalidParams, Problem, render
-from pipeline.privacy import approved
+from toolcall_pipeline import FailureDetails, InvalidParams, Problem, render
+from toolcall_pipeline.privacy import approved
 
 FIX = "Fix the errors and try again."
 SCHEMA: dict[str, Any] = {

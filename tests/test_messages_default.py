@@ -11,7 +11,7 @@ from hypothesis import given
 from returns.result import Failure
 
 from error_cases import ERRORS, SECRET
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -31,8 +31,8 @@ from pipeline import (
     UnknownTool,
     render,
 )
-from pipeline.errors import ERROR_TYPES
-from pipeline.privacy import approved
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.privacy import approved
 
 NONE = "If none of them does what you need, do not call a tool: say so.\nThen write a plain answer, without a call."
 TEXTS: dict[str, tuple[ToolError, str]] = {

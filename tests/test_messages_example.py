@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from pipeline import InvalidParams, Problem, tool
-from pipeline.messages import render
-from pipeline.messages.holes import punch_holes
-from pipeline.parameters.example import make_example
+from toolcall_pipeline import InvalidParams, Problem, tool
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.messages.holes import punch_holes
+from toolcall_pipeline.parameters.example import make_example
 
 
 def an_object(**properties: Any) -> dict[str, Any]:

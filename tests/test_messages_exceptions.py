@@ -8,7 +8,7 @@ import pytest
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND, SECRET
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     OutcomeUnknown,

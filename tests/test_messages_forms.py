@@ -24,8 +24,8 @@ import foreign_values as foreign
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from pipeline import Success, render
-from pipeline.messages import Audio, File, Image, Link
+from toolcall_pipeline import Success, render
+from toolcall_pipeline.messages import Audio, File, Image, Link
 
 
 class Pair(NamedTuple):

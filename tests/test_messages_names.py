@@ -10,13 +10,13 @@ from anyio.lowlevel import checkpoint
 from returns.result import Failure
 
 from error_cases import PROFILES
-from middlewares import Resolve, standard
-from pipeline import Call, OutcomeUnknown, SetupError, ToolRegistry, UnknownTool, gather, render
-from pipeline.adapters import anthropic, openai
-from pipeline.messages import Conversation
-from pipeline.sent_names import OfferedName
-from pipeline.tools.provider_names import ANTHROPIC, OPENAI
 from support import a_tool
+from toolcall_pipeline import Call, OutcomeUnknown, SetupError, ToolRegistry, UnknownTool, gather, render
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.messages import Conversation
+from toolcall_pipeline.middlewares import Resolve, standard
+from toolcall_pipeline.sent_names import OfferedName
+from toolcall_pipeline.tools.provider_names import ANTHROPIC, OPENAI
 
 pytestmark = pytest.mark.anyio
 LONG = "fs.read_the_whole_of_a_very_long_file_of_the_archive_of_last_year_and_of_this_one"  # longer than OpenAI takes

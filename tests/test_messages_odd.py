@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from returns.result import Failure
 
 from error_cases import EACH_KIND, PROFILES, SECRET, VERBOSITIES
-from middlewares import standard
-from pipeline import (
+from toolcall_pipeline import (
     Call,
     ExecutionFailed,
     FailureDetails,
@@ -33,8 +32,9 @@ from pipeline import (
     approved,
     render,
 )
-from pipeline.adapters import anthropic, openai
-from pipeline.messages import Conversation
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.messages import Conversation
+from toolcall_pipeline.middlewares import standard
 
 
 class Hostile:

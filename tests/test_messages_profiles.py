@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from error_cases import EACH_KIND, PROFILES
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -22,8 +22,8 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import Profile, render
-from pipeline.privacy import Public, approved
+from toolcall_pipeline.messages import Profile, render
+from toolcall_pipeline.privacy import Public, approved
 
 NAMES = ("read", "write", "sequential-thinking__sequentialthinking")
 

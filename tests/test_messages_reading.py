@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from middlewares import standard
-from pipeline import Pipeline, ToolFailed, ToolRegistry
-from pipeline.messages import render
-from pipeline.privacy import approved
+from toolcall_pipeline import Pipeline, ToolFailed, ToolRegistry
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.privacy import approved
 
 FILES: dict[str, str | Exception] = {
     "a.txt": "hello",

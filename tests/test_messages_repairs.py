@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from pipeline import Crashed, Repair, UnknownTool
-from pipeline.messages import render
-from pipeline.messages.repair_notes import describe_repairs
+from toolcall_pipeline import Crashed, Repair, UnknownTool
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.messages.repair_notes import describe_repairs
 
 SENTENCES: dict[str, tuple[Repair, str]] = {
     "json_text": (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from returns.result import Success
 
-from pipeline import (
+from toolcall_pipeline import (
     Denied,
     ExecutionFailed,
     FailureDetails,
@@ -25,7 +25,7 @@ from pipeline import (
     UnknownTool,
     render,
 )
-from pipeline.privacy import approved
+from toolcall_pipeline.privacy import approved
 
 STRUCTURED: dict[str, tuple[ToolError, dict[str, Any]]] = {
     "missing": (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from error_cases import ERRORS
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -27,8 +27,8 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import render
-from pipeline.privacy import approved
+from toolcall_pipeline.messages import render
+from toolcall_pipeline.privacy import approved
 
 MISSING = InvalidParams((Problem("to", "required", "a string"),))
 NESTED = InvalidParams((Problem("to[1].name", "type", "a string", "null"),))

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 from returns.result import Success
 
-from pipeline import render
-from pipeline.messages.foreign_tables import as_table
+from toolcall_pipeline import render
+from toolcall_pipeline.messages.foreign_tables import as_table
 
 
 class Color(enum.Enum):

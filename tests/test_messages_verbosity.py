@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from returns.result import Failure, Success
 
 from error_cases import ERRORS, PROFILES, VERBOSITIES
-from pipeline import (
+from toolcall_pipeline import (
     Crashed,
     Denied,
     ExecutionFailed,
@@ -28,9 +28,9 @@ from pipeline import (
     Unavailable,
     UnknownTool,
 )
-from pipeline.messages import Profile, render
-from pipeline.messages.profiles import PROFILES as KNOWN
-from pipeline.privacy import approved
+from toolcall_pipeline.messages import Profile, render
+from toolcall_pipeline.messages.profiles import PROFILES as KNOWN
+from toolcall_pipeline.privacy import approved
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

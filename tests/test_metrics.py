@@ -17,9 +17,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 from returns.result import Failure, Success
 
-from middlewares import Retry, Trace, standard
-from pipeline import Pipeline, Tool, ToolRegistry, Transient, __version__
-from pipeline.semconv import (
+from support import Exported, a_tool
+from toolcall_pipeline import Pipeline, Tool, ToolRegistry, Transient, __version__
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline.semconv import (
     ACTIVE_METRIC,
     BUCKETS,
     DROPPED_METRIC,
@@ -29,10 +30,9 @@ from pipeline.semconv import (
     SCHEMA_URL,
     STAGE_METRIC,
 )
-from pipeline.telemetry import Listeners
-from pipeline.telemetry.metrics import make_instruments
-from pipeline.testing import FakeClock
-from support import Exported, a_tool
+from toolcall_pipeline.telemetry import Listeners
+from toolcall_pipeline.telemetry.metrics import make_instruments
+from toolcall_pipeline.testing import FakeClock
 
 
 class Measured:
@@ -333,8 +333,8 @@ import anyio
 from opentelemetry import metrics
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 @tools.tool(effect="read")
 async def probe() -> str: return "done"

@@ -15,9 +15,9 @@ import pytest
 from benchmarks.scale import million
 from benchmarks.scale.million import Run, main, read_memory, run, tear_last_row
 from benchmarks.scale.mixed_calls import CASES, check_rows, make_line, tools
-from middlewares import standard
-from pipeline import is_failure, render
-from pipeline.cli.run.calls_file import parse_line
+from toolcall_pipeline import is_failure, render
+from toolcall_pipeline.cli.run.calls_file import parse_line
+from toolcall_pipeline.middlewares import standard
 
 CALLS = 40
 FIRST = {name: next(n for n in count(1) if make_line(n)[0] == name) for name in CASES}  # the first line of each case

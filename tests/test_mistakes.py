@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import standard
-from pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather_sync, render, tool
-from pipeline.adapters import anthropic, openai
 from support import a_tool
+from toolcall_pipeline import Call, Crashed, SetupError, Tool, ToolRegistry, gather_sync, render, tool
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.middlewares import standard
 
 TOOLS = ToolRegistry()
 TOOLS.register(a_tool("read", "read"))

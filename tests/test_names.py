@@ -1,6 +1,6 @@
 """Which names run a tool, by an oracle of its own: it builds noise up where the code cuts it, and compares letters.
 
-Nothing of `pipeline.tools` is used here but the registry, so a mistake there is not repeated by the judge.
+Nothing of `toolcall_pipeline.tools` is used here but the registry, so a mistake there is not repeated by the judge.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure
 
-from middlewares import Resolve
-from pipeline import Call, Effect, ResolvedCall, ToolRegistry, UnknownTool
 from support import a_tool
+from toolcall_pipeline import Call, Effect, ResolvedCall, ToolRegistry, UnknownTool
+from toolcall_pipeline.middlewares import Resolve
 
 BLANKS, QUOTES, SEPARATORS = " \t\r\n", "\"'`", "-_. "
 ARGUMENTS = frozenset(

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from error_cases import EACH_KIND, PROFILES, VERBOSITIES
-from middlewares import Retry, standard
-from pipeline import (
+from support import a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Failure,
@@ -28,8 +28,8 @@ from pipeline import (
     approved,
     render,
 )
-from pipeline.errors import ERROR_TYPES
-from support import a_tool
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.middlewares import Retry, standard
 
 
 class Hostile:

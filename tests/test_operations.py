@@ -12,12 +12,12 @@ import anyio
 import pytest
 
 from failing_calls import live_exporter
-from pipeline.errors import ERROR_TYPES
-from pipeline.report import CANCELLED
-from pipeline.semconv import OTHER
 from promql import read_query, read_rules, read_scrape
+from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.report import CANCELLED
+from toolcall_pipeline.semconv import OTHER
 
-FOLDER = files("pipeline.telemetry") / "operations"
+FOLDER = files("toolcall_pipeline.telemetry") / "operations"
 RULES = list(read_rules((FOLDER / "alerts.yml").read_text(encoding="utf-8")))
 ALERTS = [rule.name for rule in RULES if rule.kind == "alert"]
 RECORDED = {rule.name: rule.query for rule in RULES if rule.kind == "record"}

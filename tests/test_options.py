@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-import middlewares
-from middlewares import (
+import toolcall_pipeline.middlewares
+from support import a_tool
+from toolcall_pipeline import RetryBudget, SetupError, ToolRegistry, gather
+from toolcall_pipeline.builtin import install
+from toolcall_pipeline.executors import Loop, Process, Thread
+from toolcall_pipeline.middlewares import (
     Available,
     Cache,
     CircuitBreaker,
@@ -29,10 +33,6 @@ from middlewares import (
     Validate,
     standard,
 )
-from pipeline import RetryBudget, SetupError, ToolRegistry, gather
-from pipeline.builtin import install
-from pipeline.executors import Loop, Process, Thread
-from support import a_tool
 
 TOOLS = ToolRegistry()
 
@@ -263,7 +263,7 @@ def test_the_table_has_every_option(make: Callable[..., Any]) -> None:
 
 def test_the_table_has_every_stage() -> None:
     """So does a new stage."""
-    assert set(middlewares.__all__) - {"QueueingRateLimit"} <= {make.__name__ for make in TABLE}
+    assert set(toolcall_pipeline.middlewares.__all__) - {"QueueingRateLimit"} <= {make.__name__ for make in TABLE}
 
 
 NAMED: list[tuple[Callable[[], Any], str]] = [

@@ -13,10 +13,10 @@ from returns.primitives.exceptions import ImmutableStateError
 from returns.primitives.tracing import collect_traces
 from returns.result import Failure, Result, Success
 
-from pipeline import Call, Crashed, InvalidParams, Problem, ToolRegistry, ValidCall
-from pipeline import outcomes as made_by
-from pipeline.error_makers import make_crashed, make_invalid_params
-from pipeline.outcomes import fail, succeed
+from toolcall_pipeline import Call, Crashed, InvalidParams, Problem, ToolRegistry, ValidCall
+from toolcall_pipeline import outcomes as made_by
+from toolcall_pipeline.error_makers import make_crashed, make_invalid_params
+from toolcall_pipeline.outcomes import fail, succeed
 
 VALUES: list[Any] = [None, 5, "text", [1], Crashed()]
 MAKERS: list[tuple[Callable[[Any], Any], type[Any]]] = [(succeed, Success), (fail, Failure)]

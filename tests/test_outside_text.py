@@ -18,14 +18,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import Trace, standard
-from pipeline import Tool, ToolFailed, ToolRegistry, neutralise
-from pipeline.cli.commands import toolcall
-from pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
-from pipeline.outside_text import cut_traceback, dump_neutral_json, get_logger, make_safe
-from pipeline.parameters.secrets.declared_paths import show_path
-from pipeline.telemetry.span_tree import draw_tree
 from support import Exported, a_tool, nothing
+from toolcall_pipeline import Tool, ToolFailed, ToolRegistry, neutralise
+from toolcall_pipeline.cli.commands import toolcall
+from toolcall_pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.outside_text import cut_traceback, dump_neutral_json, get_logger, make_safe
+from toolcall_pipeline.parameters.secrets.declared_paths import show_path
+from toolcall_pipeline.telemetry.span_tree import draw_tree
 
 # Of each family: C0, CSI, OSC, DEL, C1, line ends, bidi, zero-width, tags, variation selectors, fillers, surrogates.
 NASTY = (
@@ -323,7 +323,7 @@ def test_a_record_of_our_logger_is_safe_by_itself(log: Log) -> None:
 def test_the_library_has_no_other_loggers() -> None:
     """Every logger of the library is one whose records are made safe."""
     root = Path(__file__).parent.parent
-    files = [*(root / "pipeline").rglob("*.py"), *(root / "middlewares").rglob("*.py")]
+    files = {file.resolve() for folder in ("pipeline", "middlewares") for file in (root / folder).rglob("*.py")}
     having = {path.name for path in files if "getLogger" in path.read_text()}
     # The second and third only listen, and the last one keeps another library from writing.
     assert having == {"safe_logging.py", "developer_log.py", "log_export.py", "proxy_command.py"}
@@ -383,7 +383,7 @@ def test_a_stack_of_another_process_keeps_its_lines() -> None:
 
 
 MODULE = f"""
-from pipeline import Tool, ToolRegistry
+from toolcall_pipeline import Tool, ToolRegistry
 NASTY = {NASTY.encode(errors="ignore").decode()!r}  # a schema with half a surrogate pair does not compile
 tools = ToolRegistry()
 async def probe(**arguments):

@@ -20,9 +20,9 @@ from benchmarks.overhead.processes import undisturbed
 from benchmarks.overhead.results import LANDED, NOISE, Result, read_landed
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
-from pipeline.testing.overhead import slices
-from pipeline.testing.overhead import undisturbed as rounds
-from pipeline.testing.overhead.undisturbed import Core
+from toolcall_pipeline.testing.overhead import slices
+from toolcall_pipeline.testing.overhead import undisturbed as rounds
+from toolcall_pipeline.testing.overhead.undisturbed import Core
 
 ROOT = Path(__file__).parent.parent
 ROWS = [row for group in GROUPS for row in group.rows]

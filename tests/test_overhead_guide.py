@@ -33,7 +33,7 @@ def firsts(lines: list[str]) -> list[str]:
 def test_every_command_prints_its_lines(tmp_path: Path) -> None:
     """The commands succeed in their order, and each line of the guide is printed, figures and verdicts aside."""
     (tmp_path / "desk.py").write_text(snippets(GUIDE)[0][1], encoding="utf-8")
-    command = shlex.join([sys.executable, "-P", "-m", "pipeline"])
+    command = shlex.join([sys.executable, "-P", "-m", "toolcall_pipeline"])
     (tmp_path / "toolcall").write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     (tmp_path / "toolcall").chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TOOLCALL_"))}

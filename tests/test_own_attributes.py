@@ -10,9 +10,9 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from middlewares import Trace, standard
-from pipeline import Call, Pipeline, Secret, SetupError, StateKey, ToolRegistry
 from support import Exported, a_tool
+from toolcall_pipeline import Call, Pipeline, Secret, SetupError, StateKey, ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
 
 TENANT = StateKey[str]("tenant")
 
@@ -21,7 +21,7 @@ TENANT = StateKey[str]("tenant")
 def nothing_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out is told once in a process."""
     told: set[tuple[str, str]] = set()
-    monkeypatch.setattr("pipeline.telemetry.own_attributes._told", told)
+    monkeypatch.setattr("toolcall_pipeline.telemetry.own_attributes._told", told)
 
 
 def traced(exported: Exported, attributes: Callable[[Call], Any] | None = None, **options: Any) -> Pipeline:

@@ -9,10 +9,10 @@ import anyio
 import pytest
 from returns.result import Success
 
-from middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
-from pipeline import Call, CallReport, Outcome, Stack, ToolRegistry, Transient, ValidCall
-from pipeline.compose import recorded_chain
-from pipeline.testing import assert_trace, recorded_spans
+from toolcall_pipeline import Call, CallReport, Outcome, Stack, ToolRegistry, Transient, ValidCall
+from toolcall_pipeline.compose import recorded_chain
+from toolcall_pipeline.middlewares import Classify, Execute, Resolve, Retry, Trace, Validate, standard
+from toolcall_pipeline.testing import assert_trace, recorded_spans
 
 MS = 1_000_000  # ns
 Next: TypeAlias = Callable[[ValidCall], Awaitable[Outcome]]

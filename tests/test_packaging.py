@@ -24,18 +24,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(built)
 
 
-def test_the_wheel_holds_two_packages(wheel: zipfile.ZipFile) -> None:
-    """The wheel holds exactly pipeline and middlewares, both typed, and nothing of tests or benchmarks."""
-    tops = {name.split("/")[0] for name in wheel.namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"pipeline", "middlewares"}
-    assert {"pipeline/py.typed", "middlewares/py.typed"} <= set(wheel.namelist())
+def test_the_wheel_holds_one_package(wheel: zipfile.ZipFile) -> None:
+    """The wheel holds toolcall_pipeline alone, typed and with every module, and nothing of tests or benchmarks."""
+    held = set(wheel.namelist())
+    assert {name.split("/")[0] for name in held if ".dist-info/" not in name} == {"toolcall_pipeline"}
     files = {
-        str(path.relative_to(ROOT))
-        for package in ("pipeline", "middlewares")
-        for path in (ROOT / package).rglob("*.py")
+        f"toolcall_pipeline/{path.relative_to(start)}"
+        for folder, start in (("pipeline", ROOT / "pipeline"), ("middlewares", ROOT))
+        for path in (ROOT / folder).rglob("*.py")
     }
-    operations = {f"pipeline/telemetry/operations/{name}" for name in ("README.md", "alerts.yml", "dashboard.json")}
-    assert files | operations <= set(wheel.namelist())
+    operations = {f"telemetry/operations/{name}" for name in ("README.md", "alerts.yml", "dashboard.json")}
+    assert files | {f"toolcall_pipeline/{name}" for name in (*operations, "py.typed")} <= held
 
 
 def test_the_metadata(wheel: zipfile.ZipFile) -> None:
@@ -50,7 +49,7 @@ def test_the_metadata(wheel: zipfile.ZipFile) -> None:
         "Provides-Extra: otel",
     ):
         assert line in metadata
-    assert "toolcall = pipeline.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    assert "toolcall = toolcall_pipeline.cli:main" in wheel.read(f"{info}/entry_points.txt").decode()
     assert f"{info}/licenses/LICENSE" in wheel.namelist()
 
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import standard
-from pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
-from pipeline.parameters import RULES, Parameters, Rule, read_arguments
-from pipeline.parameters.reading import read_literal
-from pipeline.parameters.schema import find_target, resolve_ref
 from support import nothing
+from toolcall_pipeline import Call, InvalidParams, MalformedCall, Problem, Repair, SetupError, Tool, ToolRegistry, tool
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.parameters import RULES, Parameters, Rule, read_arguments
+from toolcall_pipeline.parameters.reading import read_literal
+from toolcall_pipeline.parameters.schema import find_target, resolve_ref
 
 ALL = frozenset(RULES)
 SCHEMA: dict[str, Any] = {

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field, field_validator
 
-from pipeline import InvalidParams, MalformedCall, Problem, SetupError, Tool, render, tool
 from shapes import TYPES, Span, both, raw, taking
 from support import nothing
+from toolcall_pipeline import InvalidParams, MalformedCall, Problem, SetupError, Tool, render, tool
 
 STRICT = {"int": int, "float": float, "bool": bool, "str": str}
 VALUES: list[Any] = [1, 1.0, 1.5, 0, True, False, "1", "1.0", "true", "", None, [], [1], {}, {"a": 1}, 10**30, -0.0]

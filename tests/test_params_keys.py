@@ -20,8 +20,8 @@ import typing_extensions
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import InvalidParams, Tool, tool
-from pipeline.parameters.tool_parameters import Given
+from toolcall_pipeline import InvalidParams, Tool, tool
+from toolcall_pipeline.parameters.tool_parameters import Given
 
 
 @dataclasses.dataclass

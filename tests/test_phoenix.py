@@ -20,12 +20,12 @@ import pytest
 from benchmarks.scale import phoenix
 from benchmarks.scale.phoenix_spans import read_spans
 from benchmarks.scale.trace_cases import CASES, make_call
-from middlewares import Trace, standard
-from pipeline import ToolRegistry
-from pipeline.cli.demo import script
-from pipeline.cli.demo.script import ScriptedCall
-from pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 from support import a_tool
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.cli.demo import script
+from toolcall_pipeline.cli.demo.script import ScriptedCall
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 
 
 def as_sent(span: Any, kind: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.state.plain_data import TOO_LARGE, estimate_bytes
+from toolcall_pipeline.state.plain_data import TOO_LARGE, estimate_bytes
 
 
 @attrs.define

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import Effect, SetupError, TimedOut, Transient
-from pipeline.errors import Landed
-from pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryPolicy, RetryRules, plan
+from toolcall_pipeline import Effect, SetupError, TimedOut, Transient
+from toolcall_pipeline.errors import Landed
+from toolcall_pipeline.retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryPolicy, RetryRules, plan
 
 EFFECTS: tuple[Effect, ...] = ("read", "idempotent", "keyed", "mutating")
 LANDED: tuple[Landed, ...] = ("no", "maybe", "yes")

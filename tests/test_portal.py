@@ -19,8 +19,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from middlewares import Concurrency, Trace, standard
-from pipeline import (
+from support import Exported
+from toolcall_pipeline import (
     Call,
     Crashed,
     Outcome,
@@ -31,8 +31,8 @@ from pipeline import (
     UnknownTool,
     gather_sync,
 )
-from pipeline.event_loops import PORTAL
-from support import Exported
+from toolcall_pipeline.event_loops import PORTAL
+from toolcall_pipeline.middlewares import Concurrency, Trace, standard
 
 PLACE: ContextVar[str] = ContextVar("PLACE", default="nowhere")
 tools = ToolRegistry()
@@ -194,8 +194,8 @@ def test_a_tool_that_exits_ends_its_caller_and_no_other() -> None:
 PROGRAM = """
 import atexit, os, sys, threading
 import anyio
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 
 tools = ToolRegistry()
 

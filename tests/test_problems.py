@@ -15,12 +15,12 @@ from pydantic import UUID4, AfterValidator, Field, HttpUrl, PastDate
 from pydantic_core import PydanticKnownError
 from pydantic_core.core_schema import ErrorType
 
-from pipeline import InvalidParams, Problem, Tool, render, tool
-from pipeline.parameters.phrases import describe_value
-from pipeline.parameters.schema import json_type
-from pipeline.parameters.suggestions import find_nearest
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
+from toolcall_pipeline import InvalidParams, Problem, Tool, render, tool
+from toolcall_pipeline.parameters.phrases import describe_value
+from toolcall_pipeline.parameters.schema import json_type
+from toolcall_pipeline.parameters.suggestions import find_nearest
 
 WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
     "enum": (Color, "RED", ("x", "enum", "'red' or 'blue'", "a string")),

@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 import remote_tools
-from middlewares import Execute, Trace, standard
-from pipeline import (
+from remote_tools import WHO, Began, OddError
+from support import Exported, StoppedTime, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Effect,
@@ -28,10 +29,9 @@ from pipeline import (
     gather,
     is_failure,
 )
-from pipeline.executors import Process
-from pipeline.executors.remote_errors import RemoteError, RemoteTraceback
-from remote_tools import WHO, Began, OddError
-from support import Exported, StoppedTime, a_tool
+from toolcall_pipeline.executors import Process
+from toolcall_pipeline.executors.remote_errors import RemoteError, RemoteTraceback
+from toolcall_pipeline.middlewares import Execute, Trace, standard
 
 TOOLS = remote_tools.tools
 # How the tool fails: the class of the error, and the class of its cause.

@@ -22,8 +22,9 @@ import pytest
 
 import hostile_tools
 import remote_tools
-from middlewares import Trace, standard
-from pipeline import (
+from remote_tools import Began
+from support import PATIENT, Child, Exported, a_call, a_tool, count_run_variables
+from toolcall_pipeline import (
     Call,
     CallReport,
     Crashed,
@@ -37,12 +38,11 @@ from pipeline import (
     gather,
     is_failure,
 )
-from pipeline.executors import Process, worker_process
-from pipeline.executors.process_pool import WorkerPool
-from pipeline.guards import Guards, TimeLimit
-from pipeline.state.loop_state import get_loop_state
-from remote_tools import Began
-from support import PATIENT, Child, Exported, a_call, a_tool, count_run_variables
+from toolcall_pipeline.executors import Process, worker_process
+from toolcall_pipeline.executors.process_pool import WorkerPool
+from toolcall_pipeline.guards import Guards, TimeLimit
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.state.loop_state import get_loop_state
 
 TOOLS = hostile_tools.tools
 
@@ -422,8 +422,8 @@ HOLDS = """
     import sys
     import anyio
     import hostile_tools
-    from middlewares import standard
-    from pipeline.executors import Process
+    from toolcall_pipeline.middlewares import standard
+    from toolcall_pipeline.executors import Process
 
     async def main() -> None:
         pipeline = standard(hostile_tools.tools, executor=Process(workers=1))
@@ -462,9 +462,9 @@ def run_script(folder: Path, code: str) -> str:
 TOOLS_OF_A_SCRIPT = """
     import anyio
     import attrs
-    from middlewares import standard
-    from pipeline import ToolRegistry
-    from pipeline.executors import Process
+    from toolcall_pipeline.middlewares import standard
+    from toolcall_pipeline import ToolRegistry
+    from toolcall_pipeline.executors import Process
 
     tools = ToolRegistry()
 
@@ -487,14 +487,15 @@ TOOLS_OF_A_SCRIPT = """
 def test_a_script(tmp_path: Path) -> None:
     """A tool of the script itself runs, and a result of a class of the script comes back as that class."""
     guarded = (
-        TOOLS_OF_A_SCRIPT + "\n    from pipeline import Call\n    if __name__ == '__main__':\n        anyio.run(main)\n"
+        TOOLS_OF_A_SCRIPT
+        + "\n    from toolcall_pipeline import Call\n    if __name__ == '__main__':\n        anyio.run(main)\n"
     )
     assert run_script(tmp_path, guarded) == "<Success: Point(x=1)> 1 \nTrue\n"
 
 
 def test_a_script_without_a_guard(tmp_path: Path) -> None:
     """Its workers would run the whole script: that is told at the first call, and starts no worker in a worker."""
-    unguarded = TOOLS_OF_A_SCRIPT + "\n    from pipeline import Call\n    anyio.run(main)\n"
+    unguarded = TOOLS_OF_A_SCRIPT + "\n    from toolcall_pipeline import Call\n    anyio.run(main)\n"
     first, _ = run_script(tmp_path, unguarded).splitlines()
     assert first.startswith("<Failure: Crashed")
     assert 'a script that uses worker processes needs `if __name__ == "__main__":`' in first

@@ -11,15 +11,11 @@ from typing import Any
 
 import pytest
 
-import middlewares
-import pipeline
-import pipeline.executors
-import pipeline.messages
-import pipeline.telemetry
-import pipeline.testing
+import toolcall_pipeline
+from toolcall_pipeline import executors, messages, middlewares, telemetry, testing
 
-PACKAGES = [pipeline, middlewares, pipeline.messages, pipeline.telemetry, pipeline.testing]
-LAZY_PACKAGES = [pipeline, middlewares, pipeline.executors, pipeline.messages, pipeline.telemetry]
+PACKAGES = [toolcall_pipeline, middlewares, messages, telemetry, testing]
+LAZY_PACKAGES = [toolcall_pipeline, middlewares, executors, messages, telemetry]
 
 
 @pytest.mark.parametrize("module", PACKAGES, ids=lambda module: module.__name__)
@@ -37,7 +33,7 @@ def test_all_is_sorted_and_complete(module: types.ModuleType) -> None:
 
 PUBLIC = [
     pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
-    for module in (pipeline, middlewares, pipeline.telemetry, pipeline.testing)
+    for module in (toolcall_pipeline, middlewares, telemetry, testing)
     for name in module.__all__
     if isinstance(getattr(module, name), (type, types.FunctionType))
 ]
@@ -47,7 +43,7 @@ PUBLIC = [
 def test_every_public_name_is_documented(value: Any) -> None:
     """Public classes and functions have docstrings, and so have their public methods."""
     assert value.__doc__
-    if isinstance(value, type) and value.__module__.split(".")[0] in ("pipeline", "middlewares"):
+    if isinstance(value, type) and value.__module__.split(".")[0] == "toolcall_pipeline":
         for name, member in vars(value).items():
             if isinstance(member, (types.FunctionType, property)) and not name.startswith("_"):
                 assert member.__doc__, name
@@ -73,29 +69,28 @@ def test_type_checkers_see_what_is_imported_at_first_use(package: Any) -> None:
 def test_a_name_is_imported_once_and_an_unknown_one_is_refused() -> None:
     """After its first use a name is an attribute of the package; an unknown one is an AttributeError."""
     code = """
-import pipeline, sys
-assert not {"pipeline.call", "attrs", "anyio"} & set(sys.modules)
-assert "Call" not in vars(pipeline)
-assert pipeline.Call is pipeline.call.Call is vars(pipeline)["Call"]
+import toolcall_pipeline, sys
+assert not {"toolcall_pipeline.call", "attrs", "anyio"} & set(sys.modules)
+assert "Call" not in vars(toolcall_pipeline)
+assert toolcall_pipeline.Call is toolcall_pipeline.call.Call is vars(toolcall_pipeline)["Call"]
 try:
-    pipeline.Cal
+    toolcall_pipeline.Cal
 except AttributeError as exc:
     print(exc)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "module 'pipeline' has no attribute 'Cal'"
+    assert done.stdout.strip() == "module 'toolcall_pipeline' has no attribute 'Cal'"
 
 
 LAZY = ("pydantic", "pydantic_core", "jsonschema_rs", "rapidfuzz", "griffe", "opentelemetry.sdk", "click", "rich")
 
 
 def test_what_is_heavy_is_imported_at_first_use() -> None:
-    """Importing both packages and making a thousand function tools imports no validator, SDK or terminal library."""
+    """Importing the package and making a thousand function tools imports no validator, SDK or terminal library."""
     code = f"""
 import sys
-import middlewares
-import pipeline
-tools = pipeline.ToolRegistry()
+import toolcall_pipeline.middlewares
+tools = toolcall_pipeline.ToolRegistry()
 for n in range(1000):
     def tool(a: int, b: str = "x") -> str:
         return b * a

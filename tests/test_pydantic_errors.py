@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, Field, ValidationError
 from typing_extensions import TypedDict
 
-from pipeline.parameters.pydantic_errors import PydanticErrors
-from pipeline.parameters.signature import Shape, read_signature
+from toolcall_pipeline.parameters.pydantic_errors import PydanticErrors
+from toolcall_pipeline.parameters.signature import Shape, read_signature
 
 
 class Place(TypedDict):

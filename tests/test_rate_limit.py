@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import standard
-from middlewares.rate_limit import RateLimit
-from pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, render
-from pipeline.testing import FakeClock, script
 from support import a_call, a_tool
+from toolcall_pipeline import Call, Outcome, ResolvedCall, SetupError, ToolRegistry, Unavailable, render
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares.rate_limit import RateLimit
+from toolcall_pipeline.testing import FakeClock, script
 
 TICK = Fraction(1, 64)  # seconds; floats add ticks and powers of two without rounding
 GAPS = st.lists(st.integers(0, 200), min_size=1, max_size=60)  # ticks between calls

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.event_loops import get_event_loop
-from pipeline.executors.ray.actors import PendingJob
-from pipeline.executors.ray.pool import NoWorkerError, Pool
 from support import a_call
+from toolcall_pipeline.event_loops import get_event_loop
+from toolcall_pipeline.executors.ray.actors import PendingJob
+from toolcall_pipeline.executors.ray.pool import NoWorkerError, Pool
 
 
 class RayActorError(Exception):

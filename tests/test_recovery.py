@@ -11,8 +11,8 @@ from benchmarks.corpus import recovery
 from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeline, default_folder, has_calls
 from benchmarks.corpus.recovery import Retried, ask_again, lines, main, outdated, regressions, shares
 from benchmarks.corpus.text_only_model import TextOnlyModel, make_value, recover_object
-from pipeline import Call, is_failure, render
-from pipeline.dialogue.records import Record, Turn
+from toolcall_pipeline import Call, is_failure, render
+from toolcall_pipeline.dialogue.records import Record, Turn
 
 SCHEMA = {
     "type": "object",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline import SetupError, Tool, ToolRegistry, Unavailable
 from support import a_tool, nothing
+from toolcall_pipeline import SetupError, Tool, ToolRegistry, Unavailable
 
 
 def holding(*names: str, **aliases: str) -> ToolRegistry:

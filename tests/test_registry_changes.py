@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import standard
-from pipeline import Call, Handler, Outcome, SetupError, ToolContext, ToolRegistry, Unavailable, render, tool
 from support import a_tool, nothing
+from toolcall_pipeline import Call, Handler, Outcome, SetupError, ToolContext, ToolRegistry, Unavailable, render, tool
+from toolcall_pipeline.middlewares import standard
 
 
 def elsewhere(**_: object) -> None: ...

@@ -13,10 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import Validate, standard
-from pipeline import Call, InvalidParams, MalformedCall, Repair, SetupError, Tool, ToolRegistry, ValidCall, render, tool
-from pipeline.parameters import RULES
 from support import nothing
+from toolcall_pipeline import (
+    Call,
+    InvalidParams,
+    MalformedCall,
+    Repair,
+    SetupError,
+    Tool,
+    ToolRegistry,
+    ValidCall,
+    render,
+    tool,
+)
+from toolcall_pipeline.middlewares import Validate, standard
+from toolcall_pipeline.parameters import RULES
 
 
 class Size(enum.Enum):

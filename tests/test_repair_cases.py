@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from middlewares import Validate, standard
-from pipeline import Call, InvalidParams, MalformedCall, Tool, ToolRegistry, ValidCall, is_success, render
 from repair_cases import ONE, REFUSED, WHOLE
+from toolcall_pipeline import Call, InvalidParams, MalformedCall, Tool, ToolRegistry, ValidCall, is_success, render
+from toolcall_pipeline.middlewares import Validate, standard
 
 
 async def return_params(**params: object) -> object:

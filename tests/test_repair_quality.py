@@ -12,7 +12,7 @@ from benchmarks.corpus.recordings import OfferedTool, RecordedCall, build_pipeli
 from benchmarks.corpus.repair_quality import find_changed, find_invented, mentions, wrong_parameters
 from benchmarks.corpus.repair_report import RepairReport
 from benchmarks.corpus.verdicts import JudgedCall
-from pipeline import Call
+from toolcall_pipeline import Call
 
 SCHEMA = {
     "type": "object",

@@ -12,8 +12,8 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Cache, Retry, Trace, standard
-from pipeline import (
+from support import Exported, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Outcome,
@@ -25,7 +25,7 @@ from pipeline import (
     ValidCall,
     is_failure,
 )
-from support import Exported, a_tool
+from toolcall_pipeline.middlewares import Cache, Retry, Trace, standard
 
 
 def flaky() -> Any:

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from returns.result import Failure
 
-from middlewares import Resolve
-from pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
-from pipeline.adapters import openai
-from pipeline.tools import SuggestionIndex, suggest_names
-from pipeline.tools.matching import Spelling
 from support import a_tool
+from toolcall_pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.middlewares import Resolve
+from toolcall_pipeline.tools import SuggestionIndex, suggest_names
+from toolcall_pipeline.tools.matching import Spelling
 
 
 def holding(*names: str, effect: Effect = "read", **effects: Effect) -> ToolRegistry:

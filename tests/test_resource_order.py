@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from pipeline import Call, TimedOut
-from pipeline.batch.resource_order import order_by_resource
 from support import a_tool
+from toolcall_pipeline import Call, TimedOut
+from toolcall_pipeline.batch.resource_order import order_by_resource
 
 
 def at(arguments: dict[str, Any]) -> Any:

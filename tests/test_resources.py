@@ -13,10 +13,10 @@ import anyio.to_thread
 import pytest
 from returns.result import Success
 
-from middlewares import Execute, standard
-from pipeline import Call, Crashed, Outcome, SetupError, ToolRegistry, ValidCall
-from pipeline.executors import Executor
-from pipeline.testing import record_calls
+from toolcall_pipeline import Call, Crashed, Outcome, SetupError, ToolRegistry, ValidCall
+from toolcall_pipeline.executors import Executor
+from toolcall_pipeline.middlewares import Execute, standard
+from toolcall_pipeline.testing import record_calls
 
 JOURNAL: list[str] = []
 
@@ -286,7 +286,7 @@ async def test_closing_that_is_cancelled_closes_the_others(journal: list[str]) -
 
 async def test_closing_in_a_cancelled_task_ends(monkeypatch: pytest.MonkeyPatch, journal: list[str]) -> None:
     """All of them together have one time limit; what comes after it is told to close and not waited for."""
-    monkeypatch.setattr("pipeline.compose.resources._CLOSING", 0)
+    monkeypatch.setattr("toolcall_pipeline.compose.resources._CLOSING", 0)
     first, second = Pool("a"), Pool("b")
     second.closing = anyio.Event()
     with anyio.CancelScope() as scope:

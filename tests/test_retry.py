@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
-from middlewares import Classify, Retry, standard
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     CallReport,
     Crashed,
@@ -33,10 +33,10 @@ from pipeline import (
     Unavailable,
     ValidCall,
 )
-from pipeline.errors import Landed
-from pipeline.retries import RetryBudget, RetryPolicy
-from pipeline.testing import script
-from support import a_call, a_tool
+from toolcall_pipeline.errors import Landed
+from toolcall_pipeline.middlewares import Classify, Retry, standard
+from toolcall_pipeline.retries import RetryBudget, RetryPolicy
+from toolcall_pipeline.testing import script
 
 
 class Waits:

@@ -17,8 +17,8 @@ from json_values import WORDS, accepted, perturbed
 from pydantic import Field
 from typing_extensions import Unpack
 
-from pipeline import Tool, tool
 from shapes import taking
+from toolcall_pipeline import Tool, tool
 
 
 def with_defaults(a: int, b: str = "b", c: list[int] | None = None) -> None: ...

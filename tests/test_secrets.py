@@ -24,8 +24,8 @@ from returns.result import Failure, Success
 from typing_extensions import TypedDict
 
 from error_cases import PROFILES, VERBOSITIES
-from middlewares import LoopGuard, Retry, Trace, Validate, standard
-from pipeline import (
+from support import Exported, a_tool, nothing
+from toolcall_pipeline import (
     Call,
     CallReport,
     Denied,
@@ -45,18 +45,18 @@ from pipeline import (
     raise_for_error,
     render,
 )
-from pipeline.adapters import anthropic, openai
-from pipeline.builtin import install
-from pipeline.cli.run.calls_file import CallLine
-from pipeline.cli.run.result_rows import build_row, encode_row
-from pipeline.dialogue import run_turn
-from pipeline.errors import ExecutionFailed
-from pipeline.executors.remote_errors import decode_error, encode_error
-from pipeline.parameters.secrets.known_texts import TextCollector
-from pipeline.parameters.secrets.redaction import Redaction
-from pipeline.report import Progress
-from pipeline.telemetry import Events, events_of
-from support import Exported, a_tool, nothing
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.builtin import install
+from toolcall_pipeline.cli.run.calls_file import CallLine
+from toolcall_pipeline.cli.run.result_rows import build_row, encode_row
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.errors import ExecutionFailed
+from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
+from toolcall_pipeline.middlewares import LoopGuard, Retry, Trace, Validate, standard
+from toolcall_pipeline.parameters.secrets.known_texts import TextCollector
+from toolcall_pipeline.parameters.secrets.redaction import Redaction
+from toolcall_pipeline.report import Progress
+from toolcall_pipeline.telemetry import Events, events_of
 
 CANARY = "canary-pa55-w\u00f6rd\"'\n7f3a"  # with what is escaped in JSON, in Python and in a URL
 NUMBER = 4_111_000_011_112_222

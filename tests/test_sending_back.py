@@ -15,9 +15,9 @@ from openai.types.responses import ResponseFunctionToolCallParam
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from pipeline import Call, Success
-from pipeline.adapters import anthropic, openai
-from pipeline.adapters.replies import Calls
+from toolcall_pipeline import Call, Success
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.adapters.replies import Calls
 
 CHAT: TypeAdapter[Any] = TypeAdapter(ChatCompletionAssistantMessageParam)
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseFunctionToolCallParam)

@@ -13,9 +13,8 @@ from foreign_values import DataFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import LoopGuard, Shape, standard
-from middlewares.cache import Cache
-from pipeline import (
+from support import a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     Denied,
@@ -34,11 +33,12 @@ from pipeline import (
     approved,
     render,
 )
-from pipeline.messages import Image, Link
-from pipeline.messages.shaping import estimate_tokens, shape_value
-from pipeline.messages.shortening import shorten_result
-from pipeline.testing import script
-from support import a_call, a_tool
+from toolcall_pipeline.messages import Image, Link
+from toolcall_pipeline.messages.shaping import estimate_tokens, shape_value
+from toolcall_pipeline.messages.shortening import shorten_result
+from toolcall_pipeline.middlewares import LoopGuard, Shape, standard
+from toolcall_pipeline.middlewares.cache import Cache
+from toolcall_pipeline.testing import script
 
 IMAGE = Image("image/png", b"abc")
 

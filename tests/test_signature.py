@@ -13,10 +13,10 @@ import pytest
 from pydantic import BaseModel, FailFast, Field
 from typing_extensions import Unpack
 
-from middlewares import standard
-from pipeline import InvalidParams, SetupError, ToolRegistry, is_success, tool
-from pipeline.parameters.shown_schema import drop_titles
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
+from toolcall_pipeline import InvalidParams, SetupError, ToolRegistry, is_success, tool
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.parameters.shown_schema import drop_titles
 
 
 def inline_refs(schema: Any, root: Mapping[str, Any]) -> Any:

@@ -16,10 +16,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from middlewares import Validate
-from pipeline import Call, Tool, ValidCall
 from readings import canonical, forget, parse, read_arguments, read_value
 from repair_cases import ONE, REFUSED
+from toolcall_pipeline import Call, Tool, ValidCall
+from toolcall_pipeline.middlewares import Validate
 
 IS_LONG = "SOUNDNESS_CASES" in os.environ
 CASES = int(os.environ.get("SOUNDNESS_CASES", "300"))

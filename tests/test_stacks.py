@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from returns.result import Success
 
-from middlewares import Trace, standard
-from pipeline import Call, Failure, Outcome, SetupError, Stack, ToolRegistry, Unavailable
-from pipeline.testing import assert_trace, recorded_spans
+from toolcall_pipeline import Call, Failure, Outcome, SetupError, Stack, ToolRegistry, Unavailable
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.testing import assert_trace, recorded_spans
 
 PAID: list[str] = []
 

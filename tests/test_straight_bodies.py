@@ -11,8 +11,8 @@ import attrs
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Classify, Concurrency, Execute, Resolve, Retry, Validate, standard
-from pipeline import (
+from support import PATIENT, a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Effect,
     Outcome,
@@ -26,10 +26,10 @@ from pipeline import (
     Transient,
     ValidCall,
 )
-from pipeline.errors import Landed
-from pipeline.guards import Entry, Guard, Guards, NotBegunError, OneEffect, TimeLimit, enter
-from pipeline.report import error_of
-from support import PATIENT, a_call, a_tool
+from toolcall_pipeline.errors import Landed
+from toolcall_pipeline.guards import Entry, Guard, Guards, NotBegunError, OneEffect, TimeLimit, enter
+from toolcall_pipeline.middlewares import Classify, Concurrency, Execute, Resolve, Retry, Validate, standard
+from toolcall_pipeline.report import error_of
 
 PAY = Call("pay")
 

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Timeout, standard
-from pipeline import Call, Crashed, Handler, Outcome, Pipeline, Stack, TimedOut, ToolRegistry, ValidCall
-from pipeline.executors import Loop, Thread
 from support import PATIENT, a_tool
+from toolcall_pipeline import Call, Crashed, Handler, Outcome, Pipeline, Stack, TimedOut, ToolRegistry, ValidCall
+from toolcall_pipeline.executors import Loop, Thread
+from toolcall_pipeline.middlewares import Timeout, standard
 
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middlewares import standard
-from pipeline import Call, Success, Tool, ToolRegistry
-from pipeline.adapters import openai
-from pipeline.adapters.strict_schemas import make_strict
+from toolcall_pipeline import Call, Success, Tool, ToolRegistry
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.adapters.strict_schemas import make_strict
+from toolcall_pipeline.middlewares import standard
 
 
 @dataclass

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import TypeAliasType
 
-from middlewares import Validate
-from pipeline import Call, InvalidParams, ValidCall, tool
+from toolcall_pipeline import Call, InvalidParams, ValidCall, tool
+from toolcall_pipeline.middlewares import Validate
 
 
 @dataclasses.dataclass

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Retry, standard
-from pipeline import (
+from support import a_call
+from toolcall_pipeline import (
     Call,
     Crashed,
     Outcome,
@@ -25,10 +25,10 @@ from pipeline import (
     Unavailable,
     gather,
 )
-from pipeline.adapters import anthropic, openai
-from pipeline.dialogue import run_turn
-from pipeline.testing import FakeClock, ScriptedModel, assert_failure, assert_success, record_calls, script
-from support import a_call
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.testing import FakeClock, ScriptedModel, assert_failure, assert_success, record_calls, script
 
 
 async def test_a_fake_clock_moves_only_when_it_is_moved() -> None:
@@ -248,9 +248,9 @@ async def test_a_request_too_many_fails_the_test() -> None:
 
 TESTS = """
 import pytest
-from middlewares import Retry, Trace, standard
-from pipeline import ToolRegistry
-from pipeline.testing import assert_failure
+from toolcall_pipeline.middlewares import Retry, Trace, standard
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.testing import assert_failure
 
 tools = ToolRegistry()
 
@@ -289,6 +289,6 @@ def test_the_fixtures_are_asked_for(tmp_path: Path) -> None:
     command += ["-W", "ignore::pytest.PytestDeprecationWarning"]
     without = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "fixture 'fake_clock' not found" in without.stdout
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["pipeline.testing.fixtures"]\n')
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["toolcall_pipeline.testing.fixtures"]\n')
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout

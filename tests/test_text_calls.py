@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fake_providers as fake
-from middlewares import standard
-from pipeline import Call, Success, ToolRegistry, gather_sync
-from pipeline.adapters import anthropic, openai
-from pipeline.adapters.text_calls import looks_like_calls, read_text_calls
+from toolcall_pipeline import Call, Success, ToolRegistry, gather_sync
+from toolcall_pipeline.adapters import anthropic, openai
+from toolcall_pipeline.adapters.text_calls import looks_like_calls, read_text_calls
+from toolcall_pipeline.middlewares import standard
 
 ADD = Call("add", '{"a": 1, "b": 2}')
 NOW = Call("now", "{}")

@@ -20,7 +20,7 @@ from benchmarks.texts.comparison import compare
 from benchmarks.texts.endpoint import Endpoint, Reply
 from benchmarks.texts.judging import MEASURES, judge
 from benchmarks.texts.variants import PROFILES_AND_VERBOSITIES, texts_of
-from pipeline import Call, SetupError
+from toolcall_pipeline import Call, SetupError
 
 CASES = read_cases(OURS)
 Respond = Callable[[dict[str, Any]], Any]

@@ -21,12 +21,12 @@ import anyio.to_thread
 import pytest
 from returns.result import Failure
 
-from middlewares import standard
-from pipeline import Call, SetupError, Success, ToolRegistry, Unavailable, gather
-from pipeline.executors import Thread
-from pipeline.executors.exit_warning import EXIT_WARNING
-from pipeline.guards import NotBegunError
 from support import PATIENT, a_call, a_tool, count_run_variables
+from toolcall_pipeline import Call, SetupError, Success, ToolRegistry, Unavailable, gather
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.executors.exit_warning import EXIT_WARNING
+from toolcall_pipeline.guards import NotBegunError
+from toolcall_pipeline.middlewares import standard
 
 BUSY = Failure(Unavailable("probe", "busy"))
 
@@ -159,7 +159,7 @@ async def test_a_call_cancelled_before_its_thread_begins(monkeypatch: pytest.Mon
         scope.cancel()
         await anyio.sleep_forever()
 
-    monkeypatch.setattr("pipeline.executors.thread.run_sync", slow_to_begin)
+    monkeypatch.setattr("toolcall_pipeline.executors.thread.run_sync", slow_to_begin)
     with anyio.CancelScope() as scope:
         await hanging.call()
     with pytest.raises(NotBegunError):
@@ -314,10 +314,10 @@ import threading
 
 import anyio
 
-from middlewares import standard
-from pipeline import ToolRegistry
-from pipeline.executors import Thread
-from pipeline.executors.exit_warning import EXIT_WARNING
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.executors.exit_warning import EXIT_WARNING
 
 tools, thread = ToolRegistry(), Thread()
 released, told = threading.Event(), threading.Event()

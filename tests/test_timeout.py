@@ -13,8 +13,8 @@ import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
 
-from middlewares import Execute, Retry, Timeout, standard
-from pipeline import (
+from support import PATIENT, StoppedTime, a_call, a_tool
+from toolcall_pipeline import (
     Call,
     Effect,
     Outcome,
@@ -29,11 +29,11 @@ from pipeline import (
     is_failure,
     timing,
 )
-from pipeline.compose.deadline import run_within
-from pipeline.executors import Thread
-from pipeline.guards import Guards, NotBegunError
-from pipeline.testing import script
-from support import PATIENT, StoppedTime, a_call, a_tool
+from toolcall_pipeline.compose.deadline import run_within
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.guards import Guards, NotBegunError
+from toolcall_pipeline.middlewares import Execute, Retry, Timeout, standard
+from toolcall_pipeline.testing import script
 
 SOON = 0.1  # seconds; a body in the event loop has begun by then, for nothing in front of it gives the loop away
 

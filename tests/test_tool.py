@@ -13,10 +13,21 @@ from uuid import RFC_4122, UUID
 import pytest
 from returns.result import Success
 
-from middlewares import Available, Classify, Execute, Resolve, Validate
-from pipeline import Call, InvalidParams, Pipeline, SetupError, Stack, Tool, ToolContext, ToolFailed, ToolRegistry, tool
-from pipeline.call import make_uuid
 from support import a_tool, nothing
+from toolcall_pipeline import (
+    Call,
+    InvalidParams,
+    Pipeline,
+    SetupError,
+    Stack,
+    Tool,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    tool,
+)
+from toolcall_pipeline.call import make_uuid
+from toolcall_pipeline.middlewares import Available, Classify, Execute, Resolve, Validate
 
 
 def read(path: str, limit: int = 10) -> str:
@@ -383,7 +394,7 @@ def test_a_thousand_tools_import_no_validator() -> None:
     """Schemas are made at first use: registering function tools imports neither pydantic nor griffe."""
     code = """
 import sys
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 for n in range(1000):
     def probe(a: int, b: list[str] | None = None) -> str:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from opentelemetry import trace
 from returns.result import Failure, Success
 
-from middlewares import Trace, standard
-from pipeline import (
+from support import Exported, a_tool
+from toolcall_pipeline import (
     Call,
     Crashed,
     InvalidParams,
@@ -29,7 +29,7 @@ from pipeline import (
     is_success,
     render,
 )
-from support import Exported, a_tool
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 class Hostile(Exception):

@@ -17,12 +17,23 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from opentelemetry.trace import NoOpTracer, NoOpTracerProvider
 from returns.result import Failure, Success
 
-from middlewares import Retry, Timeout, Trace, standard
-from pipeline import Call, Denied, Handler, Outcome, Pipeline, ResolvedCall, Stack, ToolFailed, ToolRegistry, Transient
-from pipeline.semconv import SUPPRESS
-from pipeline.telemetry.queues import flush_queues
-from pipeline.testing import FakeClock, script
 from support import Exported, a_tool, tree
+from toolcall_pipeline import (
+    Call,
+    Denied,
+    Handler,
+    Outcome,
+    Pipeline,
+    ResolvedCall,
+    Stack,
+    ToolFailed,
+    ToolRegistry,
+    Transient,
+)
+from toolcall_pipeline.middlewares import Retry, Timeout, Trace, standard
+from toolcall_pipeline.semconv import SUPPRESS
+from toolcall_pipeline.telemetry.queues import flush_queues
+from toolcall_pipeline.testing import FakeClock, script
 
 
 def traced(exported: Exported, *tools: Any, **options: Any) -> Pipeline:
@@ -159,7 +170,8 @@ async def test_the_retry_span_says_why_a_call_was_not_repeated() -> None:
 
 async def test_a_timeout_follows_the_stages_that_it_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stages that a time limit ended are recorded as cancelled, and the timeout's own span follows them."""
-    monkeypatch.setattr("pipeline.compose.recorded_chain._LONG_WAIT", 10**11)  # also on a machine that holds it up
+    # Also on a machine that holds it up.
+    monkeypatch.setattr("toolcall_pipeline.compose.recorded_chain._LONG_WAIT", 10**11)
     exported = Exported()
     pipeline = traced(exported, a_tool(fn=anyio.sleep_forever)).after("retry", Timeout(0.1))
     await pipeline.replace("retry", Retry(1)).call("probe")
@@ -216,7 +228,7 @@ async def test_an_invented_name_is_no_span_name() -> None:
 
 async def test_any_number_of_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many tool names are remembered, and every call span is named after its own tool all the same."""
-    monkeypatch.setattr("pipeline.telemetry.call_spans._MAX_TOOLS", 2)
+    monkeypatch.setattr("toolcall_pipeline.telemetry.call_spans._MAX_TOOLS", 2)
     exported = Exported()
     names = [f"tool_{number}" for number in range(5)]
     pipeline = traced(exported, *map(a_tool, names))
@@ -456,8 +468,8 @@ async def test_flush_makes_what_waits(defer: bool) -> None:
 PROVIDER_SET_LATE = """
 import anyio
 from opentelemetry import trace
-from middlewares import standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 @tools.tool(effect="read")
 async def probe() -> str:
@@ -511,8 +523,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(formatter=lambda span: span.name + "\\n")))
 trace.set_tracer_provider(provider)
-from middlewares import Trace, standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline import ToolRegistry
 tools = ToolRegistry()
 @tools.tool(effect="read")
 async def probe() -> str:
@@ -536,8 +548,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 import anyio
-from middlewares import Trace, standard
-from pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline import ToolRegistry
 warnings.simplefilter("ignore")  # newer Pythons warn of every fork in a process with threads
 seen = InMemorySpanExporter()
 provider = TracerProvider()

@@ -10,8 +10,8 @@ from benchmarks.scale.blamed_spans import compare, draw_table, find_trace
 from benchmarks.scale.collector import find_faults, send_cases
 from benchmarks.scale.otlp_receiver import ReceivedSpan, receiving
 from benchmarks.scale.trace_cases import CASES, TraceCase, make_call
-from middlewares import Trace
-from pipeline.testing import recorded_spans
+from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline.testing import recorded_spans
 
 
 @pytest.mark.parametrize("defer", [False, True], ids=["inline", "deferred"])

@@ -12,8 +12,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, get_c
 from returns.result import Failure, Success
 
 from error_cases import EACH_KIND
-from middlewares import Execute, Retry, Trace, standard
-from pipeline import (
+from support import Exported
+from toolcall_pipeline import (
     Call,
     Denied,
     Effect,
@@ -31,12 +31,12 @@ from pipeline import (
     __version__,
     approved,
 )
-from pipeline.executors import Thread
-from pipeline.semconv import CAPTURE, SCHEMA_URL
-from pipeline.telemetry import continued
-from pipeline.telemetry.queues import flush_queues
-from pipeline.testing import FakeClock, assert_trace
-from support import Exported
+from toolcall_pipeline.executors import Thread
+from toolcall_pipeline.middlewares import Execute, Retry, Trace, standard
+from toolcall_pipeline.semconv import CAPTURE, SCHEMA_URL
+from toolcall_pipeline.telemetry import continued
+from toolcall_pipeline.telemetry.queues import flush_queues
+from toolcall_pipeline.testing import FakeClock, assert_trace
 
 SECRET = "canary-5150"
 

@@ -13,9 +13,9 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, ConfigDict
 
-from middlewares import Validate
-from pipeline import Call, InvalidParams, ValidCall, tool
-from pipeline.parameters.tool_parameters import Given
+from toolcall_pipeline import Call, InvalidParams, ValidCall, tool
+from toolcall_pipeline.middlewares import Validate
+from toolcall_pipeline.parameters.tool_parameters import Given
 
 
 @dataclasses.dataclass

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from returns.result import Failure
 
-from middlewares import Validate
-from pipeline import Call, InvalidParams, MalformedCall, Problem, ToolContext, ValidCall, render, tool
 from support import a_tool
+from toolcall_pipeline import Call, InvalidParams, MalformedCall, Problem, ToolContext, ValidCall, render, tool
+from toolcall_pipeline.middlewares import Validate
 
 
 @tool(effect="read")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from middlewares import standard
-from pipeline import Call, Failure, SetupError, UnknownTool, gather_sync
-from pipeline.adapters import mistral, openai
-from pipeline.adapters.replies import Calls, ReplyError
+from toolcall_pipeline import Call, Failure, SetupError, UnknownTool, gather_sync
+from toolcall_pipeline.adapters import mistral, openai
+from toolcall_pipeline.adapters.replies import Calls, ReplyError
+from toolcall_pipeline.middlewares import standard
 from wire_replies import TWO, WIRES, Asked, Json, Wire, recording
 
 every_wire = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)

@@ -10,8 +10,7 @@ from typing import Any, TypeVar, assert_never, assert_type
 
 from returns.result import Failure, Result, Success
 
-from middlewares import Available, Classify, Execute, Resolve, Retry, Timeout, Trace, Validate, standard
-from pipeline import (
+from toolcall_pipeline import (
     Call,
     CallReport,
     Crashed,
@@ -38,7 +37,18 @@ from pipeline import (
     render,
     tool,
 )
-from pipeline.executors import Executor, Process, Thread
+from toolcall_pipeline.executors import Executor, Process, Thread
+from toolcall_pipeline.middlewares import (
+    Available,
+    Classify,
+    Execute,
+    Resolve,
+    Retry,
+    Timeout,
+    Trace,
+    Validate,
+    standard,
+)
 
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()

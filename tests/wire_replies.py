@@ -13,8 +13,8 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 import fake_providers as fake
-from pipeline import Tool, ToolRegistry
-from pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
+from toolcall_pipeline import Tool, ToolRegistry
+from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
 
 Json: TypeAlias = dict[str, Any]
 Asked: TypeAlias = tuple[str, str, Json]  # id, name, arguments

@@ -25,9 +25,9 @@ from openai.types.responses.response_input_item_param import FunctionCallOutput
 from pydantic import TypeAdapter
 
 import fake_providers as fake
-from pipeline import Failure, Outcome, Success, ToolError, ToolRegistry, UnknownTool
-from pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
-from pipeline.adapters.replies import Calls
+from toolcall_pipeline import Failure, Outcome, Success, ToolError, ToolRegistry, UnknownTool
+from toolcall_pipeline.adapters import anthropic, bedrock, gemini, mistral, ollama, openai
+from toolcall_pipeline.adapters.replies import Calls
 from wire_replies import TWO, WIRES, Json, message_events, mistral_events
 
 PNG = b"\x89PNG\r\n\x1a\n and so on \xfb\xef\xbe\xff\xfe"  # with each character of base64

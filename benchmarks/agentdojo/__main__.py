@@ -1,6 +1,6 @@
 """``python -m benchmarks.agentdojo``: replay every recorded call of AgentDojo's tools, and compare the outcomes.
 
-Each call runs twice on a fresh environment: through ``middlewares.standard`` and, for comparison, through AgentDojo's
+Each call runs twice on a fresh environment: through ``standard`` and, for comparison, through AgentDojo's
 FunctionsRuntime. That tells what is ours from what any replay has: a call that needed an earlier call of its
 conversation, or that was recorded with another version of AgentDojo, cannot come out as recorded. It needs the package
 ``agentdojo`` and the recordings; without recordings nothing is replayed.

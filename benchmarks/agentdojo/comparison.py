@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 
-from pipeline import CallReport, InvalidParams, Success, is_failure
+from toolcall_pipeline import CallReport, InvalidParams, Success, is_failure
 
 OutcomeKind: TypeAlias = Literal["ok", "unknown_tool", "invalid_params", "runtime_error"]
 Relation: TypeAlias = Literal["all agree", "only ours agrees", "repaired", "only ours disagrees", "no replay agrees"]

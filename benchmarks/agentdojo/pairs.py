@@ -14,8 +14,8 @@ import attrs
 
 from benchmarks.agentdojo.comparison import OutcomeKind, kind_of_report, kind_of_text, repair_rules
 from benchmarks.agentdojo.suites import Dojo, make_tools
-from middlewares import standard
-from pipeline import Call
+from toolcall_pipeline import Call
+from toolcall_pipeline.middlewares import standard
 
 PAIRS = "repair_pairs.jsonl"
 SECOND = 0.969  # a share of the second attempts; reached: 64 of 66, and two need a file that an earlier call made

@@ -18,8 +18,8 @@ from benchmarks.agentdojo.comparison import (
     without_timestamps,
 )
 from benchmarks.agentdojo.suites import Dojo, make_tools
-from middlewares import standard
-from pipeline import Call, Outcome, render
+from toolcall_pipeline import Call, Outcome, render
+from toolcall_pipeline.middlewares import standard
 
 
 async def replay(dojo: Dojo, record: dict[str, Any]) -> ReplayedCall:

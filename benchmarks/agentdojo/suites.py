@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 
 BENCHMARK = "v1.2.2"  # since v1 all have the same tools and environments; the tasks differ
 

@@ -16,7 +16,7 @@ import anyio
 from benchmarks.corpus.measurement import Measurement, measure
 from benchmarks.corpus.recordings import default_folder, has_calls, read_calls
 from benchmarks.corpus.verdicts import VERDICTS, Tally
-from pipeline import SetupError
+from toolcall_pipeline import SetupError
 
 _FEW = 3  # ids that are printed; --json has all of them
 

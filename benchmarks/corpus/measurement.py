@@ -15,9 +15,9 @@ from benchmarks.corpus.repair_report import RepairReport
 from benchmarks.corpus.second_attempts import run_second_attempts
 from benchmarks.corpus.suggestions import run_unknown_names
 from benchmarks.corpus.verdicts import FIELD, MISTAKES, NAMES, NO_MISTAKE, JudgedCall, Tally, group, judge
-from pipeline import Limits
-from pipeline.parameters.limits import Size
-from pipeline.parameters.limits import measure as measure_value
+from toolcall_pipeline import Limits
+from toolcall_pipeline.parameters.limits import Size
+from toolcall_pipeline.parameters.limits import measure as measure_value
 
 # By kind of mistake: percent noticed (repaired or refused), and percent repaired, as reached so far. A kind that is
 # not listed has to be noticed always, and need not be repaired: the oracle says what can be repaired.

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import attrs
 import jsonschema_rs
 
-from middlewares import standard
-from pipeline import Call, Pipeline, SetupError, Tool, ToolRegistry
+from toolcall_pipeline import Call, Pipeline, SetupError, Tool, ToolRegistry
+from toolcall_pipeline.middlewares import standard
 
 REPORTS = "field_reports"
 Offer: TypeAlias = Mapping[str, "OfferedTool"]  # by name

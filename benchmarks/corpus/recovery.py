@@ -21,9 +21,9 @@ import attrs
 
 from benchmarks.corpus.recordings import RecordedCall, default_folder, has_calls, read_calls
 from benchmarks.corpus.text_only_model import TextOnlyModel
-from pipeline import SetupError
-from pipeline.dialogue import run_turn
-from pipeline.dialogue.records import Turn, success_rates
+from toolcall_pipeline import SetupError
+from toolcall_pipeline.dialogue import run_turn
+from toolcall_pipeline.dialogue.records import Turn, success_rates
 
 # Percent recovered at attempt 2 so far, by kind of error. Most unknown names fit no tool, and most malformed arguments
 # are prose: then there is nothing to send again.

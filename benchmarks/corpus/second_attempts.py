@@ -15,7 +15,7 @@ import attrs
 from benchmarks.corpus.oracle import canonical_text
 from benchmarks.corpus.recordings import OfferedTool, build_pipeline, read_rows
 from benchmarks.corpus.repair_quality import mentions
-from pipeline import Call, is_failure, render
+from toolcall_pipeline import Call, is_failure, render
 
 PAIRS = "repair_pairs"
 FLOORS: Mapping[str, float] = {  # percent

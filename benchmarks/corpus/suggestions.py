@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from benchmarks.corpus.recordings import OfferedTool, build_pipeline, read_rows
-from pipeline import Call, Pipeline, UnknownTool, is_failure
+from toolcall_pipeline import Call, Pipeline, UnknownTool, is_failure
 
 GOLD = "resolve_gold"
 _UNDETERMINED = "undetermined"  # the basis of rows in which nobody can say what was meant

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 import attrs
 
-from pipeline import Call
-from pipeline.dialogue import Hints
-from pipeline.dialogue.records import Answered
-from pipeline.parameters.schema import locate
+from toolcall_pipeline import Call
+from toolcall_pipeline.dialogue import Hints
+from toolcall_pipeline.dialogue.records import Answered
+from toolcall_pipeline.parameters.schema import locate
 
 _NO_VALUE: Any = object()
 _TYPES: Mapping[str, Any] = {

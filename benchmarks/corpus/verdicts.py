@@ -10,7 +10,7 @@ import attrs
 
 from benchmarks.corpus.oracle import canonical_text
 from benchmarks.corpus.recordings import REPORTS, RecordedCall
-from pipeline import Crashed, is_failure, render
+from toolcall_pipeline import Crashed, is_failure, render
 
 Verdict: TypeAlias = Literal["accepted", "repaired", "refused"]
 VERDICTS: tuple[Verdict, ...] = ("accepted", "repaired", "refused")

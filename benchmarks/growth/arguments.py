@@ -11,9 +11,9 @@ from typing_extensions import TypedDict
 
 from benchmarks.growth.charts import Chart, Subject
 from benchmarks.overhead.subjects import calls, plain
-from middlewares import standard
-from pipeline import Call, Limits, ToolRegistry
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Limits, ToolRegistry
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 _NO_LIMITS = Limits(bytes=None, keys=None)
 _WORD = "lorem ipsum "

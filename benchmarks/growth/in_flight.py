@@ -16,9 +16,9 @@ from anyio.lowlevel import checkpoint
 
 from benchmarks.growth.charts import Chart, Subject
 from benchmarks.overhead.subjects import ARGUMENTS
-from middlewares import Concurrency, standard
-from pipeline import Call, Pipeline, ToolRegistry, gather
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Pipeline, ToolRegistry, gather
+from toolcall_pipeline.middlewares import Concurrency, standard
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 SIZES = (1, 10, 100, 1_000, 10_000, 100_000)
 _FEW = 100  # calls

@@ -12,9 +12,20 @@ import attrs
 
 from benchmarks.growth.charts import Chart, Subject
 from benchmarks.overhead.subjects import ARGUMENTS, add
-from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry
-from pipeline import Call, Crashed, Failure, Outcome, RetryBudget, Success, Tool, ToolContext, Transient, ValidCall
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import (
+    Call,
+    Crashed,
+    Failure,
+    Outcome,
+    RetryBudget,
+    Success,
+    Tool,
+    ToolContext,
+    Transient,
+    ValidCall,
+)
+from toolcall_pipeline.middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 _A_DAY = 86_400.0  # seconds

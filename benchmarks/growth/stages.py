@@ -10,9 +10,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from benchmarks.growth.charts import Chart, Subject
 from benchmarks.overhead.subjects import Run, add, around, by_hand, calls, with_more
-from middlewares import Trace
-from pipeline import Call, Handler, Outcome, ValidCall
-from pipeline.testing.overhead.slices import Measurable, Scenario
+from toolcall_pipeline import Call, Handler, Outcome, ValidCall
+from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline.testing.overhead.slices import Measurable, Scenario
 
 _SPANS = 7  # of a call through the seven stages that succeeds at once
 

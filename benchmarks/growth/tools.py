@@ -15,10 +15,10 @@ from rapidfuzz import fuzz, process
 
 from benchmarks.growth.charts import Chart, Subject
 from benchmarks.overhead.subjects import ARGUMENTS, Add, add, calls, named
-from middlewares import Resolve, standard
-from pipeline import Call, Failure, Tool, ToolRegistry
-from pipeline.adapters import openai
-from pipeline.testing.overhead.slices import Measurable, Scenario
+from toolcall_pipeline import Call, Failure, Tool, ToolRegistry
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.middlewares import Resolve, standard
+from toolcall_pipeline.testing.overhead.slices import Measurable, Scenario
 
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 _VERBS = ("get", "list", "create", "update", "delete", "search", "send", "move", "read", "count")

@@ -14,7 +14,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.adk import ToolcallPlugin
+from toolcall_pipeline.hosts.adk import ToolcallPlugin
 
 VERSION = f"google-adk {version('google-adk')}"
 UNSEEN: frozenset[str] = frozenset()

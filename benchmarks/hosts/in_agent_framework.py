@@ -8,7 +8,7 @@ from typing import Any
 from agent_framework import Agent, BaseChatClient, ChatResponse, Content, FunctionInvocationLayer, FunctionTool, Message
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.agent_framework import ToolcallMiddleware
+from toolcall_pipeline.hosts.agent_framework import ToolcallMiddleware
 
 VERSION = f"agent-framework-core {version('agent-framework-core')}"
 UNSEEN = frozenset({"unknown name", "near name"})

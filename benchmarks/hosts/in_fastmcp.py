@@ -8,7 +8,7 @@ from importlib.metadata import version
 from fastmcp import Client, FastMCP
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.fastmcp import ToolcallMiddleware
+from toolcall_pipeline.hosts.fastmcp import ToolcallMiddleware
 
 VERSION = f"fastmcp {version('fastmcp')}"
 UNSEEN: frozenset[str] = frozenset()

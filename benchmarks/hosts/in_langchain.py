@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import StructuredTool
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.langchain import ToolcallMiddleware
+from toolcall_pipeline.hosts.langchain import ToolcallMiddleware
 
 VERSION = f"langchain {version('langchain')}, langgraph {version('langgraph')}"
 UNSEEN: frozenset[str] = frozenset()

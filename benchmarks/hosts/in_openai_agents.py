@@ -12,7 +12,7 @@ from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.openai_agents import pipelined, run_config
+from toolcall_pipeline.hosts.openai_agents import pipelined, run_config
 
 VERSION = f"openai-agents {version('openai-agents')}"
 UNSEEN: frozenset[str] = frozenset()

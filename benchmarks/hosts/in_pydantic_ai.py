@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from benchmarks.hosts.mistakes import Mistake, Tools
-from pipeline.hosts.pydantic_ai import ToolcallCapability
+from toolcall_pipeline.hosts.pydantic_ai import ToolcallCapability
 
 VERSION = f"pydantic-ai-slim {version('pydantic-ai-slim')}"
 UNSEEN: frozenset[str] = frozenset()

@@ -14,8 +14,8 @@ from anyio.lowlevel import checkpoint
 
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import ARGUMENTS, Function, add, around
-from pipeline import Call, gather
-from pipeline.testing.overhead.slices import Measurable, Scenario
+from toolcall_pipeline import Call, gather
+from toolcall_pipeline.testing.overhead.slices import Measurable, Scenario
 
 CALLS = 1000
 LIMIT = 50  # at a time

@@ -12,9 +12,9 @@ from rapidfuzz import fuzz, process
 
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import ARGUMENTS, add, around, boom, by_hand, calls, flaky, named, plain
-from middlewares import standard
-from pipeline import Call, Tool, ToolRegistry, is_failure
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Tool, ToolRegistry, is_failure
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 # The call, and the kind of error that it ends in, or None.
 CALLS: dict[str, tuple[Call, str | None]] = {

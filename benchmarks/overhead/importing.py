@@ -13,7 +13,7 @@ import anyio
 import attrs
 
 from benchmarks.overhead.rows import Group, Row
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 ROOT = Path(__file__).parent.parent.parent
 _HEAVY = (
@@ -27,12 +27,15 @@ _HEAVY = (
     "ray",
     "rich",
 )
-_OURS = "import middlewares, pipeline"
-_BUILT = "from pipeline import Call, ToolRegistry; from middlewares import standard; standard(ToolRegistry())"
+_OURS = "import toolcall_pipeline.middlewares"
+_BUILT = (
+    "from toolcall_pipeline import Call, ToolRegistry; from toolcall_pipeline.middlewares import standard; "
+    "standard(ToolRegistry())"
+)
 _FOUNDATION = "import asyncio, attrs, anyio, returns.result, opentelemetry.trace"  # printed above the rows
 _TIMED = "import time; began = time.process_time(); {}; print((time.process_time() - began))"
 _COUNTED = "{}; import sys; print(sum(name in sys.modules for name in " + str(_HEAVY) + "))"
-_OWN = "{}; import sys; print(sum(name.partition('.')[0] in ('middlewares', 'pipeline') for name in sys.modules))"
+_OWN = "{}; import sys; print(sum(name.partition('.')[0] == 'toolcall_pipeline' for name in sys.modules))"
 
 
 @attrs.frozen
@@ -73,7 +76,7 @@ def _importing() -> Generator[Mapping[str, Measurable]]:
 
 IMPORTING = Group(
     "import",
-    "import of pipeline and middlewares, in units of asyncio, attrs, anyio, returns.result and opentelemetry.trace",
+    "import of toolcall_pipeline and its stages, in units of asyncio, attrs, anyio, returns.result and opentelemetry.trace",
     (
         Row("import", "x foundation", "ours", "foundation", must=1.3, aim=1.15),
         Row("import, and a pipeline built", "x foundation", "built", "foundation"),

@@ -27,12 +27,12 @@ from opentelemetry.trace import (
 from benchmarks.overhead.providers import Provider
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import ADD, add, around, calls
-from middlewares import Trace
-from pipeline import Call, Pipeline
-from pipeline.telemetry.metrics import make_instruments
-from pipeline.telemetry.sdk import make_recording_provider
-from pipeline.telemetry.span_tree import SpanId, id_of
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Pipeline
+from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline.telemetry.metrics import make_instruments
+from toolcall_pipeline.telemetry.sdk import make_recording_provider
+from toolcall_pipeline.telemetry.span_tree import SpanId, id_of
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 
 class _NoSpan(NonRecordingSpan):

@@ -19,8 +19,8 @@ from benchmarks.overhead.kinds_of_tools import around_all, with_own
 from benchmarks.overhead.nobody_recording import IDLE_STAGES, OTHER
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import ADD, ARGUMENTS, add, around, boom, flaky, with_more
-from pipeline import Call, Pipeline
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Pipeline
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 _CALLS = 10  # are counted
 _WARM = 200  # calls before these: what is made at first use is not part of a call

@@ -11,9 +11,9 @@ import anyio.to_thread
 
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import ARGUMENTS, add, calls
-from middlewares import standard
-from pipeline import Call, Handler, Outcome, Pipeline, Tool, ToolContext, ToolRegistry, ValidCall, is_failure
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Handler, Outcome, Pipeline, Tool, ToolContext, ToolRegistry, ValidCall, is_failure
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 
 async def _add_for(context: ToolContext[Any], a: int, b: int) -> int:

@@ -21,9 +21,9 @@ from benchmarks.overhead.subjects import (
     plain,
     with_more,
 )
-from middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
-from pipeline import Call, Handler, Outcome, ValidCall
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Call, Handler, Outcome, ValidCall
+from toolcall_pipeline.middlewares import Cache, CircuitBreaker, Concurrency, LoopGuard, RateLimit, Shape, Timeout
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 _MORE = 8  # no-op stages added at once, so that the cost of one stands out from the noise
 _SAME = 4  # of another kind, for the same reason

@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Sampler
 
 from benchmarks.overhead.subjects import ARGUMENTS, calls
-from middlewares import Trace
-from pipeline import Call, Pipeline
-from pipeline.telemetry import Stages
-from pipeline.testing.overhead.slices import Scenario
+from toolcall_pipeline import Call, Pipeline
+from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline.telemetry import Stages
+from toolcall_pipeline.testing.overhead.slices import Scenario
 
 _QUEUE = 1 << 17  # spans; the processor's other settings are its defaults
 

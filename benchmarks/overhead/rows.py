@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 import attrs
 
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 
 @attrs.frozen

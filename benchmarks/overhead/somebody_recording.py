@@ -11,10 +11,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from benchmarks.overhead.providers import Provider
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.subjects import add, around, boom, calls
-from pipeline import Tool
-from pipeline.telemetry import Stages
-from pipeline.telemetry.attributes import make_span_start
-from pipeline.testing.overhead.slices import Measurable
+from toolcall_pipeline import Tool
+from toolcall_pipeline.telemetry import Stages
+from toolcall_pipeline.telemetry.attributes import make_span_start
+from toolcall_pipeline.testing.overhead.slices import Measurable
 
 _NOTABLE = 2  # of a call that succeeds at once: its own and its attempt's
 _SPANS = 7  # of a call that succeeds at once: its own, its attempt's, and five stages'; Retry's span is a wait

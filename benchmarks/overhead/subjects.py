@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from middlewares import Retry, standard
-from pipeline import Call, Pipeline, Tool, ToolRegistry
-from pipeline.testing.overhead.slices import Scenario
+from toolcall_pipeline import Call, Pipeline, Tool, ToolRegistry
+from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.testing.overhead.slices import Scenario
 
 Function: TypeAlias = Callable[..., Awaitable[int]]
 Run: TypeAlias = Callable[[Call], Awaitable[object]]

@@ -9,9 +9,9 @@ from benchmarks.peers.exporting import Recorder
 from benchmarks.peers.functions import ATTEMPTS, CHANGING, FUNCTIONS
 from benchmarks.peers.process import Prepare, Send
 from benchmarks.peers.scenarios import Sent
-from middlewares import Retry, Trace, standard
-from pipeline import Call, Tool, ToolRegistry, gather
-from pipeline.adapters import openai
+from toolcall_pipeline import Call, Tool, ToolRegistry, gather
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.middlewares import Retry, Trace, standard
 
 PACKAGES = ("toolcall-pipeline",)
 VARIANTS = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.scale.trace_cases import CASES, SECRETS, TraceCase
-from pipeline.semconv import (
+from toolcall_pipeline.semconv import (
     ATTEMPT,
     CALL_ID,
     CAUSE,
@@ -18,8 +18,8 @@ from pipeline.semconv import (
     REASON,
     STAGE_VERDICT,
 )
-from pipeline.telemetry.span_tree import FinishedSpan, id_of, walk_tree
-from pipeline.testing import assert_trace
+from toolcall_pipeline.telemetry.span_tree import FinishedSpan, id_of, walk_tree
+from toolcall_pipeline.testing import assert_trace
 
 
 def find_trace(spans: Sequence[FinishedSpan], call_id: str) -> list[FinishedSpan]:

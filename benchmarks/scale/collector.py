@@ -25,8 +25,8 @@ from benchmarks.scale.blamed_spans import compare, draw_table, find_trace
 from benchmarks.scale.otlp_receiver import Received, ReceivedSpan, receiving
 from benchmarks.scale.servers import HOST, free_ports, running, wait_for
 from benchmarks.scale.trace_cases import CASES, TraceCase, make_call
-from middlewares import Trace
-from pipeline.semconv import (
+from toolcall_pipeline.middlewares import Trace
+from toolcall_pipeline.semconv import (
     ACTIVE_METRIC,
     CALL_ID,
     DURATION_METRIC,
@@ -36,9 +36,9 @@ from pipeline.semconv import (
     SCOPE,
     VERSION,
 )
-from pipeline.telemetry import configure
-from pipeline.telemetry.setup import OtlpProtocol
-from pipeline.telemetry.span_tree import draw_tree
+from toolcall_pipeline.telemetry import configure
+from toolcall_pipeline.telemetry.setup import OtlpProtocol
+from toolcall_pipeline.telemetry.span_tree import draw_tree
 
 _WHERE = "from pathlib import Path; import rotel; print(Path(rotel.__file__).parent / 'rotel-agent')"
 _SERVICE = "trace-cases"

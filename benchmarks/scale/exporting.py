@@ -20,9 +20,9 @@ from typing import Any
 import anyio
 
 from benchmarks.overhead.subjects import ARGUMENTS, add
-from middlewares import Trace, standard
-from pipeline import Pipeline, ToolRegistry, tool
-from pipeline.telemetry import Telemetry, configure
+from toolcall_pipeline import Pipeline, ToolRegistry, tool
+from toolcall_pipeline.middlewares import Trace, standard
+from toolcall_pipeline.telemetry import Telemetry, configure
 
 _RECEIVER = """
 import http.server

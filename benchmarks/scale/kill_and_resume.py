@@ -25,7 +25,7 @@ from pathlib import Path
 
 import anyio
 
-from pipeline import ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline import ToolContext, ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 EFFECTS = Path(__file__).with_name("effects")
@@ -109,7 +109,16 @@ def kill_and_resume(folder: Path, options: Sequence[str], *, kills: int, lines: 
 
 
 def _start(folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pipeline", "run", "kill_tools:tools", "calls.jsonl", "-o", "results.jsonl"]
+    command = [
+        sys.executable,
+        "-m",
+        "toolcall_pipeline",
+        "run",
+        "kill_tools:tools",
+        "calls.jsonl",
+        "-o",
+        "results.jsonl",
+    ]
     return subprocess.Popen(  # noqa: S603  # our own command
         [*command, "--resume", *options], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mcp_wire import Wire, open_wire  # noqa: E402  # in the folder of the tests
 
 SERVER = [sys.executable, "-S", str(ROOT / "tests" / "fake_mcp_server.py")]
-PROXY = [sys.executable, "-m", "pipeline", "proxy", "--"]
+PROXY = [sys.executable, "-m", "toolcall_pipeline", "proxy", "--"]
 SDK = [sys.executable, str(Path(__file__).with_name("mcp_sdk_proxy.py"))]
 MAX_SHARE = 0.5  # of what a proxy made of the SDK adds
 SLICE, WINDOW = 50, 8  # calls

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from mcp_wire import Wire  # noqa: E402  # in the folder of the tests
 
 HERE = Path(__file__).parent
-OURS = [sys.executable, "-m", "pipeline", "serve", "mcp_served_sum:tools"]
+OURS = [sys.executable, "-m", "toolcall_pipeline", "serve", "mcp_served_sum:tools"]
 THEIRS = [sys.executable, str(HERE / "mcp_sdk_server.py")]
 MAX_RATIO = 1.15
 SLICE = 50  # calls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline import ToolRegistry
+from toolcall_pipeline import ToolRegistry
 
 tools = ToolRegistry()
 

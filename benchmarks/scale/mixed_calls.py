@@ -10,7 +10,7 @@ from zlib import crc32
 
 import attrs
 
-from pipeline import ToolFailed, ToolRegistry
+from toolcall_pipeline import ToolFailed, ToolRegistry
 
 tools = ToolRegistry()
 

@@ -86,7 +86,7 @@ def test(python: str) -> int:
     with running_phoenix(python) as url, tempfile.TemporaryDirectory(prefix="toolcall-phoenix-") as folder:
         print(f"Phoenix listens at {url}")
         since = datetime.now(UTC)
-        command = [sys.executable, "-m", "pipeline", "demo", "--otlp", url, "--log", str(Path(folder, "log"))]
+        command = [sys.executable, "-m", "toolcall_pipeline", "demo", "--otlp", url, "--log", str(Path(folder, "log"))]
         demo = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own module
         sent = _SENT.search(demo.stdout)
         if demo.returncode or sent is None:
@@ -121,9 +121,9 @@ def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
         sent: how many spans were sent.
         calls: how many calls, and so traces, they were.
     """
-    from pipeline.cli.demo.script import SCRIPT
-    from pipeline.telemetry.span_tree import draw_tree
-    from pipeline.testing import assert_trace
+    from toolcall_pipeline.cli.demo.script import SCRIPT
+    from toolcall_pipeline.telemetry.span_tree import draw_tree
+    from toolcall_pipeline.testing import assert_trace
 
     print(draw_tree(spans))
     roots = sorted((each for each in spans if each.parent is None), key=lambda each: each.start_time or 0)
@@ -174,7 +174,7 @@ def main() -> None:
     if options.command == "serve":
         serve(options.port, options.grpc_port, options.data)
     elif options.command == "read":
-        from pipeline.telemetry.span_tree import draw_tree
+        from toolcall_pipeline.telemetry.span_tree import draw_tree
 
         print(draw_tree(read_spans(options.url.rstrip("/"))))
     else:

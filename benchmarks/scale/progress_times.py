@@ -12,10 +12,10 @@ import anyio
 
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # or Ray leaves the loopback interface
 
-from middlewares import standard
-from pipeline import Call, Pipeline, ToolContext, ToolRegistry
-from pipeline.executors import Process, Ray
-from pipeline.telemetry import Event, follow
+from toolcall_pipeline import Call, Pipeline, ToolContext, ToolRegistry
+from toolcall_pipeline.executors import Process, Ray
+from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.telemetry import Event, follow
 
 LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 SHOWN = ("tool.call", "tool.progress", "tool.result")

@@ -19,9 +19,9 @@ import attrs
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # or Ray leaves the loopback interface
 
 from benchmarks.scale.ray_costs import AtOnce, Cost, Run, Spent, measure_cost, print_costs, read_spent, tell_spent
-from middlewares import standard
-from pipeline import Call, Pipeline, ToolRegistry, gather, is_success
-from pipeline.executors import Ray
+from toolcall_pipeline import Call, Pipeline, ToolRegistry, gather, is_success
+from toolcall_pipeline.executors import Ray
+from toolcall_pipeline.middlewares import standard
 
 LOOPBACK = {"_node_ip_address": "127.0.0.1", "include_dashboard": False, "log_to_driver": False}
 IN_FLIGHT = 100  # on each of two actors

@@ -9,8 +9,8 @@ from typing import ClassVar, TypeAlias
 
 import attrs
 
-from pipeline import ValidCall
-from pipeline.executors import Executor
+from toolcall_pipeline import ValidCall
+from toolcall_pipeline.executors import Executor
 
 Run: TypeAlias = Callable[[int], Awaitable[None]]  # makes that many calls
 Spent: TypeAlias = Mapping[int, float]  # CPU seconds of each actor since it began, by its process

@@ -21,7 +21,18 @@ from typing import Any
 import anyio
 import attrs
 
-from middlewares import (
+from toolcall_pipeline import (
+    Call,
+    CallReport,
+    Pipeline,
+    Stack,
+    ToolContext,
+    ToolFailed,
+    ToolRegistry,
+    gather,
+    is_failure,
+)
+from toolcall_pipeline.middlewares import (
     Available,
     Cache,
     CircuitBreaker,
@@ -36,7 +47,6 @@ from middlewares import (
     Trace,
     Validate,
 )
-from pipeline import Call, CallReport, Pipeline, Stack, ToolContext, ToolFailed, ToolRegistry, gather, is_failure
 
 FAULTS = 0.2  # a share of the calls
 IN_FLIGHT = 200

@@ -9,9 +9,9 @@ import anyio
 import attrs
 from returns.result import Failure
 
-from middlewares import CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry, Trace, standard
-from pipeline import Denied, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry, ValidCall
-from pipeline.testing import FakeClock
+from toolcall_pipeline import Denied, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry, ValidCall
+from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, LoopGuard, RateLimit, Retry, Trace, standard
+from toolcall_pipeline.testing import FakeClock
 
 _TIMEOUT = 0.05  # seconds; the tool that hangs is waited for three times
 _LAST = 3  # the attempt at which `recover` succeeds

@@ -22,8 +22,8 @@ import anyio
 import attrs
 
 from benchmarks.scale.worst_families import FAMILIES, TOOLS, fuzz
-from middlewares import standard
-from pipeline import Call, Pipeline, ToolRegistry, is_failure, render
+from toolcall_pipeline import Call, Pipeline, ToolRegistry, is_failure, render
+from toolcall_pipeline.middlewares import standard
 
 _FIXED = 0.050  # seconds for any call
 _PER_BYTE = 0.1e-3 / 1_000  # seconds

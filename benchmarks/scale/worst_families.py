@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, Union
 
 from typing_extensions import TypedDict
 
-from pipeline import Tool, tool
+from toolcall_pipeline import Tool, tool
 
 
 class Add(TypedDict):

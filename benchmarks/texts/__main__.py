@@ -15,7 +15,7 @@ from benchmarks.texts.endpoint import Endpoint, EndpointError
 from benchmarks.texts.judging import MEASURES
 from benchmarks.texts.table import format_lines
 from benchmarks.texts.variants import PROFILES_AND_VERBOSITIES, check_names, texts_of
-from pipeline import SetupError
+from toolcall_pipeline import SetupError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

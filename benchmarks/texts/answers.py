@@ -13,7 +13,7 @@ import attrs
 from benchmarks.texts.cases import Case
 from benchmarks.texts.endpoint import EndpointError, Reply
 from benchmarks.texts.judging import judge
-from pipeline import SetupError
+from toolcall_pipeline import SetupError
 
 _FAILURES = 3  # in a row, after which the endpoint is given up
 

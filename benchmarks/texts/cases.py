@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import attrs
 
-from pipeline import SetupError
+from toolcall_pipeline import SetupError
 
 KINDS = ("wrong value", "missing", "near", "nothing near")  # of mistakes; the last two are names that no tool has
 OURS = Path(__file__).parent / "cases.jsonl"

@@ -13,9 +13,9 @@ from urllib.request import Request, urlopen
 import attrs
 
 from benchmarks.texts.cases import Case
-from pipeline import Call, SetupError
-from pipeline.adapters import openai
-from pipeline.adapters.replies import Calls
+from toolcall_pipeline import Call, SetupError
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.adapters.replies import Calls
 
 # As the chat template of Qwen 2.5 puts tools and calls into text; models of other families read it as well.
 _TOOLS = """

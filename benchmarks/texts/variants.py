@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import anyio
 
 from benchmarks.texts.cases import Case
-from middlewares import standard
-from pipeline import Call, Outcome, SetupError, Tool, ToolRegistry, is_failure, render
-from pipeline.messages.profiles import PROFILES
+from toolcall_pipeline import Call, Outcome, SetupError, Tool, ToolRegistry, is_failure, render
+from toolcall_pipeline.messages.profiles import PROFILES
+from toolcall_pipeline.middlewares import standard
 
 _VERBOSITIES = ("terse", "normal", "full")
 OURS = "default"

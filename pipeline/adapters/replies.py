@@ -178,7 +178,7 @@ def refuse_other_providers(reply: object, events: Iterable[object], ours: str) -
     for each in (reply, *events):
         theirs = _find_provider(each)
         if theirs is not None and theirs != ours:
-            adapter = f"pipeline.adapters.{theirs.lower()}"
+            adapter = f"toolcall_pipeline.adapters.{theirs.lower()}"
             raise SetupError(f"calls() reads replies of {ours}, and this is a reply of {theirs}: use {adapter}")
 
 

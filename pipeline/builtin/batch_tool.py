@@ -152,7 +152,7 @@ class Batch:
         Returns:
             ``{"succeeded", "failed", "results"}`` with ``{"id", "tool", "success", "output"}`` for each call. A
             Failure only if no call could run: inside another batch, or without a pipeline. No pipeline is known if the
-            context was made by hand and not by `pipeline.executors.context_args`.
+            context was made by hand and not by `toolcall_pipeline.executors.context_args`.
         """
         outer = _SCOPE.get()
         if outer is not None and not outer.ended:

@@ -2,14 +2,11 @@
 
 import sys
 
-from .shadowing import check_middlewares
-
 _EXTRAS = ("click", "opentelemetry", "rich")  # opentelemetry: its SDK and exporter; the API is always installed
 
 
 def main() -> None:
-    """Run the command. Exits with one line if a package that it needs is not installed or is hidden by another."""
-    check_middlewares()
+    """Run the command. Exits with one line if a package that it needs is not installed."""
     try:
         from .commands import toolcall
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import attrs
 
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 from ..call import Call
 from ..compose.pipeline import Pipeline

@@ -9,7 +9,7 @@ import anyio
 from returns.result import Failure
 from rich.console import Console
 
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 from ..call import Call
 from ..compose.pipeline import Pipeline

@@ -14,7 +14,6 @@ from ..errors import SetupError
 from ..tools.definition import Tool
 from ..tools.registry import ToolRegistry
 from .command_error import CommandError
-from .shadowing import OUR_PACKAGES, WAY_OUT, find_shadow
 from .terminal_text import fit_on_one_line
 from .user_exceptions import describe_exception
 
@@ -81,11 +80,6 @@ def check_schemas(registry: ToolRegistry, target: str) -> None:
 
 def _import_module(name: str, target: str) -> ModuleType:
     here = str(Path.cwd())
-    top = name.partition(".")[0]
-    if top in OUR_PACKAGES and (file := find_shadow(top, [here])) is not None:
-        raise CommandError(f"{target}: {_explain_two(file)}")
-    for package in OUR_PACKAGES:
-        import_module(package)  # now: the current directory, which is searched from here on, may have another one
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
@@ -96,18 +90,7 @@ def _import_module(name: str, target: str) -> ModuleType:
             parent = missing.rpartition(".")[0]
             why = f"{parent} is not a package" if "is not a package" in str(exc) else f"no module named {missing}"
             raise CommandError(f"{target}: {why} (searched {here} first)") from None
-        raise CommandError(f"{target}: {describe_exception(exc)}{_explain_import_error(exc, here)}") from exc
-
-
-def _explain_import_error(exc: BaseException, here: str) -> str:
-    """The rest of the line for a module that wants the user's own ``pipeline``, and got ours; else nothing."""
-    top = (exc.name or "").partition(".")[0] if isinstance(exc, ImportError) else ""
-    file = find_shadow(top, [here]) if top in OUR_PACKAGES else None
-    return "" if file is None else f"; {_explain_two(file)}"
-
-
-def _explain_two(file: str) -> str:
-    return f"{file} has the name of a package of toolcall-pipeline, which is imported instead: {WAY_OUT}"
+        raise CommandError(f"{target}: {describe_exception(exc)}") from exc
 
 
 def _get_attribute(module: ModuleType, path: str, target: str) -> object:

@@ -97,7 +97,7 @@ async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> in
 
 def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later."""
-    from middlewares import Timeout, Trace, standard
+    from toolcall_pipeline.middlewares import Timeout, Trace, standard
 
     pipeline = standard(
         registry,

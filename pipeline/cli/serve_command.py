@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import anyio
 from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError

@@ -7,12 +7,11 @@ import sysconfig
 import traceback
 from pathlib import Path
 
-from .shadowing import OUR_PACKAGES
 from .terminal_text import fit_on_one_line, shorten_path
 
 _MAX_TEXT = 300  # characters of the exception's own text
 _LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-_OURS = [str(Path(__file__).parents[2] / name) for name in OUR_PACKAGES]
+_OURS = [str(Path(__file__).parents[1])]
 _FOREIGN = ("<frozen", *(path + os.sep for path in _LIBRARIES + _OURS))  # how the names of foreign files begin
 
 

@@ -34,7 +34,7 @@ def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolRegistry]
 
     Raises:
         SetupError: None of the registries has a tool of that name. Nothing is known without a registry that holds a
-            tool; and the tools of `pipeline.builtin` are always installed later, since they need the pipeline.
+            tool; and the tools of `toolcall_pipeline.builtin` are always installed later, since they need the pipeline.
     """
     known = {name for registry in registries for name in registry.tools} - _INSTALLED_LATER
     for stage in stages if known else ():

@@ -34,8 +34,8 @@ _NO_SPAN = nullcontext()
 class Pipeline(StageList):
     """Runs calls through its stages. Never raises, except what is no ``Exception``: cancellation passes through.
 
-    A pipeline is made by `Stack.end`, by `middlewares.standard`, or from another pipeline with ``before``, ``after``,
-    ``replace`` and ``without``. It is compiled once and may be shared.
+    A pipeline is made by `Stack.end`, by `toolcall_pipeline.middlewares.standard`, or from another pipeline with
+    ``before``, ``after``, ``replace`` and ``without``. It is compiled once and may be shared.
 
     Stages and executors that are async context managers are opened and closed by ``async with pipeline:``. A pipeline
     without such a stage works without it; in one that has them, a call outside of that block ends in `Crashed`.
@@ -169,8 +169,8 @@ class Pipeline(StageList):
 
         Args:
             call: The call.
-            listener: Hears of this call while it runs, as `pipeline.telemetry.Events` does; beside the sinks of
-                `Trace`, which hear of all calls. Default None: nobody more does.
+            listener: Hears of this call while it runs, as `toolcall_pipeline.telemetry.Events` does; beside the sinks
+                of `Trace`, which hear of all calls. Default None: nobody more does.
         """
         listening = Listening(listener)
         outcome = await self._run(call, listening)
@@ -202,7 +202,7 @@ class Pipeline(StageList):
     def begin_turn(self) -> AbstractContextManager[object]:
         """A block whose calls are one trace: under the span around it, else under one of its own, if somebody records.
 
-        `gather` and `run_turn` enter it. `pipeline.telemetry.agent` makes such a block with the name of an agent.
+        `gather` and `run_turn` enter it. `telemetry.agent` makes such a block with the name of an agent.
         """
         return self._runner.begin_turn() or _NO_SPAN
 

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from returns.result import Failure
 
-from middlewares import Validate
+from toolcall_pipeline.middlewares import Validate
 
 from ..call import Call, ResolvedCall, ValidCall
 from ..compose import Pipeline

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast, get_args
 import attrs
 from returns.result import Failure
 
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 from ..call import Call, Outcome, ValidCall
 from ..compose import Pipeline

@@ -86,7 +86,7 @@ class RelayLimits:
 
 @attrs.frozen
 class TelemetryPolicy:
-    """Where spans and metrics go. Without it they go where the environment says, see `pipeline.telemetry.configure`.
+    """Where spans and metrics go. Without it the environment decides, see `toolcall_pipeline.telemetry.configure`.
 
     Args:
         endpoint: The URL of a collector. Default None: none, unless the environment names one.

@@ -24,7 +24,7 @@ from .result_blocks import make_result
 from .served_tools import ServedTools
 
 # For the tool: the `ServerRequestContext` of the package ``mcp``, to ask the client, or to log to it.
-REQUEST: Final[StateKey[Any]] = StateKey("toolcall-pipeline.mcp-request")
+REQUEST: Final[StateKey[Any]] = StateKey("toolcall-toolcall_pipeline.mcp-request")
 _FIRST_MODERN: Final = "2026"
 _NO_PARENT: AbstractContextManager[None] = nullcontext()
 

@@ -26,7 +26,7 @@ class Profile:
 
     Args:
         name: A name for the developer.
-        templates: Texts by key, see `pipeline.messages.templates`. Default: none.
+        templates: Texts by key, see `toolcall_pipeline.messages.templates`. Default: none.
         hints: Add the line of help below a problem that a template has put into words. Default True.
         questions: Keep an approved text that is a question already, without a template. Default False.
         json: Make one JSON object in place of a text, for values too. Default False.
@@ -54,7 +54,7 @@ class Profile:
 
 
 def get_profile(profile: str | Profile) -> Profile:
-    """The profile itself, or the one of `pipeline.messages.profiles` that has the name.
+    """The profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
 
     Raises:
         SetupError: No profile has that name.

@@ -50,7 +50,7 @@ def render(
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
             characters.
-        templates: Texts that replace those of the profile; `pipeline.messages.templates` describes the keys.
+        templates: Texts that replace those of the profile; `toolcall_pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
         limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left

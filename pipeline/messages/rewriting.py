@@ -23,7 +23,7 @@ def enhance(text: str, tool: str = "") -> PublicText:
     - A text about a key or a log-in becomes the request to set the service up.
     - Any other text follows after "Please provide the correct parameters for this tool."
 
-    Status codes, URLs, class names, stacks, paths and keys are removed in any case, see `pipeline.messages.scrub`.
+    Status codes, URLs, class names, stacks, paths and keys are removed in any case, see `scrub`.
 
     Args:
         text: The text of a foreign error.

@@ -57,7 +57,7 @@ class Observer(Protocol):
 
 
 class LiveSink(Protocol):
-    """Hears what happens to a call at its time. `pipeline.telemetry.Events` is one.
+    """Hears what happens to a call at its time. `toolcall_pipeline.telemetry.Events` is one.
 
     It is called in the thread in which it happens: in the event loop of the call, and with the progress of a tool that
     runs in a thread, in that thread. So it must not block. Of one call it is never called twice at once, and nothing

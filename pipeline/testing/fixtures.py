@@ -1,4 +1,4 @@
-"""Fixtures for pytest. Ask for them in ``conftest.py``: ``pytest_plugins = ["pipeline.testing.fixtures"]``."""
+"""Fixtures for pytest. Ask for them in ``conftest.py``: ``pytest_plugins = ["toolcall_pipeline.testing.fixtures"]``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def fake_clock() -> Iterator[clocks.FakeClock]:
 
 @pytest.fixture
 def no_waiting() -> Iterator[clocks.FakeClock]:
-    """No stage waits during the test; see `pipeline.testing.no_waiting`."""
+    """No stage waits during the test; see `toolcall_pipeline.testing.no_waiting`."""
     with clocks.no_waiting() as clock:
         yield clock
 
 
 @pytest.fixture
 def recorded_spans() -> Iterator[recording.RecordedSpans]:
-    """The spans of calls; see `pipeline.testing.recorded_spans`."""
+    """The spans of calls; see `toolcall_pipeline.testing.recorded_spans`."""
     with recording.recorded_spans() as recorded:
         yield recorded

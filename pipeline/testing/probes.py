@@ -94,7 +94,7 @@ class WatchSpan(Span):
         starts = asking is not None and asking.f_code.co_name in _STARTING
         while asking is not None and asking.f_code.co_name in (*_STARTING, "__enter__"):
             asking = asking.f_back
-        of_pipeline = asking is not None and asking.f_globals["__name__"].startswith("pipeline.telemetry.")
+        of_pipeline = asking is not None and asking.f_globals["__name__"].startswith("toolcall_pipeline.telemetry.")
         self.started += starts and not of_pipeline  # that of a pipeline which the stage calls
         return INVALID_SPAN_CONTEXT
 

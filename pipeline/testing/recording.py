@@ -46,7 +46,7 @@ class RecordedSpans:
 def recorded_spans() -> Generator[RecordedSpans]:
     """Record spans inside the block, whatever the environment says about sampling. The global provider is not used.
 
-    The fixture of the same name in `pipeline.testing.fixtures` does so for a test::
+    The fixture of the same name in `toolcall_pipeline.testing.fixtures` does so for a test::
 
         async def test_a_flaky_backend_is_asked_twice(recorded_spans):
             run = standard(tools).replace("trace", Trace(tracer_provider=recorded_spans.tracer_provider))

@@ -15,7 +15,7 @@ from ..call import Call
 class ScriptedModel:
     """Replies with what it was given, one reply after the other. No request leaves the process.
 
-    It is a model for `pipeline.dialogue.run_turn` by itself. ``openai`` and ``anthropic`` are clients for a loop that
+    It is a model for `run_turn` by itself. ``openai`` and ``anthropic`` are clients for a loop that
     is written for ``AsyncOpenAI`` (chat completions) or ``AsyncAnthropic`` (messages).
 
     Args:

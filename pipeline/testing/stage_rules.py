@@ -25,7 +25,7 @@ from ..tools import Effect, Tool
 from .handed_calls import Unchanged, check_handed_on
 from .probes import LOOPS, PATIENCE, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
 
-_STATE = StateKey[object]("pipeline.testing")
+_STATE = StateKey[object]("toolcall_pipeline.testing")
 _HAS_NOT_RUN: tuple[Any, ...] = (Failure(Transient(landed="no")), Failure(Denied("probe")))  # the tool, for certain
 _REPLIES: tuple[Any, ...] = (
     Success("done"),

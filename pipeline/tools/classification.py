@@ -6,7 +6,7 @@ The first of these that knows the exception decides:
 a `ToolFailed`                                         the kind that it names, with all that it says
 ``errors=`` of the tool                                what the user says
 ``errors=`` of the pipeline                            what the user says
-the type, as in `pipeline.tools.client_exceptions`     ConnectionError and the like are ``transient``,
+the type, as in `toolcall_pipeline.tools.client_exceptions`     ConnectionError and the like are ``transient``,
                                                        TimeoutError and the like ``timeout``, PermissionError
                                                        ``permission``, FileNotFoundError ``not_found``, …
 an HTTP status 401                                     ``configuration``

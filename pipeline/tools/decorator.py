@@ -115,7 +115,7 @@ class ToolDecorator:
         reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
         errors: What exceptions of the function mean: a mapping of exception types, or of names such as
             ``"httpx.ConnectError"``, to kinds of error or to functions of the exception, see
-            `pipeline.tools.error_tables`; default: none.
+            `toolcall_pipeline.tools.error_tables`; default: none.
         aliases: Further names by which a call finds it, not shown to a model; default: none.
         run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
             None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one
@@ -124,8 +124,8 @@ class ToolDecorator:
         undeclared: What becomes of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
             leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
-        detect: A function that finds a failure in what the tool returned, see `pipeline.tools.detectors`; default:
-            none.
+        detect: A function that finds a failure in what the tool returned, see
+            `toolcall_pipeline.tools.detectors`; default: none.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
         resource: What it works on: a name, or a function of the arguments as sent that returns one, such as
             ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their

@@ -13,7 +13,7 @@ _FALLBACK = "Tool execution failed"  # the document's
 
 
 def is_error(value: object) -> bool:
-    """Whether a value reports a failure, see `pipeline.tools.detectors.returned_error`."""
+    """Whether a value reports a failure, see `toolcall_pipeline.tools.detectors.returned_error`."""
     if read(value, "ok") is False or read(value, "success") is False or _has_error_flag(value):
         return True
     return find_exit_code(value) not in (None, 0) or _says_something(read(value, "error"))

@@ -192,7 +192,7 @@ class ToolRegistry:
             trust: Whether what the server says of its tools is believed: that one only reads, or may be called again.
                 Default False: each is ``mutating``, so a lost call is never repeated.
             text: What becomes of the texts of the server's errors: ``"tell"``, ``"scrub"`` or ``"hide"``, as for
-                `pipeline.tools.detectors.ReturnedError`. Default ``"scrub"``.
+                `toolcall_pipeline.tools.detectors.ReturnedError`. Default ``"scrub"``.
             effects: What you know of the tools yourself: effects by the server's names. Default None: nothing.
             fingerprints: The definitions that you have accepted, by the server's names, as `RemoteServer.fingerprints`
                 had them. A tool that is not among them is accepted as it is seen first. Default None: none are.
@@ -402,7 +402,7 @@ class ToolRegistry:
         """The name that each tool has at a model provider, by the tool's own name.
 
         Args:
-            longest: Characters that the provider accepts in a name; one of `pipeline.tools.provider_names.LIMITS`.
+            longest: Characters that the provider accepts in a name; one of `tools.provider_names.LIMITS`.
 
         Returns:
             A name of letters from a to z, digits, ``_`` and ``-`` for each tool, no two the same.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Effect: TypeAlias = Literal["read", "idempotent", "keyed", "mutating"]
 RunIn: TypeAlias = str  # "loop", "thread", "process", or the name of an executor that the pipeline's Execute has
 Resource: TypeAlias = str | Callable[[Mapping[str, Any]], str]  # its name, or a function of the arguments as sent
-# Finds a failure in what a tool returned; None: there is none. See `pipeline.tools.detectors`.
+# Finds a failure in what a tool returned; None: there is none. See `toolcall_pipeline.tools.detectors`.
 Detector: TypeAlias = Callable[[object], ToolError | None]
 Revealed: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 

@@ -11,7 +11,7 @@ import anyio
 from rich.console import Console
 from rich.table import Table
 
-from middlewares import Trace, standard
+from toolcall_pipeline.middlewares import Trace, standard
 
 from ...call import is_failure
 from ...compose.pipeline import Pipeline

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 from ...errors import SetupError
 from ...executors import Executor, Thread
 from ..command_error import CommandError
-from ..shadowing import explain_shadow, find_shadow
 
 _MAX_ABANDONED = 40  # threads; the default of Execute
 
@@ -27,12 +24,10 @@ def choose_executor(name: str | None, workers: int | None, concurrency: int) -> 
     """The executor of that name; ``workers`` is its number of threads, processes or actors, None for its default.
 
     Raises:
-        CommandError: Ray is not installed, or worker processes would import another ``pipeline``.
+        CommandError: Ray is not installed.
     """
     if name is None or name == "thread":  # a sync tool holds a thread: as many threads as calls
         return Thread(workers or concurrency, max(_MAX_ABANDONED, concurrency))
-    if (file := find_shadow("pipeline", [str(Path.cwd()), *sys.path])) is not None:
-        raise CommandError(f"--executor {name}: {explain_shadow('pipeline', file)}")
     if name == "process":
         from ...executors import Process
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio
 
-from middlewares import standard
+from toolcall_pipeline.middlewares import standard
 
 from ...compose.pipeline import Pipeline
 from ...errors import SetupError
