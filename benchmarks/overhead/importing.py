@@ -76,7 +76,7 @@ def _importing() -> Generator[Mapping[str, Measurable]]:
 
 IMPORTING = Group(
     "import",
-    "import of toolcall_pipeline and its stages, in units of asyncio, attrs, anyio, returns.result and opentelemetry.trace",
+    "import of the package and its stages, in units of asyncio, attrs, anyio, returns.result and opentelemetry.trace",
     (
         Row("import", "x foundation", "ours", "foundation", must=1.3, aim=1.15),
         Row("import, and a pipeline built", "x foundation", "built", "foundation"),
