@@ -26,7 +26,7 @@ class Recorder(Protocol):
     """
 
     @property
-    def recording(self) -> bool:
+    def is_sampled(self) -> bool:
         """Whether anybody will see the trace; False where it was sampled out."""
         ...
 

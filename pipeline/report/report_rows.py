@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import attrs
+from returns.result import Failure
 
 from ..errors import Landed
+
+CANCELLED = "cancelled"  # the verdict of a cancelled stage; it is no kind of error, for there is no Outcome
 
 # A StageRecord and an Attempt before they are named: a call makes several, and a bare tuple takes an eighth of that.
 StageRow: TypeAlias = tuple[str, int, int, str | None, int, str, int]
@@ -93,3 +96,13 @@ def _write(value: object) -> str:
         return f"{value!s}"
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         return f"<{type(value).__name__}>"
+
+
+def error_of(verdict: Any) -> Any:
+    """The error of a failed outcome or check; None for anything else."""
+    return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
+
+
+def kind_of(verdict: object) -> str | None:
+    """The kind of error of a failed outcome or check; None for anything else."""
+    return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None

@@ -14,14 +14,13 @@ from ..outside_text import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool
-from .agents import AGENT, Invocation, start_turn
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
-from .detail import SpanDetail, Stages, captures_content
-from .openinference import ChainTracer
+from .detail import ChainTracer, SpanDetail, Stages, captures_content
 from .own_attributes import Describe
 from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
 from .spans import INTERNAL
+from .trace_context import AGENT, Invocation, start_turn
 
 _logger = get_logger()
 _UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment

@@ -1,13 +1,16 @@
-"""Events: what happens to calls, at its time, for a console, a server-sent stream or a store to iterate over."""
+"""Events: a numbered, bounded log of what happens to calls, and the readers that iterate over it."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from secrets import token_hex
 from threading import Event as ThreadEvent
 from threading import Lock
 from time import perf_counter_ns
-from typing import Self
+from typing import NamedTuple, Self
 
 from anyio.lowlevel import checkpoint
 
@@ -17,8 +20,76 @@ from ..options import check_count, check_type
 from ..outside_text import get_logger
 from ..report import CallReport, LiveReport, Row
 from .detail import captures_content
-from .event_log import EventLog, Mark
 from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event
+
+_DIGITS = 15  # of a number in an id
+
+
+class LogPosition(NamedTuple):
+    """A place in the log: how many events were added until there."""
+
+    number: int = 0
+    lasting: int = 0  # of them, how many are no progress
+    results: int = 0  # and how many are results
+
+
+class EventLog:
+    """The last events. It has no lock.
+
+    Beyond its size, what somebody has read goes first, then the oldest progress, then the oldest event.
+
+    Args:
+        size: How many events it keeps.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._run = token_hex(4)  # begins the ids: those of another process, or of another log, mean nothing here
+        self._entries: dict[int, tuple[Event, LogPosition]] = {}
+        self._progress: deque[int] = deque()  # numbers of the entries of progress, oldest first
+        self._lasting: deque[int] = deque()  # and of the others
+        self.last = LogPosition()
+        self.read = LogPosition()  # the furthest that somebody has read
+
+    def add(self, event: Event) -> Event | None:
+        """Add an event. Returns the one that had to go though nobody has read it."""
+        number, lasting, results = self.last
+        numbers = self._progress
+        if event.name != PROGRESS:
+            numbers, lasting, results = self._lasting, lasting + 1, results + (event.name == RESULT)
+        mark = self.last = LogPosition(number + 1, lasting, results)
+        self._entries[mark.number] = (event._replace(id=f"{self._run}-{'-'.join(map(str, mark))}"), mark)
+        numbers.append(mark.number)
+        return self._drop_one() if len(self._entries) > self._size else None
+
+    def find_next(self, mark: LogPosition) -> tuple[Event, LogPosition] | None:
+        """The next event after a mark, and its mark. None: there is none yet."""
+        if mark.number >= self.last.number:
+            return None
+        found = self._entries.get(mark.number + 1)
+        if found is not None:
+            return found
+        places = ((numbers, bisect_right(numbers, mark.number)) for numbers in (self._progress, self._lasting))
+        number = min((numbers[place] for numbers, place in places if place < len(numbers)), default=0)
+        return self._entries.get(number)  # None only in the child of a fork that came while one was added
+
+    def find_mark(self, event_id: str) -> LogPosition:
+        """The mark of the event with this id; the beginning, if it is not from here."""
+        run, *counts = event_id.split("-")
+        if run != self._run or len(counts) != len(LogPosition._fields):
+            return LogPosition()
+        if not all(count.isascii() and count.isdigit() and len(count) <= _DIGITS for count in counts):
+            return LogPosition()
+        return LogPosition(*(min(int(count), most) for count, most in zip(counts, self.last, strict=True)))
+
+    def _drop_one(self) -> Event | None:
+        oldest = min((numbers for numbers in (self._progress, self._lasting) if numbers), key=lambda each: each[0])
+        is_unread = oldest[0] > self.read.number
+        if is_unread and self._progress:
+            oldest = self._progress
+        event, _ = self._entries.pop(oldest.popleft())
+        return event if is_unread else None
+
 
 _logger = get_logger()
 _DROPPED = "tool.dropped"
@@ -109,7 +180,7 @@ class Events:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def take(self, mark: Mark, wake: Callable[[], object]) -> tuple[Event, Mark] | None:
+    def take(self, mark: LogPosition, wake: Callable[[], object]) -> tuple[Event, LogPosition] | None:
         """For a `Reader`: the next event after a mark, or None and a call of ``wake`` when there is one.
 
         Raises:
@@ -156,7 +227,7 @@ class Events:
 class Reader:
     """Reads the events of an `Events` from a place of its own on: with ``async for``, or with ``for`` in a thread."""
 
-    def __init__(self, events: Events, mark: Mark) -> None:
+    def __init__(self, events: Events, mark: LogPosition) -> None:
         self.dropped = 0  # events that this reader has lost
         self._events, self._mark = events, mark
 
@@ -194,13 +265,15 @@ class Reader:
                 return self._go_to(*found)
             signal.wait()
 
-    def _go_to(self, event: Event, mark: Mark) -> Event:
+    def _go_to(self, event: Event, mark: LogPosition) -> Event:
         """The event, or what tells of those before it that are lost: then the event comes next."""
         passed = self._mark
         is_progress = event.name == PROGRESS
         lost = mark.lasting - passed.lasting - (not is_progress)
         if lost > 0:
-            before = Mark(mark.number - 1, mark.lasting - (not is_progress), mark.results - (event.name == RESULT))
+            before = LogPosition(
+                mark.number - 1, mark.lasting - (not is_progress), mark.results - (event.name == RESULT)
+            )
             self.dropped += before.number - passed.number
             self._mark = before
             data = {"events": lost, "results": before.results - passed.results}

@@ -3,21 +3,88 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns, time_ns
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from opentelemetry.context import get_current
 
 from ..event_loops import is_interrupt
 from ..outside_text import get_logger
-from ..report import LiveSink, Recorder, is_live_sink
+from ..report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
+from ..semconv import OTHER, SUPPRESS
 from ..tools.definition import Tool
 from .deferred import DeferredSpans
-from .fan_out import FanOutRecorder, Sink
 from .logs import flow, log_flow
-from .metrics import Instruments, make_instruments
+from .metrics import Instruments, make_instruments, measure
 from .recorders import SpanRecorder
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+
+Sink: TypeAlias = Callable[[CallReport], object]  # runs in the caller's thread, so it must not block
+
+
+class FanOutRecorder:
+    """Records one call for several listeners.
+
+    Args:
+        span: The recorder of the call's span. None: there is no span.
+        tool: The tool of the call. None: no tool has that name, or it is not known yet.
+        metrics: The instruments. None: there are no metrics.
+        sinks: Functions that get the report.
+        live_sinks: Who hears of the call while it runs; the pipeline tells them.
+        deferred: Measures the call on its own thread. None: the caller's thread does, when the call ends.
+    """
+
+    is_sampled = True
+
+    def __init__(
+        self,
+        span: Recorder | None,
+        tool: Tool[..., Any] | None,
+        metrics: Instruments | None,
+        sinks: Sequence[Sink],
+        live_sinks: Sequence[LiveSink] = (),
+        deferred: DeferredSpans | None = None,
+    ) -> None:
+        self._deferred, self.live_sinks = deferred, live_sinks
+        self._span, self._metrics, self._sinks = span, metrics, sinks
+        self._live = span if span is not None and span.is_sampled else None  # not if it was sampled out
+        self.offset = self._live.offset if self._live is not None else time_ns() - perf_counter_ns()
+        self._running = metrics.begin_call(OTHER if tool is None else tool.name) if metrics is not None else None
+
+    def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
+        """Start the span of an attempt, if spans are recorded."""
+        return self._live.attempt_begins(number, tool) if self._live is not None else None
+
+    def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
+        """End it."""
+        if self._live is not None:
+            self._live.attempt_ends(opened, row, error)
+
+    def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
+        """Give the report to metrics and sinks while the call's span is current, then end that span."""
+        if self._running is not None:
+            self._running.pop()
+        try:
+            if report is not None:
+                if self._metrics is not None:
+                    self._measure(self._metrics, report, verdict)
+                if self._sinks:
+                    record = report.copy()  # tasks that the tool left running may still write to the live report
+                    for sink in self._sinks:
+                        notify(sink, record)
+        finally:
+            if self._span is not None:
+                self._span.call_ends(report if self._live is not None else None, verdict)
+
+    def _measure(self, metrics: Instruments, report: LiveReport, verdict: str | None) -> None:
+        if self._deferred is None:
+            notify(metrics.record, measure(report, verdict, None))
+        else:
+            self._deferred.measure_later(metrics, measure(report, verdict, get_current()))
+
 
 _logger = get_logger()
 _SECOND = 1_000_000_000  # ns
@@ -93,3 +160,13 @@ class Listeners:
             return None
         else:
             return found
+
+
+is_enabled_for = flow.isEnabledFor  # asked for each call of a pipeline without Trace
+
+
+def observe_flow(tool: Tool[..., Any] | None, started: int) -> Recorder | None:  # noqa: ARG001  # as an Observer begins
+    """As ``Observer.begin``: a recorder that logs the call when it ends, or None if nobody would read that."""
+    if not is_enabled_for(logging.DEBUG) or not flow.hasHandlers() or get_current().get(SUPPRESS):
+        return None
+    return FanOutRecorder(None, tool, None, (log_flow,))

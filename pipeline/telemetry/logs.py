@@ -17,9 +17,9 @@ from ..options import check_type, refuse
 from ..outside_text import get_logger, make_safe
 from ..recordable import make_mask
 from ..report import CallReport, kind_of
-from .agents import read_agent
 from .attributes import list_repairs
 from .failures import list_problems
+from .trace_context import read_agent
 
 if TYPE_CHECKING:
     from ..call import Call, ValidCall

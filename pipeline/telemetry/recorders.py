@@ -32,7 +32,7 @@ _MAX_READINGS = 4
 class SampledOutRecorder:
     """Keeps the span of a call that was sampled out current, so that whatever runs inside is sampled out too."""
 
-    recording = False
+    is_sampled = False
     offset = 0
     live_sinks = ()  # said here: to look for an attribute that there is not takes five times as long
 
@@ -78,7 +78,7 @@ class SpanRecorder:
         named: The span has its final name. False: the tool was not known when the span started.
     """
 
-    recording = True
+    is_sampled = True
     live_sinks = ()
     # What most recorders never set. An attribute of the class costs the start of a call nothing.
     _metrics: Instruments | None = None

@@ -1,4 +1,4 @@
-"""How spans end, and how the spans of stages are made from a report.
+"""How spans end, which stage decided a failure, and how the spans of stages are made from a report.
 
 Stage spans are made when the call is over, with past timestamps; the specification allows that (trace/api, Span
 creation). Span names follow the GenAI conventions (`execute_tool`) or are the names of stages. API only, no SDK.
@@ -6,7 +6,7 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from opentelemetry.context import Context
@@ -15,8 +15,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from .. import semconv
 from ..event_loops import is_interrupt
 from ..outside_text import get_logger
-from ..report import AttemptRow, StageRow
-from .blame import collect_verdicts, find_deciding
+from ..report import CANCELLED, AttemptRow, StageRow
 from .failures import Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL
@@ -110,3 +109,26 @@ def _describe_stage(note: str, own: int, verdict: str | None, decided: str | Non
     if verdict is not None and decided is None:
         attributes[semconv.STAGE_VERDICT] = verdict
     return attributes
+
+
+Verdicts: TypeAlias = Mapping[int, str | None]  # by the number of the attempt; 0: of the call
+
+
+def collect_verdicts(attempts: Sequence[AttemptRow], verdict: str | None) -> Verdicts:
+    """The verdicts of a call and of its attempts."""
+    return {0: verdict, **{number: of_attempt for number, _, _, _, _, of_attempt, _ in attempts}}
+
+
+def find_deciding(rows: Sequence[StageRow], verdicts: Verdicts) -> frozenset[int]:
+    """The rows, by index, of the stages that decided.
+
+    In each attempt, and outside of all attempts, that is the outermost stage whose verdict is that of the attempt or of
+    the call: Classify, and not Execute whose crash it read. A cancellation was decided elsewhere. Rows stand in the
+    order in which the stages ended, so the outermost one is the last.
+    """
+    deciding = {
+        attempt: index
+        for index, (_, _, _, verdict, attempt, _, _) in enumerate(rows)
+        if verdict not in (None, CANCELLED) and verdict == verdicts.get(attempt)
+    }
+    return frozenset(deciding.values())
