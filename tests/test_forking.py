@@ -52,7 +52,7 @@ from toolcall_pipeline.telemetry.sdk import TreePrinter
 KEEPERS = (
     "toolcall_pipeline.state.answers",
     "toolcall_pipeline.state.last_calls",
-    "toolcall_pipeline.tools.change_listeners",
+    "toolcall_pipeline.tools.view",
 )
 
 def locks(owner):
@@ -176,8 +176,7 @@ def test_every_lock_is_renewed() -> None:
         "pipeline/telemetry/events.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
-        "pipeline/tools/change_listeners.py",
-        "pipeline/tools/registry.py",
+        "pipeline/tools/view.py",
     }
     assert all("register_after_fork" in names[name] for name in makers - EXCEPT)
 
