@@ -409,7 +409,7 @@ async def test_others_may_take_its_tools_away(held_time: HeldTime, caplog: pytes
 async def test_a_view_gets_no_server() -> None:
     """A view registers no tools, so a server is added to its registry."""
     view: Any = ToolRegistry().view(())
-    with pytest.raises(SetupError, match="add_server: `registry` must be a ToolRegistry, not <.*View"):
+    with pytest.raises(SetupError, match=r"add_server: `registry` must be a ToolRegistry, not <.*View"):
         async with add_server(view, ["x"]):
             pytest.fail("it was added")
 
