@@ -17,7 +17,7 @@ from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
 from ..options import check_count, check_function, check_number
 from ..report import CANCELLED, kind_of
-from ..state.call_window import CallWindow
+from ..stage_state.breaker_window import CallWindow
 from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)

@@ -25,7 +25,7 @@ LAYERS = """
     messages report
     recordable
     tools
-    adapters retries state telemetry
+    adapters retries stage_state telemetry
     compose executors
     batch testing
     middlewares
