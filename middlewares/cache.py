@@ -18,8 +18,8 @@ from ..compose import Handler, Placement
 from ..errors import SetupError
 from ..forking import register_after_fork
 from ..options import check_count, check_function, check_number, read_by_name, read_names, refuse
-from ..state.answers import Answer, AnswerKey, KeptAnswers, make_key
-from ..state.loop_state import get_loop_state
+from ..stage_state.cache_answers import Answer, AnswerKey, KeptAnswers, make_key
+from ..stage_state.loop_state import get_loop_state
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
 _IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))

@@ -17,8 +17,8 @@ from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
 from ..options import check_count, check_function, check_number
 from ..report import CANCELLED, kind_of
-from ..state.call_window import CallWindow
-from ..tools import ToolRegistry
+from ..stage_state.breaker_window import CallWindow
+from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -96,7 +96,7 @@ class CircuitBreaker:
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
     )
 
-    registry: ToolRegistry | Callable[[ResolvedCall], ToolRegistry | None] | None = None
+    registry: ToolView | Callable[[ResolvedCall], ToolView | None] | None = None
     failures: int | None = attrs.field(default=5, kw_only=True)
     failure_ratio: float | None = attrs.field(default=None, kw_only=True)
     window: float = attrs.field(default=60.0, kw_only=True)
@@ -123,7 +123,7 @@ class CircuitBreaker:
         check_number(
             "CircuitBreaker", "max_open_for", self.max_open_for, least=self.open_for, optional=True, unit="seconds"
         )
-        if not isinstance(self.registry, ToolRegistry):
+        if not isinstance(self.registry, ToolView):
             check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
         check_function("CircuitBreaker", "key", self.key, optional=True)
         check_function("CircuitBreaker", "clock", self.clock)
@@ -208,7 +208,7 @@ class CircuitBreaker:
                     longer = min(circuit.opened_for * 2, self.max_open_for or self.open_for)
                     self._set_state(circuit, longer if kind in _FAILURE_KINDS else None, name, registry)
 
-    def _set_state(self, circuit: _Circuit, open_for: float | None, name: str, registry: ToolRegistry | None) -> None:
+    def _set_state(self, circuit: _Circuit, open_for: float | None, name: str, registry: ToolView | None) -> None:
         """Open the circuit for so many seconds, or close it: None. The tool is closed or reopened in the registry."""
         now = self.clock()
         self._transitions += 1
@@ -228,9 +228,9 @@ class CircuitBreaker:
         self._lock = Lock()
         self._circuits = {key: attrs.evolve(circuit, probing=0) for key, circuit in self._circuits.items()}
 
-    def _registry_of(self, call: ResolvedCall) -> ToolRegistry | None:
+    def _registry_of(self, call: ResolvedCall) -> ToolView | None:
         registry = None if self.key is not None else self.registry
-        if isinstance(registry, ToolRegistry):
+        if isinstance(registry, ToolView):
             registry = None if call.principal else registry
         elif registry is not None:
             registry = registry(call)

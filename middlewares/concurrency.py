@@ -16,7 +16,7 @@ from ..compose import Handler, Placement
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import check_count, check_function, check_number, check_type, read_by_name
-from ..state.units import (
+from ..stage_state.concurrency_units import (
     HOLDER,
     Holder,
     KnownLoop,

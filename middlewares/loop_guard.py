@@ -16,7 +16,7 @@ from ..messages import render
 from ..options import check_count, check_function, check_number, read_names
 from ..outside_text import get_logger
 from ..privacy import approved
-from ..state.last_calls import LastCall, LastCalls, Row
+from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _SMALL = frozenset((type(None), bool, int, float))

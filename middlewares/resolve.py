@@ -12,12 +12,12 @@ from ..call import Call, ResolvedCall
 from ..compose import Placement
 from ..errors import Repair, UnknownTool
 from ..options import check_count, check_type
-from ..sent_names import OfferedName
+from ..provider_names import OfferedName
 from ..tools import (
     CanonicalNames,
     SuggestionIndex,
     Tool,
-    ToolRegistry,
+    ToolView,
     find_bare_name,
     find_command,
     list_readings,
@@ -61,8 +61,8 @@ class Resolve:
         owns_registry=True,
     )
 
-    def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False, listed: int = 20) -> None:
-        check_type("Resolve", "registry", registry, ToolRegistry)
+    def __init__(self, registry: ToolView, *, canonical_names: bool = False, listed: int = 20) -> None:
+        check_type("Resolve", "registry", registry, ToolView, name="ToolRegistry")
         check_type("Resolve", "canonical_names", canonical_names, bool)
         check_count("Resolve", "listed", listed, least=0)
         self.registry = registry
@@ -103,7 +103,7 @@ class Resolve:
 class _AllNames:
     """Indexes of all names, of closed and hidden tools as well. They serve until a tool is registered or removed."""
 
-    def __init__(self, registry: ToolRegistry) -> None:
+    def __init__(self, registry: ToolView) -> None:
         self._registry = registry
         self.changes = registry.changes  # read before the names: they may be newer than this number, never older
 
@@ -121,7 +121,7 @@ class _AllNames:
 class _NameSearch:
     """The rules for names that are not exact, in one version of a registry."""
 
-    def __init__(self, registry: ToolRegistry, names: _AllNames, *, canonical_names: bool, listed: int) -> None:
+    def __init__(self, registry: ToolView, names: _AllNames, *, canonical_names: bool, listed: int) -> None:
         self._registry = registry
         self._names = names
         self._canonical_names = canonical_names

@@ -128,11 +128,13 @@ def read_by_name(owner: str, option: str, given: object, what: str = "tools") ->
     return by_name
 
 
-def check_type(owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False) -> None:
-    """Check an instance of a class."""
+def check_type(
+    owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False, name: str = ""
+) -> None:
+    """Check an instance of a class, which the text calls by ``name``. Default "": the name of the class."""
     if not isinstance(given, kind) and not (optional and given is None):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        refuse(owner, option, f"{article} {kind.__name__}" + _or_none(optional=optional), given)
+        name = name or kind.__name__
+        refuse(owner, option, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" + _or_none(optional=optional), given)
 
 
 def _read_number(given: object) -> float:

@@ -18,7 +18,7 @@ from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
 from .resources import OpenResources, find_closed, list_resources, needs_opening
@@ -49,7 +49,7 @@ class Pipeline(StageList):
         check_order(stages)
         self.entries = stages
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
-        self.registries: tuple[ToolRegistry, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
+        self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         check_tool_names(stages, self.registries)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):

@@ -21,7 +21,7 @@ from ..recordable import Recording
 from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
 from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .deadline import run_within
 from .last_word import LastWord
 from .mistakes import explain_verdict
@@ -53,7 +53,7 @@ class Runner:
     asked whether the call is recorded: the span of the call then has the tool's name from its start.
     """
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")

@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from ..sent_names import OfferedName
+from ..provider_names import OfferedName
 from .rendering import render
 from .style import Profile, get_profile, get_verbosity
 

@@ -11,7 +11,7 @@ from returns.result import Failure, Success
 from ..call import Outcome
 from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
-from ..sent_names import OfferedName, make_sent_name
+from ..provider_names import OfferedName, make_provider_name
 from .default import default_text
 from .style import NORMAL
 from .text import replace_surrogates, truncate
@@ -70,7 +70,7 @@ def render(
     if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
         error = attrs.evolve(error, available=(), count=len(error.available))
     if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
-        error = attrs.evolve(error, verify_with=make_sent_name(error.verify_with, tool.longest))
+        error = attrs.evolve(error, verify_with=make_provider_name(error.verify_with, tool.longest))
     try:
         text = _render_error(error, profile, previous, verbosity, templates, tool)
     except SetupError:
