@@ -1,4 +1,4 @@
-"""What happened to one call: `CallReport`, and who is told while the call runs."""
+"""The report of one call, `CallReport`, and the protocols of the objects that record or follow calls."""
 
 from .call_report import CallReport
 from .live_report import MAX_STEPS, LiveReport, StreamedReport, begin_report

@@ -16,18 +16,27 @@ _MAX_TEXT = 100_000  # characters of arguments, of a result, or of a message
 
 
 class Event(NamedTuple):
-    """One thing that happened during a call."""
+    """One thing that happened during a call.
 
-    name: str  # tool.call, tool.stage, tool.attempt, tool.retry, tool.progress, tool.result, or tool.dropped
-    at: int  # ns since the epoch
+    Attributes:
+        name: tool.call, tool.stage, tool.attempt, tool.retry, tool.progress, tool.result, or tool.dropped.
+        at: When (ns since the epoch).
+        call_id: The id of the call.
+        tool: The tool's name; None if the requested name is unknown.
+        data: Only types that JSON has.
+        id: Pass it to `Events.read` to continue after this event. "": the event was not queued.
+    """
+
+    name: str
+    at: int
     call_id: str
-    tool: str | None  # None: no tool has the requested name
-    data: Mapping[str, Any]  # only types that JSON has
-    id: str = ""  # under which `Events.read` goes on after it; "": it was not queued
+    tool: str | None
+    data: Mapping[str, Any]
+    id: str = ""
 
 
 def events_of(report: CallReport) -> Iterator[Event]:
-    """The events of one call, in order. The last one is always ``tool.result``.
+    """Yield the events of one call, in order. The last one is always ``tool.result``.
 
     The data of each event:
 
@@ -52,7 +61,7 @@ def events_of(report: CallReport) -> Iterator[Event]:
 
 
 def begin_event(report: CallReport, *, arguments: bool = False) -> Event:
-    """The event of a call that has begun. Its repairs are those that are known so far.
+    """Make the event of a call that has begun, with the repairs known so far.
 
     Args:
         report: The report of the call, which may still run.
@@ -69,7 +78,7 @@ def begin_event(report: CallReport, *, arguments: bool = False) -> Event:
 
 
 def row_event(report: CallReport, row: Row, at: int) -> Event:
-    """The event of a row that was added at this time (ns, ``perf_counter_ns``)."""
+    """Make the event of a row that was added at this time (ns, ``perf_counter_ns``)."""
     match row:
         case StageRecord():
             name = "tool.stage"
@@ -94,7 +103,7 @@ def row_event(report: CallReport, row: Row, at: int) -> Event:
 
 
 def end_event(report: CallReport) -> Event:
-    """The event of a call that has ended."""
+    """Make the event of an ended call."""
     outcome, error = report.outcome, report.error
     data = {
         "ok": outcome is not None and error is None,
@@ -121,10 +130,10 @@ _NO_FIELD = re.compile(r"[\r\n\0]")
 
 
 def encode_sse(event: Event) -> bytes:
-    """Encode an event, for a response of the media type ``text/event-stream``.
+    """Encode an event for a response of the media type ``text/event-stream`` (WHATWG HTML, section 9.2).
 
-    The data is a JSON object with ``at``, ``call_id``, ``tool`` and ``data``. A browser that comes back sends the id of
-    the last event that it got as ``Last-Event-ID``; `Events.read` goes on after it.
+    The data is a JSON object with ``at``, ``call_id``, ``tool`` and ``data``. A browser that reconnects sends the id of
+    the last event that it got as ``Last-Event-ID``; `Events.read` continues after it.
 
     Returns:
         The lines ``id`` (if the event has one), ``event`` and ``data``, and an empty line.
@@ -138,5 +147,5 @@ def encode_sse(event: Event) -> bytes:
 
 
 def _to_line(text: str) -> str:
-    """The text without what would end its line, or make a browser ignore it: an event may be made by hand."""
+    """Remove characters that would end the line, or make a browser ignore it: an event may be made by hand."""
     return _NO_FIELD.sub("", text)

@@ -22,19 +22,19 @@ from .trace_context import label_agent
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
-Running: TypeAlias = "deque[None]"  # one entry for each call; to append and to pop is atomic, += is not
+Running: TypeAlias = "deque[None]"  # one entry per call: append and pop are atomic, += is not
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
 
 
 class ActiveCalls:
-    """The calls of each tool that run now."""
+    """Counts the running calls of each tool, without a lock; they are read when metrics are collected."""
 
     def __init__(self) -> None:
         self._running: dict[str, Running] = {}
         register_after_fork(self._forget)
 
     def begin(self, name: str) -> Running:
-        """Count a call that begins; the caller pops one entry of what it gets when the call ends."""
+        """Count a call that begins. The caller pops one entry of the returned deque when the call ends."""
         try:
             running = self._running[name]
         except KeyError:
@@ -43,7 +43,7 @@ class ActiveCalls:
         return running
 
     def observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        """The callback of the instrument. What waits to be measured is measured first, or this collection lacks it."""
+        """Return the running calls of each tool. Waiting calls are measured first, so that this collection has them."""
         from opentelemetry.metrics import Observation
 
         measure_queues()
@@ -55,7 +55,7 @@ class ActiveCalls:
         return self._running.setdefault(name, deque())
 
     def _forget(self) -> None:
-        """After a fork: the calls run in the parent."""
+        """In the child of a fork: forget the calls, which run in the parent."""
         self._running = {}
 
 
@@ -63,13 +63,13 @@ _of_providers: WeakKeyDictionary[Any, ActiveCalls] = WeakKeyDictionary()
 
 
 def find_active_calls(provider: object, meter: Meter) -> ActiveCalls:
-    """The calls that are counted for a meter provider: one instrument, however many pipelines report to it."""
+    """Return the counter of a meter provider: one instrument, however many pipelines report to it."""
     try:
         found = _of_providers.get(provider)
         if found is None:
             found = _of_providers.setdefault(provider, ActiveCalls())
             _make_instrument(meter, found)
-    except TypeError:  # a provider of which there can be no weak reference, or no hash
+    except TypeError:  # the provider cannot be weakly referenced or hashed
         found = ActiveCalls()
         _make_instrument(meter, found)
     return found
@@ -79,7 +79,7 @@ def _make_instrument(meter: Meter, active: ActiveCalls) -> None:
     meter.create_observable_up_down_counter(semconv.ACTIVE_METRIC, [active.observe], "{call}", "Calls that run now")
 
 
-# Of a call that ended: its tool, ns, verdict, repairs, rows of stages and of attempts, and its context. Not the report,
+# An ended call: its tool, ns, verdict, repairs, stage rows, attempt rows and context. Not the report,
 # which would keep arguments and results for as long as the measurement waits.
 Measurement: TypeAlias = tuple[
     str, int, str | None, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
@@ -93,8 +93,8 @@ class Instruments:
 
     Args:
         meter: Makes the instruments.
-        active: The calls that run now.
-        stages: Record the duration of each stage as well.
+        active: Counts the running calls.
+        stages: Whether to record the duration of each stage as well.
     """
 
     def __init__(self, meter: Meter, active: ActiveCalls, *, stages: bool) -> None:
@@ -118,7 +118,7 @@ class Instruments:
         self._dropped.add(calls)
 
     def record(self, measurement: Measurement) -> None:
-        """Record a call that ended, in its own context, so that an exemplar leads to its trace."""
+        """Record an ended call, in its own context, so that an exemplar leads to its trace."""
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
@@ -132,13 +132,13 @@ class Instruments:
             verdicts = collect_verdicts(attempts, verdict)
             for stage, _, _, of_stage, attempt, _, own in rows:
                 labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool, **agent}
-                # A stage that passed a failure on counts what was decided: a lost connection is not `internal`.
+                # A stage that passed a failure on counts as the deciding verdict: a lost connection is not `internal`.
                 decided = of_stage and ((attempt and verdicts.get(attempt)) or of_stage)
                 self._stage.record(own / 1e9, _with_error(labels, decided), context)
 
 
 def measure(report: LiveReport, verdict: str | None, context: Context | None) -> Measurement:
-    """What is recorded of a call that ended, in the context in which it ran. None: the current one."""
+    """Extract the data to record from an ended call. ``context`` is the one it ran in; None means the current one."""
     tool = report.tool
     return (
         semconv.OTHER if tool is None else tool.name,
@@ -152,10 +152,10 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
 
 
 def record_safely(instruments: Instruments, measurement: Measurement) -> None:
-    """Record a call that ended. A meter provider is foreign code: what it raises is logged."""
+    """Record an ended call. A meter provider is foreign code: log an exception that it raises."""
     try:
         instruments.record(measurement)
-    except BaseException as exc:  # not an Exception alone: it must not end the deferring thread
+    except BaseException as exc:  # of any class: it must not end the deferring thread
         if is_interrupt(exc):
             raise
         _logger.exception("A listener failed: a call could not be measured")
@@ -166,7 +166,7 @@ def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:
 
 
 def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instruments | None:
-    """The instruments of a provider, or of the global one. None while that records nothing, as before one is set."""
+    """Return the instruments of a provider, by default the global one; None while it records nothing."""
     from opentelemetry import metrics
 
     source = provider if provider is not None else metrics.get_meter_provider()
