@@ -73,8 +73,7 @@ def set_ended_attributes(span: Span, row: AttemptRow, tool: Tool[..., Any] | Non
 
 
 class AttemptSpan(Span):
-    """A stand-in for a span, which starts it at the first use of any of its methods, from any thread, with a past start
-    time.
+    """Stands in for a span, and starts it at the first use of any method, from any thread, with a past start time.
 
     In most attempts the tool makes no span of its own. Then the deferring thread starts this one after the call has
     ended, beside the spans of the stages. The specification allows past start times (trace/api, Span creation). If the
