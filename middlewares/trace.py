@@ -123,7 +123,7 @@ class Trace:
         """
         spans, listeners = self._spans, self._listeners
         idle = listeners.idle_from <= started < listeners.idle_until
-        if idle and spans.unheard_from <= started < spans.unheard_until:
+        if idle and spans.unrecorded_from <= started < spans.unrecorded_until:
             return None
         context = get_current()
         if context.get(SUPPRESS):

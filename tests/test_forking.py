@@ -16,7 +16,7 @@ HELD_FOR_A_CALL = {
     "pipeline/guards/call_guards.py",
     "pipeline/guards/entry.py",
     "pipeline/guards/time_limit.py",
-    "pipeline/report/heard_report.py",
+    "pipeline/report/live_report.py",
     "pipeline/telemetry/attempt_span.py",
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}

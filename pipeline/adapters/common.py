@@ -13,9 +13,8 @@ from ..call import Call, Outcome
 from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
-from ..messages.mcp_content import read_mcp
 from ..messages.parts import Part
-from ..messages.result_parts import find_parts
+from ..messages.result_parts import find_parts, read_mcp
 from ..options import check_type
 from ..provider_names import OfferedName, make_provider_name
 from ..tools.view import ToolView

@@ -22,7 +22,7 @@ from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
 from .resources import OpenResources, find_closed, list_resources, needs_opening
-from .runner import Listening, Runner
+from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
 
@@ -172,7 +172,7 @@ class Pipeline(StageList):
             listener: Hears of this call while it runs, as `toolcall_pipeline.telemetry.Events` does; beside the sinks
                 of `Trace`, which hear of all calls. Default None: nobody more does.
         """
-        listening = Listening(listener)
+        listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
             return listening.report
@@ -210,7 +210,7 @@ class Pipeline(StageList):
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
 
-    async def _run_if_open(self, call: Call, listening: Listening | None = None) -> Outcome:
+    async def _run_if_open(self, call: Call, listening: ReportRequest | None = None) -> Outcome:
         closed = find_closed(self._must_be_open)
         if closed is None:
             return await self._runner.run(call, listening)

@@ -13,9 +13,8 @@ from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
 from ..provider_names import OfferedName
-from .profile import Profile, get_profile
 from .rendering import render
-from .verbosity import get_verbosity
+from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
     from .templates import Texts

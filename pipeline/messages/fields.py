@@ -18,9 +18,9 @@ from ..errors import (
 )
 from ..provider_names import OfferedName, make_provider_name
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
+from .style import Verbosity
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
-from .verbosity import Verbosity
 
 
 def _as_is(text: str) -> str:

@@ -7,7 +7,7 @@ import json
 import attrs
 
 from ...adapters import anthropic, openai
-from ...messages.verbosity import CHARACTERS_PER_TOKEN
+from ...messages.style import CHARACTERS_PER_TOKEN
 from ...tools.view import ToolView
 
 
