@@ -116,7 +116,7 @@ test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry col
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
-test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_mcp and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
+test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
 	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)

@@ -26,7 +26,7 @@ import pytest
 from mcp_served_desk import serve_again
 from mcp_wire import Wire
 from toolcall_pipeline import ToolContext, ToolRegistry
-from toolcall_pipeline.mcp import REQUEST, make_server
+from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.middlewares import standard
 
 BIN = Path(sys.executable).parent
@@ -272,7 +272,7 @@ async def test_the_tools_of_several_servers_behind_one(mode: str) -> None:
     tools = ToolRegistry()
     async with AsyncExitStack() as stack:
         for name, command in module.SERVERS.items():
-            await stack.enter_async_context(tools.add_mcp(command, prefix=f"{name}_"))
+            await stack.enter_async_context(add_server(tools, command, prefix=f"{name}_"))
         pipeline = await stack.enter_async_context(standard(tools, timeout=30))
         client = await stack.enter_async_context(make_client(make_server(pipeline), mode))
         ours = {each.name: each for each in (await client.list_tools()).tools}

@@ -129,7 +129,8 @@ async def test_the_availability_matrix(
 
 def test_installing_twice(tools: ToolRegistry, pipeline: Pipeline) -> None:
     """Installing twice is refused, with both origins: the names are taken."""
-    with pytest.raises(SetupError, match=r"two tools are called 'batch': pipeline\.builtin.*and pipeline\.builtin"):
+    places = r"toolcall_pipeline\.builtin.*and toolcall_pipeline\.builtin"
+    with pytest.raises(SetupError, match=f"two tools are called 'batch': {places}"):
         install(tools, pipeline)
 
 

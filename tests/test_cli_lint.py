@@ -318,7 +318,7 @@ TEXTS: dict[str, tuple[str, list[tuple[str, ...]]]] = {
     "NeedsSetup": ('return Failure(NeedsSetup("mail", "HTTP 500"))', [(), ("status code",)]),
     "NeedsUserInput": ('return Failure(NeedsUserInput("HTTP 500?"))', [("status code",)]),
     "Problem": ('return Problem("a", "type", "HTTP 500")', [("status code",)]),
-    "by its module": ('raise pipeline.ToolFailed("HTTP 500")', [("status code",)]),
+    "by its module": ('raise toolcall_pipeline.ToolFailed("HTTP 500")', [("status code",)]),
     "imported here": ('from toolcall_pipeline import ToolFailed as Oh\n    raise Oh("HTTP 500")', [("status code",)]),
     "a kind of ToolFailed": ('raise Own("HTTP 500")', [("status code",)]),
     "declared by expect": ('raise KeyError("HTTP 500")', [("status code",)]),

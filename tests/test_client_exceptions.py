@@ -244,7 +244,8 @@ def test_odd_exceptions(exc: Any) -> None:
 
 def test_no_client_is_imported() -> None:
     """The table names clients, and imports none of them."""
-    code = f"import sys, middlewares; print([each for each in {sorted(MEANINGS)} if each in sys.modules])"
+    loaded_of = f"[each for each in {sorted(MEANINGS)} if each in sys.modules]"
+    code = f"import sys, toolcall_pipeline.middlewares; print({loaded_of})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {"anyio", "asyncio", "builtins", "http", "socket", "ssl", "subprocess", "urllib"}
     assert set(eval(done.stdout)) <= loaded

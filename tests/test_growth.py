@@ -24,7 +24,7 @@ from support import a_call, a_tool
 from toolcall_pipeline import Call, Crashed, Failure, Outcome, ResolvedCall, ToolRegistry, Unavailable
 from toolcall_pipeline.adapters import openai
 from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Resolve
-from toolcall_pipeline.state.units import Partition, Partitions
+from toolcall_pipeline.stage_state.concurrency_units import Partition, Partitions
 
 FEW, MANY = 100, 3_000
 ROUGHLY = 1.3  # times as much is the same: dicts differ in their collisions, and lists in their spare room

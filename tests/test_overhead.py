@@ -14,10 +14,11 @@ import attrs
 import pytest
 
 from benchmarks.overhead import __main__ as overhead
-from benchmarks.overhead import measure
+from benchmarks.overhead import counted, measure
+from benchmarks.overhead.counted import CountedRow
 from benchmarks.overhead.measure import Effort
 from benchmarks.overhead.processes import undisturbed
-from benchmarks.overhead.results import LANDED, NOISE, Result, read_landed
+from benchmarks.overhead.results import LAST_RUN, Result
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
 from toolcall_pipeline.testing.overhead import slices
@@ -29,7 +30,7 @@ ROWS = [row for group in GROUPS for row in group.rows]
 IN_RATIOS = tuple(
     row.what
     for row in ROWS
-    if row.must is not None and row.over is not None and row.less is None  # differences need more than a quick run
+    if row.budget is not None and row.over is not None and row.less is None  # differences need more than a quick run
 )
 Rows: TypeAlias = dict[str, dict[str, Any]]
 
@@ -52,7 +53,7 @@ def rows_of(found: dict[str, Any]) -> Rows:
 
 
 def too_dear(rows: Rows, of: Iterable[str]) -> set[str]:
-    return {what for what in of if rows[what]["median"] > 2 * rows[what]["must"]}
+    return {what for what in of if rows[what]["median"] > 2 * rows[what]["budget"]}
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +97,8 @@ def test_no_ratio_is_twice_its_budget(always_too_dear: set[str], what: str) -> N
 
 def test_a_ratio_above_twice_its_budget_is_found(rows: Rows) -> None:
     """A row is too dear as soon as it costs more than twice its budget, and not before."""
-    twice = {what: {**row, "median": 2 * row["must"]} for what, row in rows.items() if what in IN_RATIOS}
-    beyond = {what: {**row, "median": 2.1 * row["must"]} for what, row in twice.items()}
+    twice = {what: {**row, "median": 2 * row["budget"]} for what, row in rows.items() if what in IN_RATIOS}
+    beyond = {what: {**row, "median": 2.1 * row["budget"]} for what, row in twice.items()}
     assert (too_dear(twice, IN_RATIOS), too_dear(beyond, IN_RATIOS)) == (set(), set(IN_RATIOS))
 
 
@@ -109,7 +110,7 @@ def test_importing_brings_no_heavy_module_along(rows: Rows) -> None:
 def test_a_call_in_flight_stays_small(rows: Rows) -> None:
     """An unwatched call that waits for its tool holds less than twice its budget of memory."""
     row = rows["a call, beyond its task with the plain tool"]
-    assert row["median"] <= 2 * row["must"]
+    assert row["median"] <= 2 * row["budget"]
 
 
 def test_every_row_has_a_name_of_its_own() -> None:
@@ -191,25 +192,6 @@ def test_values_of_a_disturbed_process_do_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("median", "landed", "verdict", "exceeds"),
-    [
-        pytest.param(4.0, None, "ok", False, id="at the budget"),
-        pytest.param(4.3, None, "over", False, id="within the noise"),
-        pytest.param(4.5, None, "over", True, id="beyond it"),
-        pytest.param(5.3, 5.0, "over, as before", False, id="as it landed"),
-        pytest.param(5.6, 5.0, "over", True, id="worse than it landed"),
-        pytest.param(3.9, 5.0, "ok", False, id="no longer over"),
-    ],
-)
-def test_a_row_is_judged_by_its_budget_or_by_where_it_landed(
-    median: float, landed: float | None, verdict: str, exceeds: bool
-) -> None:
-    """``--check`` goes by the larger of the two, and lets either be exceeded by a tenth."""
-    result = Result(Row("it", "loops", "it", must=4.0), [median], landed)
-    assert (result.verdict, result.exceeds(NOISE)) == (verdict, exceeds)
-
-
-@pytest.mark.parametrize(
     ("figures", "expected"),
     [
         pytest.param([5.0, 5.5, 6.0], "same", id="equal"),
@@ -230,60 +212,67 @@ def test_a_step_of_less_than_four_percent_is_none() -> None:
     assert Result(Row("it", "loops", "it"), [5.1]).compared(before) == "same"
 
 
-def check(
-    monkeypatch: pytest.MonkeyPatch, figures: Iterable[float], option: str = "--check", *, guarded: bool = True
-) -> int:
-    """The exit code of the option, where one row with a budget of 4 measures these figures one after the other."""
-    row = Row("it", "loops", "it", must=4, guarded=guarded)
-    group = Group("it", "it", (row,), scenarios=lambda: pytest.fail("not asked for"))
-    left = iter(figures)
-
-    def measured(*_: object) -> list[Result]:
-        return [Result(row, [next(left)])]
-
-    monkeypatch.setattr(overhead, "GROUPS", (group,))
-    monkeypatch.setattr(overhead, "run", measured)
-    return overhead.main([option])
+async def nothing() -> None: ...
 
 
-def test_check_fails_if_each_of_three_measurements_is_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+UNIT, SUBJECT, MORE = (
+    CountedRow("unit", nothing),
+    CountedRow("subject", nothing, "unit", 4),
+    CountedRow("one more", nothing, "subject", 0.5, more=True),
+)
+
+
+@pytest.mark.parametrize(("row", "figure"), [(UNIT, 100), (SUBJECT, 4.5), (MORE, 0.25)])
+def test_a_counted_figure(monkeypatch: pytest.MonkeyPatch, row: CountedRow, figure: float) -> None:
+    """A figure is the count, the ratio to the unit's count, or what lies beyond it in hand-written loops."""
+    monkeypatch.setattr(counted, "LOOP", "unit")
+    assert row.figure({"unit": 100, "subject": 450, "one more": 475}) == figure
+
+
+@pytest.mark.parametrize(("subject", "over"), [(400, []), (401, ["subject"])])
+def test_a_row_over_its_limit_is_named(subject: int, over: list[str]) -> None:
+    """A row is over as soon as its figure is above its limit, and its line says so."""
+    lines, found = counted.judge([UNIT, SUBJECT], {"unit": 100, "subject": subject})
+    assert (found, lines[-1].endswith("over")) == (over, bool(over))
+
+
+@pytest.mark.parametrize(
+    ("others", "counts", "code"),
+    [
+        pytest.param([], {"unit": 100, "subject": 401}, 1, id="over"),
+        pytest.param([], {"unit": 100, "subject": 400}, 0, id="within"),
+        pytest.param(["pydantic 9"], {"unit": 100, "subject": 401}, 0, id="over, with other libraries"),
+    ],
+)
+def test_the_guard_fails_if_a_row_is_over(
+    monkeypatch: pytest.MonkeyPatch, others: list[str], counts: dict[str, int], code: int
 ) -> None:
-    """``--check`` measures a row that is over again, and fails if it is over each time."""
-    assert check(monkeypatch, [5, 5, 5]) == 1
-    assert "over the limit by more than 10%, 3 times: it" in capsys.readouterr().out
+    """``--guard`` fails if a row is over its limit, on the versions that the limits were set with."""
+    monkeypatch.setattr(counted, "make_rows", lambda: [UNIT, SUBJECT])
+    monkeypatch.setattr(counted, "count", lambda: counts)
+    monkeypatch.setattr(counted, "find_other_versions", lambda: others)
+    assert overhead.main(["--guard"]) == code
 
 
-@pytest.mark.parametrize("figures", [[4.0], [5, 4.0], [5, 5, 4.0]])
-def test_check_passes_if_one_measurement_is_not_over(monkeypatch: pytest.MonkeyPatch, figures: list[float]) -> None:
-    """One measurement within the limit is enough: a cost would be there each time."""
-    assert check(monkeypatch, figures) == 0
+def test_the_guard_without_valgrind(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where valgrind is not installed, ``--guard`` says so, and fails nothing."""
+    monkeypatch.setenv("PATH", "")
+    assert overhead.main(["--guard"]) == 0
+    assert "valgrind is not installed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("figures", "code"), [([5.1, 5.1, 5.1], 1), ([5.1, 5.1, 4.9], 0), ([4.9], 0)])
-def test_the_guard_fails_if_each_of_three_processes_is_over_by_a_quarter(
-    monkeypatch: pytest.MonkeyPatch, figures: list[float], code: int
-) -> None:
-    """``--guard`` allows a quarter more than the limit, and fails if each of three processes is over that."""
-    assert check(monkeypatch, figures, "--guard") == code
+def test_each_counted_row_has_a_name_and_a_unit() -> None:
+    """Counted rows are found by their names, and each unit is a row."""
+    rows = counted.make_rows()
+    names = [row.what for row in rows]
+    assert len(set(names)) == len(names)
+    assert {row.unit for row in rows} <= {*names, None}
 
 
-def test_the_guard_leaves_out_what_depends_on_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row that is not guarded may be over in CI; ``--check`` still judges it."""
-    assert check(monkeypatch, [9], "--guard", guarded=False) == 0
-    assert check(monkeypatch, [9, 9, 9], guarded=False) == 1
-
-
-def test_the_guard_measures_single_processes() -> None:
-    """A process is one measurement, so that three of them have to agree."""
-    assert (overhead.GUARD.processes, overhead.GUARD.spare) == (1, 0)
-
-
-def test_each_landed_figure_is_that_of_a_row() -> None:
-    """The file of landed figures names rows that there are, and a run can be compared with it."""
-    assert set(read_landed()) <= {row.what for row in ROWS}
-    found = json.loads(LANDED.read_text(encoding="utf-8"))
-    assert all(row["figures"] and row["median"] for row in found["rows"] if row["landed"])
+def test_the_last_run_can_be_compared_with() -> None:
+    """The kept run names rows that there are."""
+    kept = json.loads(LAST_RUN.read_text(encoding="utf-8"))["rows"]
+    assert {row["what"] for row in kept} <= {row.what for row in ROWS}
 
 
 def test_only_takes_names_of_groups() -> None:

@@ -12,24 +12,24 @@ from typing import Any
 
 import attrs
 
+from benchmarks.overhead.counted import guard
 from benchmarks.overhead.measure import Effort
 from benchmarks.overhead.nobody_recording import LOOP, SPINE
 from benchmarks.overhead.processes import run
-from benchmarks.overhead.results import LANDED, NOISE, Result, columns, digits, machine
+from benchmarks.overhead.results import LAST_RUN, Result, columns, digits, machine
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.table import ABLATIONS, BY_NAME, GROUPS
 
 FULL = Effort(rounds=15, slice=0.002, processes=5, spare=3, seconds=180, apart=True, patience=3)
 QUICK = Effort(rounds=5, slice=0.001, processes=2, spare=0, seconds=0, apart=False, patience=0.5)
-GUARD = Effort(rounds=5, slice=0.002, processes=1, spare=0, seconds=0, apart=False, patience=1)
-_TRIES = 3  # measurements that have to exceed a limit before --check or --guard fails
-_MARGIN = 0.25  # a share of the limit: --guard complains beyond it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure and print; with ``--check`` or ``--guard``, return 1 if a row is over its limit."""
+    """Measure and print; with ``--guard``, count instead, and return 1 if a row is over its limit."""
     options = _parser().parse_args(arguments)
-    effort = GUARD if options.guard else QUICK if options.quick else FULL
+    if options.guard:
+        return guard()
+    effort = QUICK if options.quick else FULL
     if options.spread:
         return _spread(effort, options.spread)
     groups = options.only or ((*GROUPS, *ABLATIONS) if options.ablation else GROUPS)
@@ -40,9 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     if options.compare is not None:
         _compare(results, json.loads(options.compare.read_text(encoding="utf-8")))
-    if options.guard:
-        return _check(results, groups, effort, _MARGIN)
-    return _check(results, groups, effort, NOISE) if options.check else 0
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -53,13 +51,11 @@ def _parser() -> argparse.ArgumentParser:
         "--only", type=_groups, metavar="GROUPS", help=f"some groups, with commas: {', '.join(BY_NAME)}"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures")
-    compare = "say what got better or worse since that JSON; default: since the rows were last accepted"
-    parser.add_argument("--compare", type=Path, metavar="OLD", nargs="?", const=LANDED, help=compare)
+    compare = "say what got better or worse since that JSON; default: since the run in results/"
+    parser.add_argument("--compare", type=Path, metavar="OLD", nargs="?", const=LAST_RUN, help=compare)
     parser.add_argument("--spread", type=int, metavar="N", help="measure the first group N times, and print the spread")
-    check = f"exit 1 if a row is over its limit by more than {NOISE:.0%}% in each of {_TRIES} measurements"
-    parser.add_argument("--check", action="store_true", help=check)
-    guard = f"for CI: exit 1 if a row is over its limit by more than {_MARGIN:.0%}% in each of {_TRIES} processes"
-    parser.add_argument("--guard", action="store_true", help=guard)
+    counted = "count machine instructions under valgrind instead, and exit 1 if a row is over its limit"
+    parser.add_argument("--guard", action="store_true", help=counted)
     return parser
 
 
@@ -79,7 +75,7 @@ def _progress(text: str) -> None:
 def _print(groups: Sequence[Group], results: Sequence[Result]) -> None:
     _progress("")
     found = {result.row.what: result for result in results}
-    print(columns("", "median", "of", "processes", "must", "aim", ""))
+    print(columns("", "median", "of", "processes", "budget"))
     for group in groups:
         print(group.title)
         for row in group.rows:
@@ -99,22 +95,6 @@ def _compare(results: Sequence[Result], earlier: dict[str, Any]) -> None:
         else:
             verdict = result.compared(old)
             print(f"  {result.row.what:47} {digits(old['median']):>7} -> {digits(result.median):>7}  {verdict}")
-
-
-def _check(results: Sequence[Result], groups: Sequence[Group], effort: Effort, share: float) -> int:
-    """Measure the groups of rows that are over once more, and once more; return 1 if a row is over each time."""
-    over = _find_over(results, share)
-    for _ in range(_TRIES - 1):
-        again = [group for group in groups if over & {row.what for row in group.rows}]
-        if again:
-            over &= _find_over(run(again, effort, _progress), share)
-    if over:
-        print(f"over the limit by more than {share:.0%}, {_TRIES} times: {', '.join(sorted(over))}")
-    return int(bool(over))
-
-
-def _find_over(results: Sequence[Result], share: float) -> set[str]:
-    return {result.row.what for result in results if result.exceeds(share) and (share < _MARGIN or result.row.guarded)}
 
 
 def _spread(effort: Effort, times: int) -> int:

@@ -89,9 +89,9 @@ AT_ONCE = Group(
     "gather",
     f"{CALLS:,} calls at once, {LIMIT} at a time",
     (
-        Row("gather", "x tasks", "gather", "tasks", must=1, aim=0.2),
-        Row("gather, of plain functions in its own shape", "x workers", "gather", "workers", must=5, aim=4),
-        Row("gather of tools that yield once", "x tasks", "gather, yielding", "tasks, yielding", must=2, aim=1.4),
+        Row("gather", "x tasks", "gather", "tasks", budget=1),
+        Row("gather, of plain functions in its own shape", "x workers", "gather", "workers", budget=5),
+        Row("gather of tools that yield once", "x tasks", "gather, yielding", "tasks, yielding", budget=2),
     ),
     _at_once,
     rounds=9,
@@ -156,7 +156,7 @@ def _in_flight() -> Generator[Mapping[str, Measurable]]:
 MEMORY = Group(
     "memory",
     "memory of an unwatched call in flight",
-    (Row("a call, beyond its task with the plain tool", "bytes", "call", less="plain", must=2000, aim=1600),),
+    (Row("a call, beyond its task with the plain tool", "bytes", "call", less="plain", budget=2000),),
     _in_flight,
     rounds=1,
 )

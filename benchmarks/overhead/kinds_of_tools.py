@@ -26,7 +26,7 @@ def _add_now(a: int, b: int) -> int:
     return a + b
 
 
-async def _pass_on(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+async def pass_on(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
     """Do nothing, as a middleware of one's own, which does not say when a body begins."""
     return await call_next(call)
 
@@ -41,7 +41,7 @@ def around_all() -> Pipeline:
 
 def with_own(pipeline: Pipeline) -> Pipeline:
     """Add a middleware of one's own."""
-    return pipeline.after("validate", _pass_on)
+    return pipeline.after("validate", pass_on)
 
 
 def _make_tools() -> Sequence[Tool[..., Any]]:
@@ -79,13 +79,13 @@ KINDS = Group(
     "kinds",
     "other tools than one that only reads, in units of a call of that one",
     (
-        Row("an idempotent tool", "reads", "idempotent", "read", must=1.7),
-        Row("a mutating tool", "reads", "mutating", "read", must=1.7),
-        Row("a mutating tool, behind a middleware of one's own", "such reads", "own, mutating", "own, read", must=5.4),
-        Row("a tool that reads, with a ToolContext", "reads", "context", "read", must=3.8),
-        Row("a keyed tool, with a ToolContext", "reads", "keyed", "read", must=7),
-        Row("a sync tool in a thread, caller's CPU", "x to_thread", "thread", "to_thread", must=1.8),
-        Row("a mutating tool in a thread, caller's CPU", "such reads", "mutating_thread", "thread", must=1.4),
+        Row("an idempotent tool", "reads", "idempotent", "read", budget=1.7),
+        Row("a mutating tool", "reads", "mutating", "read", budget=1.7),
+        Row("a mutating tool, behind a middleware of one's own", "such reads", "own, mutating", "own, read", budget=3),
+        Row("a tool that reads, with a ToolContext", "reads", "context", "read", budget=3.8),
+        Row("a keyed tool, with a ToolContext", "reads", "keyed", "read", budget=7),
+        Row("a sync tool in a thread, caller's CPU", "x to_thread", "thread", "to_thread", budget=1.8),
+        Row("a mutating tool in a thread, caller's CPU", "such reads", "mutating_thread", "thread", budget=1.4),
     ),
     _kinds,
 )

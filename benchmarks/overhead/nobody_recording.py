@@ -39,12 +39,12 @@ IDLE_STAGES: dict[str, Any] = {
 }
 
 
-async def _pass_on(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+async def pass_on(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
     """Do nothing, as a middleware."""
     return await call_next(call)
 
 
-def _let_pass(call: ValidCall) -> ValidCall:
+def let_pass(call: ValidCall) -> ValidCall:
     """Do nothing, as a check."""
     return call
 
@@ -57,8 +57,8 @@ def _spine() -> Generator[Mapping[str, Measurable]]:
         "seven": calls(seven),
         "by name": calls_by_name(seven.call, "add", ARGUMENTS),
         "untraced": calls(seven.without("trace")),
-        "middlewares": calls(with_more(seven, lambda: _pass_on, _MORE)),
-        "checks": calls(with_more(seven, lambda: _let_pass, _MORE)),
+        "middlewares": calls(with_more(seven, lambda: pass_on, _MORE)),
+        "checks": calls(with_more(seven, lambda: let_pass, _MORE)),
     }
 
 
@@ -67,11 +67,11 @@ SPINE = Group(
     "spine",
     "nobody records, in units of the hand-written loop",
     (
-        Row("seven stages", "loops", "seven", "loop", must=5, aim=4),
-        Row("seven stages, pipeline.call(name, arguments)", "loops", "by name", "loop", must=5, aim=4),
+        Row("seven stages", "loops", "seven", "loop", budget=6.5),
+        Row("seven stages, pipeline.call(name, arguments)", "loops", "by name", "loop", budget=6.8),
         Row("six stages, without trace", "loops", "untraced", "loop"),
-        Row("one more middleware", "loops", "middlewares", "loop", less="seven", count=_MORE, must=0.25, aim=0.2),
-        Row("one more check", "loops", "checks", "loop", less="seven", count=_MORE, must=0.12, aim=0.09),
+        Row("one more middleware", "loops", "middlewares", "loop", less="seven", count=_MORE, budget=0.25),
+        Row("one more check", "loops", "checks", "loop", less="seven", count=_MORE, budget=0.12),
         LOOP,
     ),
     _spine,
@@ -88,7 +88,7 @@ def _idle() -> Generator[Mapping[str, Measurable]]:
 IDLE = Group(
     "idle",
     "one more stage that lets every call pass, in units of that loop",
-    tuple(Row(name, "loops", name, "loop", less="seven", count=_SAME, must=0.5, aim=0.4) for name in IDLE_STAGES),
+    tuple(Row(name, "loops", name, "loop", less="seven", count=_SAME, budget=0.5) for name in IDLE_STAGES),
     _idle,
 )
 

@@ -19,7 +19,7 @@ import attrs
 
 from benchmarks.overhead.importing import ROOT
 from benchmarks.overhead.measure import Effort, Value, measure
-from benchmarks.overhead.results import Result, read_landed
+from benchmarks.overhead.results import Result
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.table import BY_NAME
 from toolcall_pipeline.testing.overhead.undisturbed import TOLERANCE, Core
@@ -52,13 +52,8 @@ def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], objec
             fast = min(found["fast"], fast or found["fast"])
             for what, value in found["values"].items():
                 values[what].append(Value(**value))
-    landed = read_landed()
     return [
-        Result(
-            row,
-            [value.figure for value in undisturbed(values[row.what], fast) or values[row.what]],
-            landed.get(row.what),
-        )
+        Result(row, [value.figure for value in undisturbed(values[row.what], fast) or values[row.what]])
         for group in groups
         for row in group.rows
     ]

@@ -1,8 +1,7 @@
-"""The result of a row: how it is printed, kept, judged, and compared with an earlier run."""
+"""The result of a row: how it is printed, kept, and compared with an earlier run."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import statistics
@@ -15,8 +14,7 @@ import attrs
 
 from benchmarks.overhead.rows import Row
 
-LANDED = Path(__file__).parent.parent / "results" / "overhead.json"  # an earlier run, by which rows are judged
-NOISE = 0.1  # a share of the limit: --check complains beyond it
+LAST_RUN = Path(__file__).parent.parent / "results" / "overhead.json"
 _STEP = 0.04  # a share of a figure: two runs that differ by less are the same
 _DISTRIBUTIONS = (
     "toolcall-pipeline",
@@ -38,41 +36,21 @@ class Result:
     Args:
         row: what was measured.
         figures: one for each process.
-        landed: the figure that it was last accepted with; None: none.
     """
 
     row: Row
     figures: Sequence[float]
-    landed: float | None = None
 
     @property
     def median(self) -> float:
         """The figure that is printed."""
         return statistics.median(self.figures)
 
-    @property
-    def limit(self) -> float | None:
-        """What ``--check`` and ``--guard`` judge by, the budget or where it landed; None: nothing."""
-        return None if self.row.must is None else max(self.row.must, self.landed or 0)
-
-    @property
-    def verdict(self) -> str:
-        """``ok``, ``over``, or ``over, as before``; empty for a row without a budget."""
-        if self.row.must is None or self.limit is None:
-            return ""
-        if self.median <= self.row.must:
-            return "ok"
-        return "over, as before" if self.row.must < self.limit and not self.exceeds(NOISE) else "over"
-
-    def exceeds(self, share: float) -> bool:
-        """Whether the row is over its limit by more than that share of it."""
-        return self.limit is not None and self.median > self.limit * (1 + share)
-
     def line(self) -> str:
         """The row as it is printed."""
-        must, aim = ("" if budget is None else f"{budget:,g}" for budget in (self.row.must, self.row.aim))
+        budget = "" if self.row.budget is None else f"{self.row.budget:,g}"
         spread = f"{digits(min(self.figures))} - {digits(max(self.figures))}"
-        return columns(self.row.what, digits(self.median), self.row.unit, spread, must, aim, self.verdict)
+        return columns(self.row.what, digits(self.median), self.row.unit, spread, budget)
 
     def as_json(self) -> dict[str, Any]:
         """The row as it is kept."""
@@ -81,10 +59,7 @@ class Result:
             "unit": self.row.unit,
             "median": self.median,
             "figures": list(self.figures),
-            "must": self.row.must,
-            "aim": self.row.aim,
-            "landed": self.landed,
-            "verdict": self.verdict,
+            "budget": self.row.budget,
         }
 
     def compared(self, earlier: Mapping[str, Any]) -> str:
@@ -100,15 +75,9 @@ class Result:
         return "worse" if min(self.figures) > max(before) else "same"
 
 
-def read_landed() -> dict[str, float]:
-    """The figure that each row was last accepted with, by the row's name."""
-    rows: list[dict[str, Any]] = json.loads(LANDED.read_text(encoding="utf-8"))["rows"]
-    return {row["what"]: row["landed"] for row in rows if row["landed"] is not None}
-
-
-def columns(what: str, median: str, unit: str, spread: str, must: str, aim: str, verdict: str) -> str:
+def columns(what: str, median: str, unit: str, spread: str, budget: str) -> str:
     """Format one line of the table."""
-    return f"  {what:47} {median:>7} {unit:13} {spread:15} {must:>6} {aim:>6}  {verdict}".rstrip()
+    return f"  {what:47} {median:>7} {unit:13} {spread:15} {budget:>6}".rstrip()
 
 
 def digits(value: float) -> str:

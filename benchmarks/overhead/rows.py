@@ -21,9 +21,8 @@ class Row:
         over: the scenario that is the unit; None: the figure is the cost itself.
         less: a scenario whose cost is subtracted; None: nothing is subtracted.
         count: what the figure is divided by: the number of things that were added, or 1,000 to get milliseconds.
-        must: the budget; None: the row has none.
-        aim: what we would like to reach; None: no more than the budget.
-        guarded: whether ``--guard`` judges it; not if it depends on the machine, or on what else runs there.
+        budget: what the figure should not pass on an idle machine; None: the row has none. It is printed, and fails
+            nothing: `counted` has the limits that do.
     """
 
     what: str
@@ -32,9 +31,7 @@ class Row:
     over: str | None = None
     less: str | None = attrs.field(default=None, kw_only=True)
     count: float = attrs.field(default=1, kw_only=True)
-    must: float | None = attrs.field(default=None, kw_only=True)
-    aim: float | None = attrs.field(default=None, kw_only=True)
-    guarded: bool = attrs.field(default=True, kw_only=True)
+    budget: float | None = attrs.field(default=None, kw_only=True)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from benchmarks.overhead.concurrent_calls import AT_ONCE, MEMORY
 from benchmarks.overhead.failing import AMONG_MANY, FAILING
 from benchmarks.overhead.importing import IMPORTING, LOADING
 from benchmarks.overhead.inline_parts import INLINE
-from benchmarks.overhead.instructions import INSTRUCTIONS
 from benchmarks.overhead.kinds_of_tools import KINDS
 from benchmarks.overhead.nobody_recording import ABLATION, IDLE, SPINE
 from benchmarks.overhead.rows import Group
@@ -24,7 +23,6 @@ GROUPS: tuple[Group, ...] = (
     IMPORTING,
     LOADING,
     MEMORY,
-    INSTRUCTIONS,
 )
 ABLATIONS = (ABLATION, INLINE)
 BY_NAME = {group.name: group for group in (*GROUPS, *ABLATIONS)}

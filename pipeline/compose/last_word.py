@@ -28,7 +28,7 @@ from ..recordable import Mask, make_mask, mask_error
 from ..retries import settle
 from ..telemetry.logs import is_logged, log_failure
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .mistakes import explain_answer, explain_call
 from .stage import Stage
 
@@ -46,7 +46,7 @@ class LastWord:
 
     leading: Sequence[Stage]
     answering: Sequence[Stage]
-    registries: Sequence[ToolRegistry]
+    registries: Sequence[ToolView]
     find: Any
 
     def say(  # noqa: C901, PLR0912  # one frame

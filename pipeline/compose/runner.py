@@ -18,10 +18,10 @@ from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
 from ..recordable import Recording
-from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, begin_report, kind_of
-from ..telemetry.flow_observer import is_enabled_for, observe_flow
+from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
+from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .deadline import run_within
 from .last_word import LastWord
 from .mistakes import explain_verdict
@@ -35,7 +35,7 @@ _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
 
 
 @attrs.define(eq=False)
-class Listening:
+class ReportRequest:
     """Somebody waits for the report of one call.
 
     Args:
@@ -53,7 +53,7 @@ class Runner:
     asked whether the call is recorded: the span of the call then has the tool's name from its start.
     """
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
@@ -80,7 +80,7 @@ class Runner:
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
         self._reads = compile_reads(inner[leading:], self._guards_of_reads)
 
-    async def run(self, call: Call, listening: Listening | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
+    async def run(self, call: Call, listening: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one frame
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
         ``listening``, if given, receives the report of the call.
@@ -102,7 +102,7 @@ class Runner:
                 found = time_ns()
                 resolved = self._finder_name is not None and type(verdict) is not _FAILURE
                 recorder = (self._observe or observe_flow)(verdict.tool if resolved else None, began)
-                if listening is not None or (recorder is not None and recorder.recording):
+                if listening is not None or (recorder is not None and recorder.is_sampled):
                     live, recorder = recorder, None
                     sink = None if listening is None else listening.sink
                     report = begin_report(call, (began, found), self._finder_name, verdict, live, sink, self.recording)
@@ -147,7 +147,7 @@ class Runner:
         return self._finish(call, current, outcome, effect)
 
     async def _run_recorded(  # noqa: C901, PLR0912, PLR0915  # one frame
-        self, report: LiveReport, verdict: Any, listening: Listening | None
+        self, report: LiveReport, verdict: Any, listening: ReportRequest | None
     ) -> Outcome:
         """The rest of a call that somebody listens to."""
         call = report.call
@@ -195,8 +195,8 @@ class Runner:
             report.ended = perf_counter_ns()
             if report.recorder is not None:
                 report.recorder.call_ends(report, kind)
-            if type(report) is HeardReport:
-                report.tell_end()
+            if type(report) is StreamedReport:
+                report.end_stream()
         if listening is not None:
             listening.report = report.copy()
         report.outcome = None  # the traceback of a cause holds the call, which would hold the cause

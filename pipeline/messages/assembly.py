@@ -22,13 +22,12 @@ from .default import (
     split_missing,
 )
 from .fields import fields_of, question_in, template_key
-from .profile import Profile, get_profile
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
+from .style import FULL, Profile, Verbosity, get_profile, get_verbosity
 from .templates import Templates, Texts, compile_templates
 from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
 from .values import as_json, as_text, elide_middle
-from .verbosity import FULL, Verbosity, get_verbosity
 
 
 class _Style(NamedTuple):

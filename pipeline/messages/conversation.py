@@ -12,10 +12,9 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from ..sent_names import OfferedName
-from .profile import Profile, get_profile
+from ..provider_names import OfferedName
 from .rendering import render
-from .verbosity import get_verbosity
+from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
     from .templates import Texts

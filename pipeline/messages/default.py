@@ -27,6 +27,7 @@ from ..errors import (
 )
 from .author_words import add_author_words, message_of
 from .closing import Closing, close
+from .style import NORMAL, Verbosity
 from .text import (
     add_prefix,
     as_sentence,
@@ -42,7 +43,6 @@ from .text import (
     to_one_line,
     truncate,
 )
-from .verbosity import NORMAL, Verbosity
 
 INVALID = "Error: Invalid parameters."  # of an error without a problem
 MORE = "Error: And {} more of these."

@@ -16,11 +16,11 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
-from ..sent_names import OfferedName, make_sent_name
+from ..provider_names import OfferedName, make_provider_name
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
+from .style import Verbosity
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
-from .verbosity import Verbosity
 
 
 def _as_is(text: str) -> str:
@@ -82,7 +82,7 @@ def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, t
         value = read(error)
         fields[name] = ("" if value is None else format_value(value)) or fields.get(name, "")
     if isinstance(tool, OfferedName) and fields["tool"] == shorten(tool) and not isinstance(error, UnknownTool):
-        fields["tool"] = shorten(make_sent_name(tool, tool.longest))
+        fields["tool"] = shorten(make_provider_name(tool, tool.longest))
     if isinstance(error, NeedsSetup) and error.service == tool:  # Classify names the service after the tool
         fields["service"] = ""
     elif isinstance(error, UnknownTool):

@@ -22,8 +22,8 @@ from ..errors import (
 )
 from .author_words import build_facts, details_of, wait_of
 from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
+from .style import Verbosity
 from .text import as_sentence, is_known_time, round_wait, shorten, strip_prefix, to_one_line, truncate
-from .verbosity import Verbosity
 
 _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a text
 _ESCAPED = 8  # at least the characters of JSON that one character of text may become

@@ -29,9 +29,8 @@ def as_text(value: object) -> str:
 
 def as_json(value: object) -> str:
     """The value as JSON. Text, parts, and what cannot be shown, become a JSON string."""
-    from .mcp_content import read_mcp
     from .parts import join_parts
-    from .result_parts import find_parts
+    from .result_parts import find_parts, read_mcp
 
     if type(value) in _SCALARS or (parts := find_parts(value)) is None:
         return _dump(value)

@@ -1,0 +1,279 @@
+"""Machine instructions of a call, counted by callgrind: the limits that ``make bench ARGS=--guard`` judges by.
+
+A count is the same on every machine and under any load, to half a percent, so a limit can fail a build. It leaves out
+what a processor hides or adds (caches, branches): times stay beside it, for people.
+
+A process of its own runs under valgrind, which writes a dump before and after the calls of each row. Debian and most
+other systems have a package of valgrind; Python needs no build of its own for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import itertools
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from pydantic import TypeAdapter, ValidationError
+
+from benchmarks.overhead.failing import CALLS as FAILING_CALLS
+from benchmarks.overhead.importing import ROOT
+from benchmarks.overhead.kinds_of_tools import around_all, pass_on, with_own
+from benchmarks.overhead.nobody_recording import IDLE_STAGES, OTHER, let_pass
+from benchmarks.overhead.subjects import ADD, ARGUMENTS, ATTEMPTS, Add, add, around, boom, with_more
+from toolcall_pipeline import Call, Pipeline
+from toolcall_pipeline.middlewares import Trace
+
+Run: TypeAlias = Callable[[], Awaitable[object]]
+
+_CALLS = 100  # are counted
+_WARM = 60  # calls of each row before the first count: what is made at first use is not part of a call
+_AGAIN = 3  # calls of a row right before its own count
+# The interpreter and the libraries that the limits were set with. Others are counted and not judged.
+_LIMITS_HOLD_FOR = {
+    "python": "3.11",
+    "anyio": "4.16.0",
+    "attrs": "26.1.0",
+    "opentelemetry-api": "1.45.2",
+    "opentelemetry-sdk": "1.45.2",
+    "pydantic": "2.14.3",
+    "returns": "0.30.0",
+}
+
+
+@attrs.frozen
+class CountedRow:
+    """A row of the table.
+
+    Attributes:
+        what: Its name.
+        run: Makes one call; the calls of all rows run in one process.
+        unit: The row whose count this one is divided by; None: the count itself is the figure.
+        limit: Of the figure; None: it is printed and not judged.
+        more: The figure is not the ratio, but what the row takes beyond its unit, in hand-written loops.
+    """
+
+    what: str
+    run: Run
+    unit: str | None = None
+    limit: float | None = None
+    more: bool = False
+
+    def figure(self, counts: Mapping[str, int]) -> float:
+        """The ratio to the unit, the loops beyond the unit, or the count."""
+        if self.unit is None:
+            return counts[self.what]
+        if self.more:
+            return (counts[self.what] - counts[self.unit]) / counts[LOOP]
+        return counts[self.what] / counts[self.unit]
+
+
+LOOP = "the hand-written loop"
+_SEVEN = "seven stages"
+_OWN = "behind a middleware of one's own"
+_SPAN = "a bare span"
+
+
+def make_rows() -> list[CountedRow]:
+    """Build the pipelines, and return the rows in the order in which they are counted."""
+    pipeline = around(add, boom)
+    kinds = around_all()
+    own = with_own(kinds)
+    sent = {tool: Call(tool, ARGUMENTS) for tool in ("read", "idempotent", "mutating", "context", "keyed")}
+    return [
+        CountedRow(LOOP, _by_hand),
+        CountedRow(_SEVEN, _each(pipeline), LOOP, 6.5),
+        CountedRow("seven stages, pipeline.call(name, arguments)", lambda: pipeline.call("add", ARGUMENTS), LOOP, 6.8),
+        CountedRow("one more middleware", _each(with_more(pipeline, lambda: pass_on, 1)), _SEVEN, 0.45, more=True),
+        CountedRow("one more check", _each(with_more(pipeline, lambda: let_pass, 1)), _SEVEN, 0.2, more=True),
+        *(
+            CountedRow(f"one more {name}", _each(with_more(pipeline, make, 1), ADD, OTHER), _SEVEN, 0.8, more=True)
+            for name, make in IDLE_STAGES.items()
+        ),
+        *(
+            CountedRow(what, _each(pipeline, FAILING_CALLS[name][0]), LOOP, limit)
+            for what, name, limit in (
+                ("unknown name", "near", 4),
+                ("missing parameter", "missing", 8),
+                ("wrong type", "wrong", 8.7),
+                ("raising tool", "raising", 8.7),
+            )
+        ),
+        CountedRow("a read", _each(kinds, sent["read"])),
+        CountedRow("an idempotent tool", _each(kinds, sent["idempotent"]), "a read", 1.8),
+        CountedRow("a mutating tool", _each(kinds, sent["mutating"]), "a read", 1.8),
+        CountedRow("a tool with a ToolContext", _each(kinds, sent["context"]), "a read", 3.2),
+        CountedRow("a keyed tool", _each(kinds, sent["keyed"]), "a read", 5),
+        CountedRow(f"a read, {_OWN}", _each(own, sent["read"])),
+        CountedRow(f"a mutating tool, {_OWN}", _each(own, sent["mutating"]), f"a read, {_OWN}", 2.2),
+        *_traced_rows(pipeline),
+    ]
+
+
+def _traced_rows(pipeline: Pipeline) -> list[CountedRow]:
+    provider = TracerProvider()
+    provider.add_span_processor(SpanProcessor())  # its methods do nothing
+    tracer = provider.get_tracer("bare")
+    meters = MeterProvider([InMemoryMetricReader()])
+
+    async def bare() -> None:
+        tracer.start_span("bare").end()
+
+    def traced(**options: Any) -> Run:
+        return _each(pipeline.replace("trace", Trace(tracer_provider=provider, **options)))
+
+    return [
+        CountedRow(_SPAN, bare),
+        CountedRow("every stage a span, inline", traced(), _SPAN, 11.5),
+        CountedRow("every stage a span, inline, with a meter", traced(meter_provider=meters), _SPAN, 12.7),
+        CountedRow("notable stages only", traced(stages="notable"), _SPAN),
+        CountedRow("call and attempt only", traced(stages=False), _SPAN),
+    ]
+
+
+def _each(run: Callable[[Call], Awaitable[object]], call: Call = ADD, other: Call | None = None) -> Run:
+    if other is None:
+        return functools.partial(run, call)
+    turn = itertools.cycle((call, other))
+    return lambda: run(next(turn))
+
+
+_VALIDATE = TypeAdapter(Add).validator.validate_python
+_TOOLS: dict[str, tuple[Callable[[object], Any], Callable[..., Awaitable[int]]]] = {"add": (_VALIDATE, add)}
+
+
+async def _by_hand() -> tuple[str, object]:
+    """Look up, validate, try, try again, return: the loop that people write, in its shortest form."""
+    found = _TOOLS.get("add")
+    if found is None:
+        return "unknown", None
+    validate, function = found
+    try:
+        params = validate(ARGUMENTS)
+    except ValidationError as exc:
+        return "invalid", exc
+    last: Exception | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            return "ok", await function(**params)
+        except Exception as exc:  # noqa: BLE001  # a tool may raise anything
+            last = exc
+    return "error", last
+
+
+def count() -> dict[str, int]:
+    """Count every row in a process under valgrind; return the instructions of one call, by the row's name.
+
+    Raises:
+        RuntimeError: valgrind is not installed, or the process failed.
+    """
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise RuntimeError("valgrind is not installed (apt-get install valgrind): nothing is counted")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [valgrind, "--tool=callgrind", "--dump-before=sched_yield", f"--callgrind-out-file={folder}/out"]
+        fixed = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(  # noqa: S603  # valgrind, as found on the path
+            [*command, sys.executable, "-m", "benchmarks.overhead.counted"],
+            cwd=ROOT,
+            env={**os.environ, **fixed},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"the process under valgrind failed: {done.stderr[-2000:]}")
+        totals = [_read_total(dump) for dump in sorted(Path(folder).glob("out.*"), key=_number)]
+    # The first dump ends what came before the first row; after it, one holds a row's calls and one what lies between.
+    return dict(zip(json.loads(done.stdout), (total // _CALLS for total in totals[1::2]), strict=True))
+
+
+def _number(dump: Path) -> int:
+    return int(dump.suffix[1:])
+
+
+def _read_total(dump: Path) -> int:
+    found = re.search(r"^totals: (\d+)", dump.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise RuntimeError("a dump of callgrind has no total")
+    return int(found[1])
+
+
+def judge(rows: Sequence[CountedRow], counts: Mapping[str, int]) -> tuple[list[str], list[str]]:
+    """Return the lines of the table, and the names of the rows that are over their limit."""
+    lines = [f"  {'':50} {'instructions':>12} {'figure':>8} {'limit':>6}"]
+    over: list[str] = []
+    for row in rows:
+        figure = row.figure(counts)
+        shown = "" if row.unit is None else f"{figure:.2f}"
+        limit = "" if row.limit is None else f"{row.limit:g}"
+        lines.append(f"  {row.what:50} {counts[row.what]:>12,} {shown:>8} {limit:>6}".rstrip())
+        if row.limit is not None and figure > row.limit:
+            lines[-1] += "  over"
+            over.append(row.what)
+    return lines, over
+
+
+def find_other_versions() -> list[str]:
+    """The interpreter and libraries here that are not those that the limits were set with; empty: the limits hold."""
+    here = {name: version(name) for name in _LIMITS_HOLD_FOR if name != "python"}
+    here["python"] = ".".join(platform.python_version_tuple()[:2])
+    if platform.python_implementation() != "CPython" or platform.machine() != "x86_64":
+        return [f"{platform.python_implementation()} on {platform.machine()}"]
+    return [f"{name} {here[name]} (limits: {known})" for name, known in _LIMITS_HOLD_FOR.items() if here[name] != known]
+
+
+def guard() -> int:
+    """Count, print the table, and return 1 if a row is over its limit on the versions that the limits were set with."""
+    try:
+        counts = count()
+    except RuntimeError as exc:
+        print(exc)
+        return int(shutil.which("valgrind") is not None)  # without it there is nothing to judge by
+    lines, over = judge(make_rows(), counts)
+    print(*lines, sep="\n")
+    if others := find_other_versions():
+        print(f"not judged, for other versions count otherwise: {', '.join(others)}")
+        return 0
+    if over:
+        print(f"over the limit: {', '.join(over)}")
+    return int(bool(over))
+
+
+async def _run_all(rows: Sequence[CountedRow]) -> None:
+    for row in rows:
+        for _ in itertools.repeat(None, _WARM):
+            await row.run()
+    gc.collect()
+    gc.freeze()
+    for row in rows:
+        for _ in itertools.repeat(None, _AGAIN):
+            await row.run()
+        os.sched_yield()  # callgrind writes a dump before each
+        for _ in itertools.repeat(None, _CALLS):
+            await row.run()
+        os.sched_yield()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # for both sides: the loop logs nothing at all
+    rows = make_rows()
+    asyncio.run(_run_all(rows))
+    print(json.dumps([row.what for row in rows]))
