@@ -10,7 +10,7 @@ from returns.result import Failure
 from ..call import ResolvedCall
 from ..compose import Placement
 from ..errors import Unavailable
-from ..options import check_type
+from ..options import is_type
 from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -35,10 +35,7 @@ class Available:
         owns_registry=True,
     )
 
-    registry: ToolView
-
-    def __attrs_post_init__(self) -> None:
-        check_type("Available", "registry", self.registry, ToolView, name="ToolRegistry")
+    registry: ToolView = attrs.field(validator=is_type(ToolView, name="ToolRegistry"))
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call; or Unavailable, with the reason why its tool is closed."""

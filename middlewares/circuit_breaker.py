@@ -15,7 +15,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
-from ..options import check_count, check_function, check_number
+from ..options import check_function, check_number, is_count, is_function, is_number
 from ..report import CANCELLED, kind_of
 from ..stage_state.breaker_window import CallWindow
 from ..tools import ToolView
@@ -97,15 +97,21 @@ class CircuitBreaker:
     )
 
     registry: ToolView | Callable[[ResolvedCall], ToolView | None] | None = None
-    failures: int | None = attrs.field(default=5, kw_only=True)
-    failure_ratio: float | None = attrs.field(default=None, kw_only=True)
-    window: float = attrs.field(default=60.0, kw_only=True)
-    min_calls: int = attrs.field(default=10, kw_only=True)
-    open_for: float = attrs.field(default=30.0, kw_only=True)
+    failures: int | None = attrs.field(default=5, validator=is_count(optional=True), kw_only=True)
+    failure_ratio: float | None = attrs.field(
+        default=None, validator=is_number(above=0, most=1, optional=True), kw_only=True
+    )
+    window: float = attrs.field(default=60.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    min_calls: int = attrs.field(default=10, validator=is_count(), kw_only=True)
+    open_for: float = attrs.field(default=30.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     max_open_for: float | None = attrs.field(default=None, kw_only=True)
-    probes: int = attrs.field(default=1, kw_only=True)
-    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
+    probes: int = attrs.field(default=1, validator=is_count(), kw_only=True)
+    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
     _circuits: dict[Hashable, _Circuit] = attrs.field(init=False, factory=dict[Hashable, _Circuit], repr=False)
     _transitions: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
@@ -114,19 +120,11 @@ class CircuitBreaker:
     def __attrs_post_init__(self) -> None:
         if self.failures is None and self.failure_ratio is None:
             raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
-        check_count("CircuitBreaker", "failures", self.failures, optional=True)
-        check_count("CircuitBreaker", "min_calls", self.min_calls)
-        check_count("CircuitBreaker", "probes", self.probes)
-        check_number("CircuitBreaker", "failure_ratio", self.failure_ratio, above=0, most=1, optional=True)
-        check_number("CircuitBreaker", "window", self.window, above=0, unit="seconds")
-        check_number("CircuitBreaker", "open_for", self.open_for, above=0, unit="seconds")
         check_number(
             "CircuitBreaker", "max_open_for", self.max_open_for, least=self.open_for, optional=True, unit="seconds"
         )
         if not isinstance(self.registry, ToolView):
             check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
-        check_function("CircuitBreaker", "key", self.key, optional=True)
-        check_function("CircuitBreaker", "clock", self.clock)
         register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:

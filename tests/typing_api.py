@@ -67,8 +67,8 @@ def read_and_close(tool: Tool[..., object]) -> None:
     openai.tools(view)
     everything: ToolView = tools
     everything.definitions()
-    view.register(tool)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-    view.merge(tools)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    view.register(tool)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    view.merge(tools)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     install(view, standard(view))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
