@@ -33,7 +33,7 @@ BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
 ROOM = tempfile.mkdtemp(prefix="toolcall-mcp-")
 HERE = Path(__file__).parent
-CHANGING = [sys.executable, str(HERE / "mcp_changing_server.py")]
+CHANGING = [sys.executable, str(HERE / "support" / "mcp_changing_server.py")]
 SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others

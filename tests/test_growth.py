@@ -14,12 +14,12 @@ import anyio
 import attrs
 import pytest
 from anyio.lowlevel import checkpoint
-from counting import count_instructions, count_peak
 
 from benchmarks.growth import __main__ as growth
 from benchmarks.growth.charts import Curve
 from benchmarks.growth.table import BY_KEY, CHARTS
 from benchmarks.growth.tools import make_tools
+from counting import count_instructions, count_peak
 from support import a_call, a_tool
 from toolcall_pipeline import Call, Crashed, Failure, Outcome, ResolvedCall, ToolRegistry, Unavailable
 from toolcall_pipeline.adapters import openai

@@ -1,4 +1,7 @@
-"""The last line of a text: a request for another call, with the form of valid arguments."""
+"""The last line of a text: a request for another call, with the form of valid arguments.
+
+The form has a typed hole in place of each value, so that a model that copies it fails.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ _SHARE = 8  # the part of the budget that a form may take up: a longer one helps
 class Closing(NamedTuple):
     """The last line.
 
-    Args:
-        line: The line; "" for none.
-        describes: Whether it says what is expected of each missing parameter, so that no other line has to.
+    Attributes:
+        line: The line, or "".
+        describes: Whether it describes each missing parameter, so that no other line has to.
     """
 
     line: str
@@ -48,12 +51,12 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
 
 
 def build_form(error: ToolError, verbosity: Verbosity) -> str:
-    """The form of valid arguments, with their types; "" if it is not known, or too long."""
+    """Return the form of valid arguments, with their types; "" if it is unknown or too long."""
     return _choose_form(_make_examples(error), verbosity, {}) if isinstance(error, InvalidParams) else ""
 
 
 def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
-    """Valid arguments with all parameters, and those with the required and the sent ones; with each its optional ones.
+    """Return valid arguments with all parameters, and with the required and sent ones; each with its optional ones.
 
     A small model left out an optional parameter that it needed where the form did not have it.
     """
@@ -75,7 +78,7 @@ def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
 
 
 def _read(sent: object) -> Mapping[str, Any]:
-    """The arguments as the model wrote them; none if they are no object."""
+    """Return the arguments as the model wrote them; an empty mapping if they are not an object."""
     try:
         found: object = json.loads(sent) if isinstance(sent, str) else sent
     except (ValueError, RecursionError):
@@ -84,7 +87,7 @@ def _read(sent: object) -> Mapping[str, Any]:
 
 
 def _choose_form(examples: Sequence[tuple[str, Sequence[str]]], verbosity: Verbosity, words: Mapping[str, str]) -> str:
-    """The first form that there is and that is not too long; "" for none."""
+    """Return the first form that exists and is not too long, or ""."""
     forms = (punch_holes(example, optional, words) for example, optional in examples)
     return next((form for form in forms if form and len(form) <= verbosity.characters // _SHARE), "")
 
@@ -101,17 +104,17 @@ _KINDS: dict[type, str] = {
 
 
 def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str, str] = {}) -> str:
-    """Valid arguments without their values: ``{"city": "text"}`` becomes ``{"city": <string>}``.
+    """Remove the values from valid arguments: ``{"city": "text"}`` becomes ``{"city": <string>}``.
 
     A small model sent the values of an example as they were in 17 of 46 cases, and the tool ran with them.
 
     Args:
         example: Arguments as JSON; "" for none.
         optional: Arguments that may be left out; their holes say so. Default: none.
-        words: What the holes of arguments say. Default: their types.
+        words: The texts in the holes, by argument. Default: their types.
 
     Returns:
-        "" if there is no hole in it, as in ``{}``: it would be valid, and a copy of it would run.
+        "" if the form has no hole, as ``{}``: it would be valid, and a copy of it would run.
     """
     value: object = json.loads(example or "{}")
     if not value or not isinstance(value, dict):
@@ -121,10 +124,10 @@ def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str
 
 
 def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> dict[str, str]:
-    """What the schema says of each argument: "integer: For how many days".
+    """Return the schema's description of each argument: "integer: For how many days".
 
-    Nothing of an object with required fields, in whose place the form has a hole for each field, and nothing if the
-    schema is odd.
+    An object with required fields is left out, since the form has a hole for each of its fields. Empty if the schema is
+    malformed.
     """
     from ..parameters.phrases import describe_hole  # most texts have no form
     from ..parameters.schema import schema_at

@@ -1,4 +1,4 @@
-"""An error whose fields hold values of other types than declared, made fit to be put into words."""
+"""Coerces the fields of an error to their declared types, for code that is not type-checked."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_ITEMS = 1_000
 
 
 def coerce_error_fields(error: object) -> ToolError:
-    """A copy of the error in which each field has its declared type: as text, left out, or empty.
+    """Return a copy of the error whose fields have their declared types: converted to text, left out, or empty.
 
-    Anything but an error of the union is a crash: nothing of it is approved for the model.
+    An object that is not an error of the union becomes a `Crashed`: nothing of it is approved for the model.
     """
     return cast("ToolError", _coerce(error)) if type(error) in ERROR_TYPES else Crashed()
 

@@ -1,4 +1,8 @@
-"""Any value as JSON data, in the usual form of its type. Never raises, whatever a tool returned."""
+"""Any value as JSON data, in the usual form of its type. Never raises, whatever a tool returned.
+
+Tables, arrays and rows of other packages are recognised by their methods; none of the packages is imported. Methods are
+looked up on the type: a proxy or a mock has every attribute, and an access may send a request.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,19 @@ from .text import shorten
 
 _logger = get_logger()
 _DEEPEST = 100  # levels; deeper than any data that a model reads
-_MOST_BITS = 33_000  # of an integer, about 10,000 digits: the time to write one grows with the square of them
+_MOST_BITS = 33_000  # about 10,000 digits: the time to write an integer grows with their square
 _LONGEST_RANGE = 10_000
-_BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars say all in their text
+_BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars are complete as text
 _MISSING = frozenset(("NAType", "NaTType"))  # of pandas
-_ITEMS = dict[Any, Any].items  # their own way, which a subclass cannot change
+_ITEMS = dict[Any, Any].items  # the built-in methods, which a subclass cannot override
 _ITERATE = list[Any].__iter__
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def to_plain(value: object) -> Any:
-    """None, booleans, numbers, text, lists and dicts with text as keys, that say what the value says.
+    """Convert a value to None, booleans, numbers, text, lists and dicts with text keys.
 
-    What has no usual form is replaced by a text with its type, never by its ``repr``, and logged as a warning.
+    A value without a usual form becomes a text with its type, never its ``repr``, and is logged as a warning.
     """
     walk = _Walk()
     plain = walk.convert(value)
@@ -44,12 +48,12 @@ def to_plain(value: object) -> Any:
 
 
 def not_shown(value: object) -> str:
-    """The text that stands for a value without a usual form."""
+    """Return the text that stands for a value without a usual form."""
     return f"(a value of type {type_name(value)}, which cannot be shown as text)"
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type, on one line and not too long."""
+    """Return the name of a value's type, on one line and not too long."""
     return shorten(type.__dict__["__name__"].__get__(type(value)))  # past a metaclass
 
 
@@ -89,7 +93,7 @@ class _Walk:
             return self.convert(value.value)
         if issubclass(kind, PARTS):
             return str(value)
-        if issubclass(kind, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next
+        if issubclass(kind, Iterator):  # reading it would run it, perhaps forever, and exhaust it
             return self._give_up(value)
         if kind.__name__ in _MISSING:
             return None
@@ -130,7 +134,7 @@ class _Walk:
         plain: dict[str, Any] = {}
         for key, item in items:
             name = self._name(key)
-            if name in plain:  # as with 1 and "1", of which JSON would keep one
+            if name in plain:  # as with 1 and "1": JSON would keep only one
                 name = f"{name} ({type_name(key)})"
             plain[name] = self.convert(item)
         return plain
@@ -144,7 +148,7 @@ class _Walk:
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
     def _convert_by_pydantic(self, value: Any) -> Any:
-        """Models, dates, times, UUIDs, decimals, paths, addresses and the like."""
+        """Convert models, dates, times, UUIDs, decimals, paths, addresses and the like."""
         from pydantic_core import PydanticSerializationError, to_jsonable_python
 
         try:
@@ -156,7 +160,7 @@ class _Walk:
         return self.convert(plain)  # a number of too many digits may be in it
 
     def _convert_unknown(self, value: Any) -> Any:
-        """What pydantic does not know inside of a model; alone, it has no usual form."""
+        """Convert a value inside a model that pydantic does not know; alone, it has no usual form."""
         return self._give_up(value) if id(value) in self.inside else self.convert(value)
 
 
@@ -191,11 +195,11 @@ def _sort(items: Any) -> list[Any]:
 
 
 def as_table(value: object) -> Any:
-    """The usual form of a value of a foreign type, or None if it has none of the known methods.
+    """Return the usual form of a value of a foreign type, or None if it has none of the known methods.
 
-    A data frame is the list of its rows (pandas, polars, Arrow), with the index of pandas as columns if it says more
-    than the position. A series or an array is a list (numpy, torch); a series with an index is a dict. A row of a
-    database is a dict (sqlite3, asyncpg, SQLAlchemy). A missing cell is None. May raise what the value raises.
+    A data frame is the list of its rows (pandas, polars, Arrow), with the index of pandas as columns unless it only
+    counts the rows. A series or an array is a list (numpy, torch); a series with an index is a dict. A row of a
+    database is a dict (sqlite3, asyncpg, SQLAlchemy). A missing cell is None. May raise any exception of the value.
     """
     kind = type(value)
     for name in ("to_dicts", "to_pylist"):  # polars, Arrow
@@ -225,7 +229,7 @@ def _has(kind: type[Any], name: str) -> bool:
 
 
 def _checked(found: Any) -> Any:
-    """What came, with None for NaN. Another foreign object is refused: it might lead on forever."""
+    """Replace NaN by None. Refuse another foreign object: it might lead on forever."""
     if isinstance(found, dict):
         return {key: _cell(item) for key, item in cast("dict[Any, Any]", found).items()}
     if isinstance(found, list):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .templates import Texts
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
-_MAX_ERROR = NORMAL.characters  # of the text of a failure
+_MAX_ERROR = NORMAL.characters  # longest text of a failure
 
 
 def render(
@@ -50,7 +50,7 @@ def render(
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
             characters.
-        templates: Texts that replace those of the profile; `toolcall_pipeline.messages.templates` describes the keys.
+        templates: Texts that replace the profile's; `toolcall_pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
         limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left
@@ -75,7 +75,7 @@ def render(
         text = _render_error(error, profile, previous, verbosity, templates, tool)
     except SetupError:
         raise
-    except Exception:  # noqa: BLE001  # the type checkers keep fields to their types, and a user's code may not
+    except Exception:  # noqa: BLE001  # code that is not type-checked may put values of other types into fields
         text = _render_odd_error(error, profile, verbosity, templates, tool)
     if not repairs:
         return text
@@ -102,7 +102,7 @@ def _render_error(
 def _render_odd_error(
     error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
 ) -> PublicText:
-    """The text for an error that holds values of wrong types, without a comparison to another error."""
+    """Render an error that holds values of wrong types, without comparing it to another error."""
     if isinstance(cast("object", error), Awaitable):
         raise SetupError("render() takes an outcome, and this has to be awaited first: render(await pipeline(call))")
     from .odd_fields import coerce_error_fields
@@ -112,7 +112,7 @@ def _render_odd_error(
         return _render_error(coerce_error_fields(error), profile, None, verbosity, templates, name)
     except SetupError:
         raise
-    except Exception:  # noqa: BLE001  # no error at all, or a class of somebody's own
+    except Exception:  # noqa: BLE001  # it is not an error, or a class of the application
         return PublicText("An unexpected error occurred while executing this tool")
 
 

@@ -20,19 +20,19 @@ from .values import as_text
 _RESULT_KEYS = frozenset(
     ("content", "structuredContent", "structured_content", "isError", "is_error", "_meta", "meta", "resultType")
 )
-_MARKS = frozenset(("content", "type"))  # a result or a block has one of these
+_MCP_KEYS = frozenset(("content", "type"))  # a result or a block has one of these
 _COMMON_KEYS = frozenset(("type", "annotations", "_meta", "meta"))
 _BLOCK_CLASSES = frozenset(("TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink"))
 
 
 @attrs.frozen
 class McpResult:
-    """What an MCP tool answered.
+    """The result of an MCP tool.
 
     Args:
-        parts: The content; the structured value as JSON if there is no text among it.
-        structured: The structured value; None: there is none.
-        is_error: The tool says that it failed.
+        parts: The content; the structured value as JSON if the content has no text.
+        structured: The structured value, or None.
+        is_error: Whether the tool reports a failure.
     """
 
     parts: list[Part]
@@ -41,7 +41,7 @@ class McpResult:
 
 
 def read_mcp(value: object) -> McpResult | None:
-    """A tool result, or a content block alone, as parts; None for any other value. Never raises."""
+    """Read a tool result, or a single content block, as parts; None for any other value. Never raises."""
     if _is_row(value):
         return None
     try:
@@ -51,8 +51,8 @@ def read_mcp(value: object) -> McpResult | None:
 
 
 def _is_row(value: object) -> bool:
-    """Whether it is one of the dicts of which a table is made; a cheap question, for there may be very many."""
-    return type(value) is dict and not _MARKS & cast("dict[Any, Any]", value).keys()
+    """Whether it is a dict without the keys of MCP, such as a row of a table: a cheap test, since there may be many."""
+    return type(value) is dict and not _MCP_KEYS & cast("dict[Any, Any]", value).keys()
 
 
 def _is_result(value: object) -> bool:
@@ -154,14 +154,14 @@ def _decode(base64: str, media_type: str, name: str = "") -> Part:
 
 
 def _get(thing: object, *names: str) -> Any:
-    """The first of the keys or attributes that is there and not None."""
+    """Return the first of the keys or attributes that exists and is not None."""
     if isinstance(thing, Mapping):
         return next((found for name in names if (found := cast("Any", thing).get(name)) is not None), None)
     return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)
 
 
 def _text(value: object) -> str:
-    """A text, or a URL of a class of its own, as text."""
+    """Return a text, or a URL of its own class, as text."""
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -183,16 +183,18 @@ _KINDS = {
 }
 
 
-_NO_PARTS = frozenset((str, int, bool, float, type(None), list, tuple))  # of lists in a list, the parts are mentioned
+_NO_PARTS = frozenset(
+    (str, int, bool, float, type(None), list, tuple)
+)  # parts in a list inside a list are only mentioned
 _BYTES = (bytes, bytearray)
 
 
 def find_parts(value: object, *, with_bytes: bool = False) -> list[Part] | None:
-    """The parts of a value that is made of parts: a part, an MCP result, a list that holds one; None for any other.
+    """Return the parts of a part, an MCP result, or a list that contains one; None for any other value.
 
     Args:
         value: Any value.
-        with_bytes: Bytes are a part as well, see `read_bytes`. Default False: they are data as any other.
+        with_bytes: Treat bytes as a part as well, see `read_bytes`. Default False: they are data.
     """
     kind = type(value)  # `isinstance` would ask the value itself, which may raise
     if issubclass(kind, PARTS):

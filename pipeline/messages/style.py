@@ -1,4 +1,4 @@
-"""How a text is put: Profile says in which words, Verbosity how much."""
+"""The style of a text: Profile chooses the words, Verbosity the amount."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..errors import SetupError
 if TYPE_CHECKING:
     from .templates import Templates, Texts
 
-CHARACTERS_PER_TOKEN = 4  # the usual estimate for English; no tokeniser is asked
+CHARACTERS_PER_TOKEN = 4  # the usual estimate for English
 
 
 class Verbosity(NamedTuple):
     """How much a text for the model may say.
 
-    Args:
-        name: The name by which `render` knows it.
+    Attributes:
+        name: The name that `render` takes.
         tokens: The budget of the whole text, in tokens of `CHARACTERS_PER_TOKEN`.
         max_problems: How many problems of one call are shown. A list of a thousand wrong items has one cause.
-        max_expected: Characters of the text that says what is expected of one parameter.
+        max_expected: Characters of the text that describes the expected value of one parameter.
         hints: Whether a line of help follows the line of a problem, and a text about missing parameters ends with the
             form of valid arguments.
-        details: Whether all further details are shown, and the form of valid arguments for any wrong parameter.
+        details: Whether to show all further details, and the form of valid arguments for any wrong parameter.
     """
 
     name: str
@@ -48,7 +48,7 @@ _VERBOSITIES = {each.name: each for each in (TERSE, NORMAL, FULL)}
 
 
 def get_verbosity(name: str) -> Verbosity:
-    """The verbosity of that name.
+    """Return the verbosity of that name.
 
     Raises:
         SetupError: No verbosity has that name.
@@ -73,7 +73,7 @@ class Profile:
     Args:
         name: A name for the developer.
         templates: Texts by key, see `toolcall_pipeline.messages.templates`. Default: none.
-        hints: Add the line of help below a problem that a template has put into words. Default True.
+        hints: Add the line of help below a problem that a template describes. Default True.
         questions: Keep an approved text that is a question already, without a template. Default False.
         json: Make one JSON object in place of a text, for values too. Default False.
 
@@ -100,7 +100,7 @@ class Profile:
 
 
 def get_profile(profile: str | Profile) -> Profile:
-    """The profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
+    """Return the profile itself, or the one of `toolcall_pipeline.messages.profiles` that has the name.
 
     Raises:
         SetupError: No profile has that name.
