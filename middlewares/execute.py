@@ -40,7 +40,7 @@ def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
 
 
 def _check_executor(option: str, executor: object) -> None:
-    members = ("name", "marks", "run", "check_tool")
+    members = ("name", "announces_body", "run", "check_tool")
     if isinstance(executor, type) or not all(hasattr(executor, member) for member in members):
         refuse("Execute", option, "an instance of a class that inherits from Executor", executor)
 
@@ -67,7 +67,7 @@ class Execute:
     placement: ClassVar[Placement] = Placement(
         kind="execute",
         reason="the end: the tool itself",
-        marks=True,
+        announces_body=True,
     )
 
     executor: Executor | None = None
@@ -98,9 +98,9 @@ class Execute:
         """
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
-            if (tool.direct or tool.copies_direct) and self.executor is None and guards.count(tool):
+            if (tool.direct or tool.copies_direct) and self.executor is None and guards.counts_effect_of(tool):
                 return await _run_counted(call, guards)
-            return await run_inside(self._run, call, marks=True)
+            return await run_inside(self._run, call, announces_body=True)
         params = call.params
         if not tool.direct or self.executor is not None:
             if not tool.copies_direct or self.executor is not None:
@@ -130,7 +130,7 @@ class Execute:
                 call = call.with_params(tool.copy_params(call.params))
             if call.report is not None:
                 call.report.executor = executor.name
-            value = await (executor.run(call) if executor.marks else _run_unmarked(executor, call))
+            value = await (executor.run(call) if executor.announces_body else _run_unmarked(executor, call))
             if tool.detect is not None:
                 value = _apply_detector(tool.detect, value)
         except NotBegunError as exc:
@@ -187,7 +187,7 @@ async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
     if guards is None or guards.lock is None:
         begin_body(call)
         return await executor.run(call)
-    entry, inside = enter(call, guards, marks=False)
+    entry, inside = enter(call, guards, announces_body=False)
     try:
         return await executor.run(inside)
     finally:

@@ -60,7 +60,7 @@ class LoopGuard:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
         tool_options=("exempt",),

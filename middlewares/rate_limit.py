@@ -51,7 +51,7 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="rate_limit",
         reason="after validate: a call that never runs takes nothing from the limit",
     )

@@ -29,7 +29,7 @@ def agrees(call: Any) -> Any:
 
 
 def succeeds(call: Any) -> Any:
-    return Success(call)
+    return Success(call.name)
 
 
 def refuses_by_text(call: Any) -> Any:

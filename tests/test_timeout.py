@@ -78,7 +78,7 @@ async def queue(call: Any, call_next: Any) -> Outcome:
 class Queue:
     """One that says that it never does the work of a tool."""
 
-    placement = Placement(marks=True)
+    placement = Placement(announces_body=True)
 
     async def __call__(self, call: Any, call_next: Any) -> Outcome:
         return await queue(call, call_next)

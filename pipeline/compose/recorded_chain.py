@@ -12,9 +12,9 @@ from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
 from ..guards import Guards, landed_of
 from ..report import CANCELLED, LiveReport, error_of, kind_of
-from .guarded_stage import guard_end, guard_stage
-from .mistakes import check_answer, check_verdict
+from .plain_chain import guard_end, guard_wrap
 from .stage import Handler, Stage
+from .stage_bugs import check_answer, read_verdict
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _SUCCESS: Any = Success
@@ -90,12 +90,8 @@ def compile_recorded_checks(stages: Sequence[Stage]) -> Callable[[Any], Any]:
             began = perf_counter_ns()
             kind: str | None = "internal"
             try:
-                verdict = check(call)
-                if isinstance(verdict, _CALL):
-                    kind = None
-                else:
-                    check_verdict(stage, verdict)
-                    kind = kind_of(verdict)
+                verdict: Any = read_verdict(stage, check(call))
+                kind = kind_of(verdict)
             except Exception as exc:
                 report.let_pass(exc)
                 raise
@@ -134,7 +130,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     writes to a branch of the report, and is an attempt of its own if the first one is a part of an attempt.
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
-    run, guarded = stage.run, guard_stage(stage)
+    run, guarded = stage.run, guard_wrap(stage)
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915
