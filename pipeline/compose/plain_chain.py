@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from ..call import Call, Outcome
-from ..guards import Guards, guard_stage, keep_guards, run_inside
+from ..guards import Guards, guard_stage, run_inside
 from .stage import Handler, Stage
 from .stage_bugs import read_verdict
 
@@ -21,7 +21,9 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         stages: The stages, the end last.
         guards_of_reads: For a call of a read that a stage made itself, and that has no guards therefore.
     """
-    handler = _plain_end(guard_end(stages[-1]), guards_of_reads)
+    handler = guard_end(stages[-1])
+    if len(stages) > 1 and not stages[-2].placement.announces_body:  # one that announces hands on its call or a copy
+        handler = _with_guards(handler, guards_of_reads)
     for stage in reversed(stages[:-1]):
         make = _plain_check if stage.role == "check" else _plain_wrap
         handler = make(stage, handler, guards_of_reads)
@@ -40,12 +42,7 @@ def guard_end(stage: Stage) -> Handler[Any]:
     return count
 
 
-def guard_wrap(stage: Stage) -> Any:
-    """The middleware of a stage for a call whose bodies are counted."""
-    return keep_guards(stage.run) if stage.placement.announces_body else guard_stage(stage.run)
-
-
-def _plain_end(run: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
+def _with_guards(run: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
     def handle(call: Any) -> Any:  # returns the end's own coroutine
         return run(call if call.guards is not None else call.under(call.report, guards_of_reads))
 
@@ -67,7 +64,8 @@ def _plain_check(stage: Stage, inner: Handler[Any], _: Guards) -> Handler[Any]:
 
 
 def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:
-    middleware, guarded = stage.run, guard_wrap(stage)
+    middleware = stage.run
+    guarded = None if stage.placement.announces_body else guard_stage(middleware)
 
     def handle(call: Call) -> Any:  # returns the middleware's own coroutine
         guards = call.guards
@@ -75,6 +73,12 @@ def _plain_wrap(stage: Stage, inner: Handler[Any], guards_of_reads: Guards) -> H
             return middleware(call.under(call.report, guards_of_reads), inner)
         if guards.lock is None:
             return middleware(call, inner)
-        return guarded(call, inner)
+        if guarded is not None:
+            return guarded(call, inner)
+
+        def call_next(call: Any) -> Any:  # a call that the middleware made itself gets the guards of its own
+            return inner(call if call.guards is not None else call.under(call.report, guards))
+
+        return middleware(call, call_next)
 
     return handle

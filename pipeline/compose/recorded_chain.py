@@ -10,9 +10,9 @@ from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, landed_of
+from ..guards import Guards, guard_stage, landed_of
 from ..report import CANCELLED, LiveReport, error_of, kind_of
-from .plain_chain import guard_end, guard_wrap
+from .plain_chain import guard_end
 from .stage import Handler, Stage
 from .stage_bugs import check_answer, read_verdict
 
@@ -130,7 +130,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     writes to a branch of the report, and is an attempt of its own if the first one is a part of an attempt.
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
-    run, guarded = stage.run, guard_wrap(stage)
+    run = stage.run
+    guarded = run if stage.placement.announces_body else guard_stage(run)
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915

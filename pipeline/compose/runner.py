@@ -26,7 +26,7 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
@@ -40,7 +40,7 @@ from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
 from .recorded_chain import compile_recorded, compile_recorded_checks
-from .stage import Handler, Stage
+from .stage import Stage
 from .stage_bugs import explain_verdict, unwrap_call
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -90,14 +90,14 @@ class Runner:
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
-    async def run(self, call: Call, listening: Listening | None = None) -> Outcome:  # noqa: C901  # one page
+    async def run(self, call: Call, request: Listening | None = None) -> Outcome:  # noqa: C901  # one page
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
         Args:
             call: The call.
-            listening: Receives the report of the call. None: the caller wants none.
+            request: Receives the report of the call. None: the caller wants none.
         """
-        began = time_ns() if self._observe is not None or listening is not None or is_enabled_for(DEBUG) else 0
+        began = time_ns() if self._observe is not None or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call
         recorder: Recorder | None = None
@@ -106,13 +106,20 @@ class Runner:
         try:
             if call.report is not None:  # that of another pipeline, whose stage made this call
                 call = reached = call.under(None, call.guards)
-            verdict = self._resolve_first(call)
+            # The tool is found before the recorder is asked: the span of the call has its name from the start.
+            try:
+                verdict = self._resolver(call)
+            except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
+                verdict = Failure(Crashed(exc))
+            if type(verdict) is _SUCCESS:
+                verdict = unwrap_call(verdict)
             if began:
-                recorder = self._ask_observer(verdict, began)
-                if listening is not None or (recorder is not None and recorder.recording):
-                    report = self._begin_report(call, began, verdict, recorder, listening)
+                found = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
+                recorder = (self._observe or observe_flow)(found, began)
+                if request is not None or (recorder is not None and recorder.recording):
+                    report = self._begin_report(call, began, verdict, recorder, request)
                     recorder = None  # the report ends it
-                    return await self._run_recorded(report, verdict, listening)
+                    return await self._run_recorded(report, verdict, request)
             for check in self._checks:
                 if type(verdict) is _FAILURE:
                     return self._finish(call, reached, verdict)
@@ -122,40 +129,35 @@ class Runner:
                     verdict = unwrap_call(verdict)
             if type(verdict) is _FAILURE:
                 return self._finish(call, reached, verdict)
-            guards, effect = self._make_guards(call, verdict)
-            reached = verdict.under(None, guards)
-            outcome = await self._within_time(reached, self._plain)
+            reached = verdict
+            if type(verdict) is not _VALID_CALL or verdict is call:
+                guards, effect = self._make_guards(call, verdict)
+                reached = verdict.under(None, guards)
+            elif verdict.tool.effect == "read" and not verdict.tool.context and call.guards is None:
+                verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
+            else:
+                verdict.guards, effect = self._make_guards(call, verdict)
+            if call.timeout is None:
+                outcome = await self._plain(reached)
+            else:
+                outcome = await run_within(call.timeout, reached, self._plain)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
             if recorder is not None:  # sampled out: what ran inside has inherited the decision
                 recorder.call_ends(None, None)
         if type(outcome) is _SUCCESS:
-            return cast("Outcome", outcome)
+            success: Outcome = outcome  # a cast is a call
+            return success
         return self._finish(call, reached, outcome, effect)
 
-    def _resolve_first(self, call: Call) -> Any:
-        """Run the check that finds the tool, if it stands first; else the call itself.
-
-        It runs before the recorder is asked: the span of the call then has the tool's name from its start.
-        """
-        try:
-            verdict = self._resolver(call)
-        except Exception as exc:  # noqa: BLE001  # caught here, so that the crash of this check is recorded, too
-            return Failure(Crashed(exc))
-        return unwrap_call(verdict)
-
-    def _ask_observer(self, verdict: Any, began: int) -> Recorder | None:
-        resolved = self._resolver_name is not None and type(verdict) is not _FAILURE
-        return (self._observe or observe_flow)(verdict.tool if resolved else None, began)
-
     def _begin_report(
-        self, call: Call, began: int, verdict: Any, recorder: Recorder | None, listening: Listening | None
+        self, call: Call, began: int, verdict: Any, recorder: Recorder | None, request: Listening | None
     ) -> LiveReport:
-        sink = None if listening is None else listening.sink
+        sink = None if request is None else request.sink
         return begin_report(call, (began, time_ns()), self._resolver_name, verdict, recorder, sink, self.recording)
 
-    async def _run_recorded(self, report: LiveReport, verdict: Any, listening: Listening | None) -> Outcome:
+    async def _run_recorded(self, report: LiveReport, verdict: Any, request: Listening | None) -> Outcome:
         """Run the rest of a call with a report."""
         call = report.call
         reached: Any = call
@@ -168,25 +170,22 @@ class Runner:
                 guards, effect = self._make_guards(call, verdict)
                 reached = verdict.under(report, guards)
                 checked = self._check_recorded(reached)
-                if isinstance(checked, _CALL):
-                    outcome = await self._within_time(checked, self._recorded)
-                else:
+                if not isinstance(checked, _CALL):
                     outcome = checked
+                elif call.timeout is None:
+                    outcome = await self._recorded(checked)
+                else:
+                    outcome = await run_within(call.timeout, checked, self._recorded)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
             if outcome is not _CANCELLED and type(outcome) is not _SUCCESS:  # in the span, for the log's trace ids
                 outcome = self._finish(call, reached, outcome, effect, report.params)
             _end_report(report, outcome)
-        if listening is not None:
-            listening.report = report.copy()
+        if request is not None:
+            request.report = report.copy()
         report.outcome = None  # the traceback of a cause holds the call, which would hold the cause
         return cast("Outcome", outcome)
-
-    async def _within_time(self, call: Any, chain: Handler[Any]) -> Outcome:
-        if call.timeout is None:
-            return await chain(call)
-        return await run_within(call.timeout, call, chain)
 
     def _make_guards(self, call: Call, reached: Any) -> tuple[Guards, OneEffect | None]:
         """The guards of the call, inside of those that its caller has put on it; and the one of its effect, if any."""
@@ -248,4 +247,5 @@ def _unchanged(call: Any) -> Any:
 _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
+_VALID_CALL: Any = ValidCall
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -6,7 +6,7 @@ from .guard import Guard, NotBegunError, tool_of
 from .landed import as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .one_effect import OneEffect
 from .open_tools import OpenTools
-from .stage_entry import StageEntry, enter, guard_stage, keep_guards, run_inside
+from .stage_entry import StageEntry, enter, guard_stage, run_inside
 from .time_limit import TimeLimit
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "denies_effect",
     "enter",
     "guard_stage",
-    "keep_guards",
     "landed_of",
     "run_inside",
     "tool_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +30,7 @@ class _FixedGate:
     closed: Mapping[str, Unavailable]
 
 
+_NO_LOCK = nullcontext()
 _NONE_CLOSED = _FixedGate({})
 _SOME_CLOSED = _FixedGate({"": Unavailable("", "unknown")})  # so that the guards are asked
 
@@ -90,19 +92,18 @@ class Guards:
         Raises:
             NotBegunError: A guard refuses, or the call has been answered. The body must not begin.
         """
-        asked = self.each if self.gate.closed else self.counting
-        if self.lock is None:
-            _ask(asked, call)
-            return
-        with self.lock:
+        with self.lock or _NO_LOCK:
             for entry in self.entries:
-                entry.admit()
-            _ask(asked, call)
+                if entry.alone or entry.closed:
+                    entry.admit()
+            for guard in self.each if self.gate.closed else self.counting:
+                if (outcome := guard.refuse(call)) is not None:
+                    raise NotBegunError(outcome)
             for guard in self.counting:
                 guard.begin(call)
             for entry in self.entries:
                 if not entry.is_stage and not entry.left:  # an end, which will speak for the body
-                    entry.undecided.append(call)
+                    entry.undecided = (*entry.undecided, call)
 
     def end(self, call: Call) -> None:
         """End the body: it returned or raised; once for each `begin` that did not raise."""
@@ -114,6 +115,14 @@ class Guards:
         """Count one running body less. Called under the lock."""
         for guard in self.counting:
             guard.end(call)
+
+    def withdraw(self, call: Call) -> None:
+        """Take a begin back: a stage counted as the body, and has called on. Called under the lock."""
+        for entry in self.entries:
+            if entry.undecided:
+                entry.forget(call)
+        for guard in self.counting:
+            guard.conclude(call, "no")
 
     def conclude(self, call: Call, outcome: Outcome) -> Outcome:
         """End the body that began with this very call, and learn from its outcome whether it landed.
@@ -128,14 +137,18 @@ class Guards:
         # Not under the lock: it reads attributes of the tool's exception.
         landed: Landed = "yes" if type(outcome) is Success else landed_of(outcome)
         with self.lock:
-            self.count_end(call)
-            self.learn_landed(call, landed)
+            for entry in self.entries:
+                if entry.undecided:
+                    entry.forget(call)
+            for guard in self.counting:
+                guard.conclude(call, landed)
         return outcome
 
     def learn_landed(self, call: Call, landed: Landed) -> None:
         """Learn whether the effect of a body happened, so that those around it need not say it. Under the lock."""
         for entry in self.entries:
-            entry.forget(call)
+            if entry.undecided:
+                entry.forget(call)
         for guard in self.counting:
             guard.learn_landed(call, landed)
 
@@ -150,7 +163,12 @@ class Guards:
 
         Guards of a read count none; another tool comes to them only by a stage that put it in the place of the read.
         """
-        return tool.effect == "read" or any(isinstance(guard, OneEffect) for guard in self.counting)
+        if tool.effect == "read":
+            return True
+        for guard in self.counting:  # noqa: SIM110  # a generator takes twice as long
+            if isinstance(guard, OneEffect):
+                return True
+        return False
 
     def correct_landed(self, error: E) -> E:
         """The error, with ``landed`` "no" in place of "maybe" if no body of this call may have taken effect.
@@ -169,9 +187,3 @@ class Guards:
             if isinstance(guard, OneEffect) and (lost := guard.lost) is not None:
                 return lost
         return None
-
-
-def _ask(guards: tuple[Guard, ...], call: Call) -> None:
-    for guard in guards:
-        if (outcome := guard.refuse(call)) is not None:
-            raise NotBegunError(outcome)

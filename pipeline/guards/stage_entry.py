@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import attrs
 from returns.result import Failure, Success
 
-from ..errors import Crashed, Landed, NotExecuted, SetupError
+from ..errors import Crashed, NotExecuted, SetupError
 from .call_guards import Guards
 from .guard import NotBegunError, tool_of
 from .landed import as_outcome_unknown, denies_effect, landed_of
@@ -54,7 +54,7 @@ class StageEntry:
     alone: bool = False
     left: bool = False
     closed: bool = False
-    undecided: list[Call] = attrs.field(factory=lambda: cast("list[Call]", []))
+    undecided: tuple[Call, ...] = ()
 
     def admit(self) -> None:
         """Let a body begin inside: it takes over. Called under the lock.
@@ -65,10 +65,11 @@ class StageEntry:
         if self.closed:
             raise NotBegunError(Failure(NotExecuted("the call has been answered")))
         if self.alone:
-            self.alone = False
-            if not self.left:
-                self.guards.count_end(self.call)
-            self._learn_landed("no")
+            self.alone, self.undecided = False, ()
+            if self.left:  # its end is counted already
+                self.guards.learn_landed(self.call, "no")
+            else:
+                self.guards.withdraw(self.call)
 
     def enter_inside(self) -> None:
         """Call on: the inside decides from now on.
@@ -76,9 +77,8 @@ class StageEntry:
         Raises:
             NotBegunError: The stage has failed before.
         """
-        if self.alone or self.closed:
-            with self.guards.lock or Lock():
-                self.admit()
+        with self.guards.lock or Lock():
+            self.admit()
 
     def leave(self, outcome: Outcome | None) -> bool:
         """End the entry with the answer of the stage; None: it raised, or was cut off.
@@ -88,6 +88,9 @@ class StageEntry:
         Returns:
             Whether the stage itself was the body.
         """
+        if self.is_stage and not self.alone and type(outcome) is Success:  # the inside has decided all
+            self.left = True
+            return False
         with self.guards.lock or Lock():
             was_alone = self.alone
             if was_alone:
@@ -95,25 +98,19 @@ class StageEntry:
             if self.is_stage:
                 self.closed = type(outcome) is not Success
                 if was_alone and outcome is not None:
-                    self._learn_landed("yes" if landed_of(outcome) == "yes" else "no")
+                    self.guards.learn_landed(self.call, "yes" if landed_of(outcome) == "yes" else "no")
             elif outcome is not None and len(self.undecided) == 1:
-                call = self.undecided[0]
-                self.forget(call)
-                self.guards.learn_landed(call, landed_of(outcome))
+                self.guards.learn_landed(self.undecided[0], landed_of(outcome))
             self.alone, self.left = was_alone and self.is_stage and not self.closed, True
-            self.undecided.clear()  # these calls hold the entry, which would never be freed at once
+            self.undecided = ()  # these calls hold the entry, which would never be freed at once
             return was_alone
 
     def forget(self, call: Call) -> None:
         """Drop one body that began with this call: its outcome is known."""
         for at, each in enumerate(self.undecided):
             if each is call:
-                del self.undecided[at]
+                self.undecided = (*self.undecided[:at], *self.undecided[at + 1 :])
                 return
-
-    def _learn_landed(self, landed: Landed) -> None:
-        self.forget(self.call)
-        self.guards.learn_landed(self.call, landed)
 
 
 def enter(call: C, guards: Guards, *, announces_body: bool, is_stage: bool = False) -> tuple[StageEntry, C]:
@@ -140,7 +137,7 @@ def enter(call: C, guards: Guards, *, announces_body: bool, is_stage: bool = Fal
         around.begin(call)
         entry.alone = True
         if not is_stage:
-            entry.undecided.append(call)
+            entry.undecided = (call,)
     return entry, call.under(call.report, guards.within(entry))
 
 
@@ -163,19 +160,22 @@ def guard_stage(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Han
 
         async def call_next(call: Any) -> Outcome:
             nonlocal started, running
-            try:
-                entry.enter_inside()
-            except NotBegunError as exc:
-                return exc.outcome
+            if entry.alone or entry.closed:
+                try:
+                    entry.enter_inside()
+                except NotBegunError as exc:
+                    return exc.outcome
             started += 1
-            trusted.clear()  # an earlier answer says nothing of a body that begins from now on
-            number, alone = started, not running and guards.lost is None
+            if trusted:
+                trusted.clear()  # an earlier answer says nothing of a body that begins from now on
+            # While the stage was alone, no other body began: before its first call on, nothing can be lost.
+            number, alone = started, started == 1 or (not running and guards.lost is None)
             running += 1
             try:
                 answer = await inner(call if call.guards is not None else call.under(call.report, guards))
             finally:
                 running -= 1
-            if alone and number == started:
+            if alone and number == started and type(answer) is not Success:
                 trusted.append(answer)
             return answer
 
@@ -190,20 +190,6 @@ def guard_stage(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Han
         if error is None or lost is None or not denies_effect(error):
             return cast("Outcome", outcome)
         return Failure(as_outcome_unknown(error, lost))
-
-    return handle
-
-
-def keep_guards(middleware: Callable[[Any, Handler], Any]) -> Callable[[Any, Handler], Any]:
-    """Give a call that a middleware makes itself the guards of the call that the middleware was given."""
-
-    def handle(call: Any, inner: Handler) -> Any:  # returns the middleware's own coroutine
-        guards = call.guards
-
-        def call_next(call: Any) -> Any:
-            return inner(call if call.guards is not None else call.under(call.report, guards))
-
-        return middleware(call, call_next)
 
     return handle
 
