@@ -44,7 +44,7 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 
 types: .venv/dev
-	$(BIN)/python tests/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md")
+	$(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md")
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme
 	$(BIN)/pyright
 
@@ -79,7 +79,7 @@ recovery: .venv/dev  ## how many refused calls recover when a model does what it
 	$(BIN)/python -m benchmarks.corpus.recovery --check $(ARGS)
 
 clients: .venv/dev  ## what real HTTP clients come to against a server that fails: kind, attempts, effects
-	PYTHONPATH=.:tests $(BIN)/python tests/http_clients.py
+	PYTHONPATH=.:tests/support $(BIN)/python tests/support/http_clients.py
 
 torture: .venv/dev  ## kills, faults, misbehaving stages and hostile inputs; ARGS=--short takes three minutes
 	$(BIN)/python -m benchmarks.scale.torture $(ARGS)
@@ -116,7 +116,7 @@ test-collector: .venv/dev .venv-collector/done  ## what a real OpenTelemetry col
 test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboard on a real Prometheus (Debian's package)
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
-test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_mcp and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
+test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
 	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)

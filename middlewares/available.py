@@ -10,8 +10,8 @@ from returns.result import Failure
 from ..call import ResolvedCall
 from ..compose import Placement
 from ..errors import Unavailable
-from ..options import check_type
-from ..tools import ToolRegistry
+from ..options import is_type
+from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -26,7 +26,7 @@ class Available:
         registry: Its ``closed`` says which tools are closed, and why.
 
     Raises:
-        SetupError: ``registry`` is no ToolRegistry.
+        SetupError: ``registry`` is no ToolView.
     """
 
     placement: ClassVar[Placement] = Placement(
@@ -35,10 +35,7 @@ class Available:
         owns_registry=True,
     )
 
-    registry: ToolRegistry
-
-    def __attrs_post_init__(self) -> None:
-        check_type("Available", "registry", self.registry, ToolRegistry)
+    registry: ToolView = attrs.field(validator=is_type(ToolView, name="ToolRegistry"))
 
     def __call__(self, call: R) -> R | Failure[Unavailable]:
         """The same call; or Unavailable, with the reason why its tool is closed."""

@@ -17,9 +17,9 @@ from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import SetupError
 from ..forking import register_after_fork
-from ..options import check_count, check_function, check_number, read_by_name, read_names, refuse
-from ..state.answers import Answer, AnswerKey, KeptAnswers, make_key
-from ..state.loop_state import get_loop_state
+from ..options import check_number, is_count, is_function, read_by_name, read_names, refuse
+from ..stage_state.cache_answers import Answer, AnswerKey, KeptAnswers, make_key
+from ..stage_state.loop_state import get_loop_state
 
 OnWrite: TypeAlias = Literal["forget_all", "forget_own", "keep"]
 _IMMUTABLE = frozenset((type(None), str, int, bytes, bool, float))
@@ -35,6 +35,7 @@ class _Flight:
     copyable: bool = True
 
 
+@attrs.define(eq=False)
 class Cache:
     """A middleware that keeps the answers of ``read`` tools, and runs equal calls at the same time once.
 
@@ -79,44 +80,39 @@ class Cache:
         tool_options=("tools",),
     )
 
-    def __init__(
-        self,
-        ttl: float | Mapping[str, float],
-        *,
-        size: int = 1024,
-        max_bytes: int | None = 64 * 2**20,
-        tools: Iterable[str] | None = None,
-        on_write: OnWrite = "forget_all",
-        key: Callable[[ValidCall], Hashable | None] | None = None,
-        copy: Callable[[Any], Any] = deepcopy,
-        clock: Callable[[], float] = timing.monotonic,
-    ) -> None:
-        check_count("Cache", "size", size)
-        check_count("Cache", "max_bytes", max_bytes, optional=True)
-        if not any(on_write == each for each in get_args(OnWrite)):  # `in` would hash it
-            refuse("Cache", "on_write", " or ".join(map(repr, get_args(OnWrite))), on_write)
-        check_function("Cache", "key", key, optional=True)
-        check_function("Cache", "copy", copy)
-        check_function("Cache", "clock", clock)
-        self.tools = _ttl_by_tool(ttl, tools)
-        self._ttl: Any = ttl  # seconds, if no tool is named
-        self._max_epochs = size
-        self._on_write = on_write
-        self._key = key
-        self._copy = copy
-        self._clock = clock
-        self._epoch = object()  # replaced by each write
-        self._epochs: dict[str, object] = {}  # by principal, for those that wrote
-        self._first_epoch = object()  # of the other principals
-        self._answers = KeptAnswers(size, inf if max_bytes is None else max_bytes)
-        self._lock = Lock()  # of the epochs
+    ttl: float | Mapping[str, float]
+    size: int = attrs.field(default=1024, validator=is_count(), kw_only=True)
+    max_bytes: int | None = attrs.field(default=64 * 2**20, validator=is_count(optional=True), kw_only=True)
+    tools: Iterable[str] | None = attrs.field(default=None, kw_only=True)
+    on_write: OnWrite = attrs.field(default="forget_all", kw_only=True)
+    key: Callable[[ValidCall], Hashable | None] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    copy: Callable[[Any], Any] = attrs.field(default=deepcopy, validator=is_function(), kw_only=True, repr=False)
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
+    _ttl_by_tool: dict[str, float] | None = attrs.field(init=False, repr=False)  # None: no tool is named
+    _epoch: object = attrs.field(init=False, factory=object, repr=False)  # replaced by each write
+    _epochs: dict[str, object] = attrs.field(
+        init=False, factory=dict[str, object], repr=False
+    )  # of principals that wrote
+    _first_epoch: object = attrs.field(init=False, factory=object, repr=False)  # of the other principals
+    _answers: KeptAnswers = attrs.field(init=False, repr=False)
+    _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)  # of the epochs
+
+    def __attrs_post_init__(self) -> None:
+        if not any(self.on_write == each for each in get_args(OnWrite)):  # `in` would hash it
+            refuse("Cache", "on_write", " or ".join(map(repr, get_args(OnWrite))), self.on_write)
+        self.tools = self._ttl_by_tool = _read_ttl(self.ttl, self.tools)
+        self._answers = KeptAnswers(self.size, inf if self.max_bytes is None else self.max_bytes)
         register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """The kept answer, the outcome of an equal call under way, or the inside's outcome."""
         tool = call.tool
-        if self.tools is not None:
-            cached = tool.name in self.tools and tool.effect in ("read", "idempotent")
+        if self._ttl_by_tool is not None:
+            cached = tool.name in self._ttl_by_tool and tool.effect in ("read", "idempotent")
         else:
             cached = tool.effect == "read" and not tool.context and not tool.polling
         key = self._key_of(call) if cached else None
@@ -125,7 +121,7 @@ class Cache:
     def _run(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
         """Run a call that is not cached."""
         # With "keep", only idempotent tools are invalidated, and these have to be named.
-        if call.tool.effect == "read" or (self._on_write == "keep" and self.tools is None):
+        if call.tool.effect == "read" or (self.on_write == "keep" and self.tools is None):
             return call_next(call)  # no coroutine of its own
         return self._write(call, call_next)
 
@@ -161,7 +157,7 @@ class Cache:
                 return self._replay(flight.entry, call, "answered by an equal call that was under way")
 
     async def _fetch(self, call: ValidCall, call_next: Handler[ValidCall], key: AnswerKey, flight: _Flight) -> Outcome:
-        asked_at = self._clock()
+        asked_at = self.clock()
         outcome: Outcome | None = None
         try:
             outcome = await call_next(call)
@@ -187,7 +183,7 @@ class Cache:
             return
         immutable = type(value) in _IMMUTABLE
         try:
-            kept = outcome if immutable else Success(self._copy(value))
+            kept = outcome if immutable else Success(self.copy(value))
             flight.entry = Answer(epoch, asked_at, kept, immutable, size)
         except Exception:  # noqa: BLE001  # the copy of a foreign value may raise anything
             flight.copyable = False
@@ -196,34 +192,34 @@ class Cache:
             self._answers.put(key, flight.entry)
 
     def _find(self, key: AnswerKey, epoch: object, call: ValidCall) -> Answer | None:
-        ttl = self._ttl if self.tools is None else self.tools[call.tool.name]
-        return self._answers.find(key, epoch, self._clock(), ttl)
+        ttl: Any = self.ttl if self._ttl_by_tool is None else self._ttl_by_tool[call.tool.name]
+        return self._answers.find(key, epoch, self.clock(), ttl)
 
     def _restart_in_child(self) -> None:
         self._lock = Lock()
 
-    def _replay(self, entry: Answer, call: ValidCall, how: str) -> Outcome:
+    def _replay(self, entry: Answer, call: ValidCall, reason: str) -> Outcome:
         if call.report is not None:
-            call.report.note(self, f"{how}, {self._clock() - entry.asked_at:.3g} s ago")
-        return entry.outcome if entry.immutable else Success(self._copy(entry.outcome.unwrap()))
+            call.report.note(self, f"{reason}, {self.clock() - entry.asked_at:.3g} s ago")
+        return entry.outcome if entry.immutable else Success(self.copy(entry.outcome.unwrap()))
 
     def _epoch_of(self, call: ValidCall) -> object:
         """Another object after each write that invalidates answers to this call."""
-        if call.tool.effect != "read" or self._on_write == "forget_all":
+        if call.tool.effect != "read" or self.on_write == "forget_all":
             return self._epoch
         return self._epochs.get(call.principal, self._first_epoch)
 
     def _invalidate(self, principal: str) -> None:
         self._epoch = object()
-        if self._on_write == "forget_own":
-            if len(self._epochs) >= self._max_epochs:  # there may be any number of principals: invalidate all of them
+        if self.on_write == "forget_own":
+            if len(self._epochs) >= self.size:  # there may be any number of principals: invalidate all of them
                 self._epochs.clear()
                 self._first_epoch = object()
             self._epochs[principal] = self._epoch
 
     def _key_of(self, call: ValidCall) -> AnswerKey | None:
-        if self._key is not None:
-            key = self._key(call)
+        if self.key is not None:
+            key = self.key(call)
             return None if key is None else (call.tool, call.principal, key)
         return make_key(call)
 
@@ -232,7 +228,7 @@ def _make_flights() -> dict[AnswerKey, _Flight]:
     return {}
 
 
-def _ttl_by_tool(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:
+def _read_ttl(ttl: Any, tools: Iterable[str] | None) -> dict[str, Any] | None:
     """The tools to cache with their seconds; None if no tool is named."""
     if not isinstance(ttl, Mapping):
         check_number("Cache", "ttl", ttl, above=0, infinite=True, unit="seconds")

@@ -15,10 +15,10 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, ToolError, Unavailable
 from ..forking import register_after_fork
-from ..options import check_count, check_function, check_number
+from ..options import check_function, check_number, is_count, is_function, is_number
 from ..report import CANCELLED, kind_of
-from ..state.call_window import CallWindow
-from ..tools import ToolRegistry
+from ..stage_state.breaker_window import CallWindow
+from ..tools import ToolView
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -96,16 +96,22 @@ class CircuitBreaker:
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
     )
 
-    registry: ToolRegistry | Callable[[ResolvedCall], ToolRegistry | None] | None = None
-    failures: int | None = attrs.field(default=5, kw_only=True)
-    failure_ratio: float | None = attrs.field(default=None, kw_only=True)
-    window: float = attrs.field(default=60.0, kw_only=True)
-    min_calls: int = attrs.field(default=10, kw_only=True)
-    open_for: float = attrs.field(default=30.0, kw_only=True)
+    registry: ToolView | Callable[[ResolvedCall], ToolView | None] | None = None
+    failures: int | None = attrs.field(default=5, validator=is_count(optional=True), kw_only=True)
+    failure_ratio: float | None = attrs.field(
+        default=None, validator=is_number(above=0, most=1, optional=True), kw_only=True
+    )
+    window: float = attrs.field(default=60.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
+    min_calls: int = attrs.field(default=10, validator=is_count(), kw_only=True)
+    open_for: float = attrs.field(default=30.0, validator=is_number(above=0, unit="seconds"), kw_only=True)
     max_open_for: float | None = attrs.field(default=None, kw_only=True)
-    probes: int = attrs.field(default=1, kw_only=True)
-    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
+    probes: int = attrs.field(default=1, validator=is_count(), kw_only=True)
+    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
     _circuits: dict[Hashable, _Circuit] = attrs.field(init=False, factory=dict[Hashable, _Circuit], repr=False)
     _transitions: int = attrs.field(init=False, default=0, repr=False)  # of all circuits
     _swept: float = attrs.field(init=False, default=-math.inf, repr=False)
@@ -114,19 +120,11 @@ class CircuitBreaker:
     def __attrs_post_init__(self) -> None:
         if self.failures is None and self.failure_ratio is None:
             raise SetupError("CircuitBreaker: one of `failures` and `failure_ratio` must say when it opens")
-        check_count("CircuitBreaker", "failures", self.failures, optional=True)
-        check_count("CircuitBreaker", "min_calls", self.min_calls)
-        check_count("CircuitBreaker", "probes", self.probes)
-        check_number("CircuitBreaker", "failure_ratio", self.failure_ratio, above=0, most=1, optional=True)
-        check_number("CircuitBreaker", "window", self.window, above=0, unit="seconds")
-        check_number("CircuitBreaker", "open_for", self.open_for, above=0, unit="seconds")
         check_number(
             "CircuitBreaker", "max_open_for", self.max_open_for, least=self.open_for, optional=True, unit="seconds"
         )
-        if not isinstance(self.registry, ToolRegistry):
+        if not isinstance(self.registry, ToolView):
             check_function("CircuitBreaker", "registry", self.registry, "a ToolRegistry or", optional=True)
-        check_function("CircuitBreaker", "key", self.key, optional=True)
-        check_function("CircuitBreaker", "clock", self.clock)
         register_after_fork(self._restart_in_child)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
@@ -208,7 +206,7 @@ class CircuitBreaker:
                     longer = min(circuit.opened_for * 2, self.max_open_for or self.open_for)
                     self._set_state(circuit, longer if kind in _FAILURE_KINDS else None, name, registry)
 
-    def _set_state(self, circuit: _Circuit, open_for: float | None, name: str, registry: ToolRegistry | None) -> None:
+    def _set_state(self, circuit: _Circuit, open_for: float | None, name: str, registry: ToolView | None) -> None:
         """Open the circuit for so many seconds, or close it: None. The tool is closed or reopened in the registry."""
         now = self.clock()
         self._transitions += 1
@@ -228,9 +226,9 @@ class CircuitBreaker:
         self._lock = Lock()
         self._circuits = {key: attrs.evolve(circuit, probing=0) for key, circuit in self._circuits.items()}
 
-    def _registry_of(self, call: ResolvedCall) -> ToolRegistry | None:
+    def _registry_of(self, call: ResolvedCall) -> ToolView | None:
         registry = None if self.key is not None else self.registry
-        if isinstance(registry, ToolRegistry):
+        if isinstance(registry, ToolView):
             registry = None if call.principal else registry
         elif registry is not None:
             registry = registry(call)

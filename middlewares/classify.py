@@ -12,7 +12,7 @@ from .. import timing
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import Crashed, ToolError
-from ..options import check_function
+from ..options import is_function
 from ..tools import Errors, ErrorTable, classify, stays_crash
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -47,10 +47,9 @@ class Classify:
     )
 
     errors: ErrorTable | None = attrs.field(default=None, converter=_check_errors, repr=False)
-    clock: Callable[[], float] = attrs.field(default=timing.wall_time, repr=False, kw_only=True)
-
-    def __attrs_post_init__(self) -> None:
-        check_function("Classify", "clock", self.clock)
+    clock: Callable[[], float] = attrs.field(
+        default=timing.wall_time, validator=is_function(), repr=False, kw_only=True
+    )
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome; for a crash, the error that its exception means."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from threading import get_ident
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -15,8 +15,17 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
-from ..options import check_count, check_function, check_number, check_type, read_by_name
-from ..state.units import (
+from ..options import (
+    check_count,
+    check_function,
+    check_type,
+    is_count,
+    is_function,
+    is_number,
+    maps_names,
+    read_by_name,
+)
+from ..stage_state.concurrency_units import (
     HOLDER,
     Holder,
     KnownLoop,
@@ -28,6 +37,11 @@ from ..state.units import (
 )
 
 R = TypeVar("R", bound=ResolvedCall)
+
+
+def _refuse_zero(_: object, __: object, seconds: object) -> None:
+    if seconds == 0:
+        raise SetupError("Concurrency: `max_wait` must be > 0 or None, not 0; to refuse at once use max_queue=0")
 
 
 @attrs.define(eq=False)
@@ -69,32 +83,29 @@ class Concurrency:
         tool_options=("weight", "groups"),
     )
 
-    limit: int
-    max_queue: int | None = attrs.field(default=None, kw_only=True)
-    max_wait: float | None = attrs.field(default=None, kw_only=True)
+    limit: int = attrs.field(validator=is_count())
+    max_queue: int | None = attrs.field(default=None, validator=is_count(0, optional=True), kw_only=True)
+    max_wait: float | None = attrs.field(
+        default=None, validator=[_refuse_zero, is_number(above=0, optional=True, unit="seconds")], kw_only=True
+    )
     weight: Mapping[str, int] | Callable[[ResolvedCall], int] | None = attrs.field(default=None, kw_only=True)
-    groups: Mapping[str, str] | None = attrs.field(default=None, kw_only=True)
-    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
+    groups: Mapping[str, str] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(maps_names(check_type, str)), kw_only=True
+    )
+    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
     _plain: bool = attrs.field(init=False, repr=False)  # each tool by itself, and each call takes one unit
     _heaviest: int = attrs.field(init=False, repr=False)  # units that one call may take
     _by_loop: WeakKeyDictionary[KnownLoop, Partitions] = attrs.field(init=False, repr=False)
     _last: tuple[KnownLoop, int, Partitions] = attrs.field(init=False, repr=False)  # of the loop that called last
 
     def __attrs_post_init__(self) -> None:
-        check_count("Concurrency", "limit", self.limit)
-        check_count("Concurrency", "max_queue", self.max_queue, 0, optional=True)
-        if cast("object", self.max_wait) == 0:
-            raise SetupError("Concurrency: `max_wait` must be > 0 or None, not 0; to refuse at once use max_queue=0")
-        check_number("Concurrency", "max_wait", self.max_wait, above=0, optional=True, unit="seconds")
-        check_function("Concurrency", "key", self.key, optional=True)
         if callable(self.weight):
             check_function("Concurrency", "weight", self.weight)
         elif self.weight is not None:
             for name, weight in read_by_name("Concurrency", "weight", self.weight).items():
                 check_count("Concurrency", f"weight[{name!r}]", weight, most=self.limit)
-        if self.groups is not None:
-            for name, group in read_by_name("Concurrency", "groups", self.groups).items():
-                check_type("Concurrency", f"groups[{name!r}]", group, str)
         if self.groups is not None and self.key is not None:
             raise SetupError("Concurrency: `groups` and `key` both say what shares units; give one of them")
         self._plain = self.groups is None and self.key is None and self.weight is None

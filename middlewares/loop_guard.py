@@ -13,10 +13,10 @@ from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
 from ..messages import render
-from ..options import check_count, check_function, check_number, read_names
+from ..options import check_count, is_count, is_function, is_number, read_names
 from ..outside_text import get_logger
 from ..privacy import approved
-from ..state.last_calls import LastCall, LastCalls, Row
+from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal
 _SMALL = frozenset((type(None), bool, int, float))
@@ -24,6 +24,11 @@ _TEXTS = frozenset((str, bytes))
 _logger = get_logger()
 
 
+def _read_exempt(names: Iterable[str]) -> frozenset[str]:
+    return read_names("LoopGuard", "exempt", names)
+
+
+@attrs.define(eq=False)
 class LoopGuard:
     """A middleware that counts calls in a row with equal arguments and equal outcomes, for each principal and tool.
 
@@ -66,32 +71,25 @@ class LoopGuard:
         tool_options=("exempt",),
     )
 
-    def __init__(
-        self,
-        warn_after: int = 3,
-        refuse_after: int | None = 5,
-        *,
-        forget_after: float = 300.0,
-        exempt: Iterable[str] = (),
-        on_warning: Callable[[ValidCall, int], object] | None = None,
-        size: int = 1024,
-        max_bytes: int = 16 * 2**20,
-        clock: Callable[[], float] = timing.monotonic,
-    ) -> None:
-        check_count("LoopGuard", "warn_after", warn_after, 2)
-        check_count("LoopGuard", "refuse_after", refuse_after, warn_after, optional=True)
-        check_number("LoopGuard", "forget_after", forget_after, above=0, infinite=True, unit="seconds")
-        check_function("LoopGuard", "on_warning", on_warning, optional=True)
-        check_count("LoopGuard", "size", size)
-        check_count("LoopGuard", "max_bytes", max_bytes)
-        check_function("LoopGuard", "clock", clock)
-        self._warn_after = warn_after
-        self._refuse_after = refuse_after
-        self._forget_after = forget_after
-        self.exempt = read_names("LoopGuard", "exempt", exempt)
-        self._on_warning = on_warning
-        self._clock = clock
-        self._kept = LastCalls(size, max_bytes)
+    warn_after: int = attrs.field(default=3, validator=is_count(2))
+    refuse_after: int | None = 5
+    forget_after: float = attrs.field(
+        default=300.0, validator=is_number(above=0, infinite=True, unit="seconds"), kw_only=True
+    )
+    exempt: frozenset[str] = attrs.field(default=frozenset(), converter=_read_exempt, kw_only=True)
+    on_warning: Callable[[ValidCall, int], object] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    size: int = attrs.field(default=1024, validator=is_count(), kw_only=True)
+    max_bytes: int = attrs.field(default=16 * 2**20, validator=is_count(), kw_only=True)
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
+    _kept: LastCalls = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        check_count("LoopGuard", "refuse_after", self.refuse_after, self.warn_after, optional=True)
+        self._kept = LastCalls(self.size, self.max_bytes)
 
     async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         """The inside's outcome, with a suggestion if it is a repeated failure; Denied for a call that is not run."""
@@ -127,7 +125,7 @@ class LoopGuard:
         """Run a call with the arguments of the one before, or refuse it."""
         arguments = _digest(Success(call.params))
         times = self._times(call, last, arguments)
-        if self._refuse_after is not None and times >= self._refuse_after:
+        if self.refuse_after is not None and times >= self.refuse_after:
             return self._refuse(call, times)
         outcome = await call_next(call)
         digest, times = _digest(outcome), 1
@@ -138,8 +136,8 @@ class LoopGuard:
         last.params, last.digest = call.params, digest
         if not last.newest:
             self._kept.weigh(last)
-        last.row = Row(times, arguments, last.conversation.changes, self._clock())
-        return outcome if times < self._warn_after else self._warn(call, outcome, times)
+        last.row = Row(times, arguments, last.conversation.changes, self.clock())
+        return outcome if times < self.warn_after else self._warn(call, outcome, times)
 
     def _times(self, call: ValidCall, last: LastCall, arguments: object) -> int:
         """How many calls in a row, up to the last one that ended, were equal to this one."""
@@ -148,7 +146,7 @@ class LoopGuard:
             return int(_equal(last.params, call.params))
         if row.arguments != arguments or row.changes != last.conversation.changes:
             return 0
-        return row.times if self._clock() - row.at < self._forget_after else 0
+        return row.times if self.clock() - row.at < self.forget_after else 0
 
     def _warn(self, call: ValidCall, outcome: Outcome, times: int) -> Outcome:
         """The outcome, with a suggestion if it is a failure that takes one and has none."""
@@ -158,9 +156,9 @@ class LoopGuard:
             _logger.warning("Tool %.200r: %s (call %.200r)", call.tool.name, repetition, call.id, extra=extra)
         if call.report is not None:
             call.report.note(self, repetition)
-        if self._on_warning is not None:
+        if self.on_warning is not None:
             try:
-                self._on_warning(call, times)
+                self.on_warning(call, times)
             except Exception:  # a bug of the hook must not change the outcome
                 _logger.exception("on_warning failed")
         if type(outcome) is Failure:

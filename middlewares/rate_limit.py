@@ -15,7 +15,7 @@ from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import Unavailable
 from ..forking import register_after_fork
-from ..options import check_count, check_function, check_number
+from ..options import check_number, is_count, is_function, is_number
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -56,12 +56,18 @@ class RateLimit:
         reason="after validate: a call that never runs takes nothing from the limit",
     )
 
-    rate: float
-    per: float = 1.0
-    burst: int | None = None
-    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(default=None, kw_only=True)
-    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
-    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=timing.sleep, kw_only=True, repr=False)
+    rate: float = attrs.field(validator=is_number(above=0))
+    per: float = attrs.field(default=1.0, validator=is_number(above=0, unit="seconds"))
+    burst: int | None = attrs.field(default=None, validator=is_count(optional=True))
+    key: Callable[[ResolvedCall], Hashable] | None = attrs.field(
+        default=None, validator=is_function(optional=True), kw_only=True
+    )
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
+    sleep: Callable[[float], Awaitable[None]] = attrs.field(
+        default=timing.sleep, validator=is_function(may_be_async=True), kw_only=True, repr=False
+    )
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
     _slack: float = attrs.field(init=False, repr=False)  # seconds by which a burst is ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
@@ -71,12 +77,6 @@ class RateLimit:
     _lock: Lock = attrs.field(init=False, factory=Lock, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        check_number("RateLimit", "rate", self.rate, above=0)
-        check_number("RateLimit", "per", self.per, above=0, unit="seconds")
-        check_count("RateLimit", "burst", self.burst, optional=True)
-        check_function("RateLimit", "key", self.key, optional=True)
-        check_function("RateLimit", "clock", self.clock)
-        check_function("RateLimit", "sleep", self.sleep, may_be_async=True)
         burst = max(1, int(self.rate)) if self.burst is None else self.burst
         self._interval = self.per / self.rate
         self._slack = self._interval * (burst - 1)

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias
 
+import attrs
 from returns.result import Failure
 
 from ..call import Call, ResolvedCall
 from ..compose import Placement
 from ..errors import Repair, UnknownTool
-from ..options import check_count, check_type
-from ..sent_names import OfferedName
+from ..options import is_count, is_type
+from ..provider_names import OfferedName
 from ..tools import (
     CanonicalNames,
     SuggestionIndex,
     Tool,
-    ToolRegistry,
+    ToolView,
     find_bare_name,
     find_command,
     list_readings,
@@ -34,6 +35,7 @@ Found: TypeAlias = tuple[Tool[..., Any], str] | Failure[UnknownTool]  # the tool
 Search: TypeAlias = Callable[[str, int | None], Found]
 
 
+@attrs.define(eq=False)
 class Resolve:
     """A check that finds the tool of a call.
 
@@ -61,15 +63,16 @@ class Resolve:
         owns_registry=True,
     )
 
-    def __init__(self, registry: ToolRegistry, *, canonical_names: bool = False, listed: int = 20) -> None:
-        check_type("Resolve", "registry", registry, ToolRegistry)
-        check_type("Resolve", "canonical_names", canonical_names, bool)
-        check_count("Resolve", "listed", listed, least=0)
-        self.registry = registry
-        self.canonical_names = canonical_names
-        self.listed = listed
-        self._tools = registry.tools
-        self._names = _AllNames(registry)
+    registry: ToolView = attrs.field(validator=is_type(ToolView, name="ToolRegistry"))
+    canonical_names: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
+    listed: int = attrs.field(default=20, validator=is_count(0), kw_only=True)
+    _tools: Mapping[str, Tool[..., Any]] = attrs.field(init=False, repr=False)
+    _names: _AllNames = attrs.field(init=False, repr=False)
+    _search: tuple[int, Search, Search] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._tools = self.registry.tools
+        self._names = _AllNames(self.registry)
         self._search = self._begin_search()
 
     def __call__(self, call: Call) -> ResolvedCall | Failure[UnknownTool]:
@@ -103,7 +106,7 @@ class Resolve:
 class _AllNames:
     """Indexes of all names, of closed and hidden tools as well. They serve until a tool is registered or removed."""
 
-    def __init__(self, registry: ToolRegistry) -> None:
+    def __init__(self, registry: ToolView) -> None:
         self._registry = registry
         self.changes = registry.changes  # read before the names: they may be newer than this number, never older
 
@@ -121,7 +124,7 @@ class _AllNames:
 class _NameSearch:
     """The rules for names that are not exact, in one version of a registry."""
 
-    def __init__(self, registry: ToolRegistry, names: _AllNames, *, canonical_names: bool, listed: int) -> None:
+    def __init__(self, registry: ToolView, names: _AllNames, *, canonical_names: bool, listed: int) -> None:
         self._registry = registry
         self._names = names
         self._canonical_names = canonical_names

@@ -15,7 +15,7 @@ from .. import timing
 from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import TimedOut, ToolError, Transient
-from ..options import check_function, check_type, read_by_name
+from ..options import is_function, is_type, read_by_name
 from ..retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryBudget, RetryPolicy, RetryRules, downgrade_lost, plan
 from ..telemetry.logs import log_retry
 from ..tools import Tool
@@ -72,16 +72,17 @@ class Retry:
     max_delay: float = attrs.field(default=30.0, kw_only=True)
     kinds: Collection[RetryableKind] = attrs.field(default=RETRYABLE_KINDS, kw_only=True, hash=False)
     tools: Mapping[str, RetryPolicy] = attrs.field(factory=dict[str, RetryPolicy], kw_only=True, hash=False)
-    budget: RetryBudget | None = attrs.field(factory=RetryBudget, kw_only=True, eq=False)
-    jitter: Callable[[], float] = attrs.field(default=random.random, kw_only=True, repr=False)
-    sleep: Callable[[float], Awaitable[None]] = attrs.field(default=timing.sleep, kw_only=True, repr=False)
+    budget: RetryBudget | None = attrs.field(
+        factory=RetryBudget, validator=is_type(RetryBudget, optional=True), kw_only=True, eq=False
+    )
+    jitter: Callable[[], float] = attrs.field(default=random.random, validator=is_function(), kw_only=True, repr=False)
+    sleep: Callable[[float], Awaitable[None]] = attrs.field(
+        default=timing.sleep, validator=is_function(may_be_async=True), kw_only=True, repr=False
+    )
     _rules: RetryRules = attrs.field(init=False, repr=False, eq=False)
     _rules_by_tool: Mapping[str, RetryRules] = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        check_type("Retry", "budget", self.budget, RetryBudget, optional=True)
-        check_function("Retry", "jitter", self.jitter)
-        check_function("Retry", "sleep", self.sleep, may_be_async=True)
         rules = RetryRules(self.attempts, self.first_delay, self.max_delay, self.kinds)
         policies = read_by_name("Retry", "tools", self.tools)
         by_tool = {name: rules.with_policy(name, policy) for name, policy in policies.items()}

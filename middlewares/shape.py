@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import attrs
 from returns.result import Failure, Success
 
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import ToolError
 from ..messages.shaping import count_characters, shape_error, shape_value
-from ..options import check_count, check_type, read_by_name
+from ..options import check_count, check_type, is_count, is_type, maps_names
 from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)
@@ -36,6 +37,7 @@ _SIZES = ("limit", "max_results", "page_size", "per_page", "count", "max_lines",
 _SHORT = frozenset((bool, int, float))  # `render` bounds the digits of a number
 
 
+@attrs.define(eq=False)
 class Shape:
     r"""A middleware that makes a result as long as a model should read it.
 
@@ -74,43 +76,30 @@ class Shape:
         reason="outside of cache and retry: what is kept and tried is the whole result",
     )
 
-    def __init__(
-        self,
-        max_characters: int | None = 20_000,
-        *,
-        max_tokens: int | None = None,
-        tools: Mapping[str, int | None] | None = None,
-        hints: Mapping[str, str] | None = None,
-        empty: str | None = None,
-        neutralise: bool = False,
-    ) -> None:
-        self._limits: Mapping[str, int | None] = {} if tools is None else read_by_name("Shape", "tools", tools)
-        for name, limit in self._limits.items():
-            check_count("Shape", f"tools[{name!r}]", limit, 200, optional=True)
-        self._hints: Mapping[str, str] = {} if hints is None else read_by_name("Shape", "hints", hints)
-        for name, hint in self._hints.items():
-            check_type("Shape", f"hints[{name!r}]", hint, str)
-        check_count("Shape", "max_characters", max_characters, 200, optional=True)
-        check_count("Shape", "max_tokens", max_tokens, 50, optional=True)
-        check_type("Shape", "empty", empty, str, optional=True)
-        check_type("Shape", "neutralise", neutralise, bool)
-        self._max_characters, self._max_tokens = max_characters, max_tokens
-        self._empty = empty
-        self._neutralise = neutralise
+    max_characters: int | None = attrs.field(default=20_000, validator=is_count(200, optional=True))
+    max_tokens: int | None = attrs.field(default=None, validator=is_count(50, optional=True), kw_only=True)
+    tools: Mapping[str, int | None] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(maps_names(check_count, 200, optional=True)), kw_only=True
+    )
+    hints: Mapping[str, str] | None = attrs.field(
+        default=None, validator=attrs.validators.optional(maps_names(check_type, str)), kw_only=True
+    )
+    empty: str | None = attrs.field(default=None, validator=is_type(str, optional=True), kw_only=True)
+    neutralise: bool = attrs.field(default=False, validator=is_type(bool), kw_only=True)
 
     async def __call__(self, call: R, call_next: Handler[R]) -> Outcome:
         """The inside's outcome, bounded."""
         outcome = await call_next(call)
         if type(outcome) is Failure:
             error: ToolError = outcome.failure()
-            bounded = shape_error(error, self._most(call), self._max_tokens, neutralise=self._neutralise)
+            bounded = shape_error(error, self._most(call), self.max_tokens, neutralise=self.neutralise)
             return outcome if bounded is error else Failure(bounded)
         value: Any = outcome.unwrap()
         if type(value) in _SHORT:
             return outcome
         way = partial(self._way, call.tool)
-        most, tokens = self._most(call), self._max_tokens
-        shaped = shape_value(value, most, tokens, way, empty=self._empty, neutralise=self._neutralise)
+        most, tokens = self._most(call), self.max_tokens
+        shaped = shape_value(value, most, tokens, way, empty=self.empty, neutralise=self.neutralise)
         if shaped is value:
             return outcome
         if call.report is not None:
@@ -120,12 +109,12 @@ class Shape:
 
     def _most(self, call: ResolvedCall) -> int | None:
         """How many characters the result of a tool may have."""
-        return self._limits.get(call.tool.name, self._max_characters) if self._limits else self._max_characters
+        return self.tools.get(call.tool.name, self.max_characters) if self.tools else self.max_characters
 
     def _way(self, tool: Tool[..., Any]) -> str:
         """How the model gets what is left out."""
-        if tool.name in self._hints:
-            return self._hints[tool.name]
+        if self.hints and tool.name in self.hints:
+            return self.hints[tool.name]
         names: Any = tool.parameters.schema.get("properties") or ()
         position = next((name for name in _POSITIONS if name in names), None)
         size = next((name for name in _SIZES if name in names), None)

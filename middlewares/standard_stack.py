@@ -9,7 +9,7 @@ from ..executors import Executor
 from ..options import check_number, check_type
 from ..parameters import Limits
 from ..privacy import Redact
-from ..tools import Errors, ToolRegistry
+from ..tools import Errors, ToolView
 from .available import Available
 from .classify import Classify
 from .execute import Execute
@@ -21,7 +21,7 @@ from .validate import Validate
 
 
 def standard(
-    tools: ToolRegistry,
+    tools: ToolView,
     *,
     timeout: float | None = None,
     attempts: int = 3,
@@ -53,7 +53,7 @@ def standard(
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
             the registry names an executor that is not known, or one that cannot run it.
     """
-    check_type("standard", "tools", tools, ToolRegistry)
+    check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
     limits = Limits() if limits is None else limits
     pipeline = (

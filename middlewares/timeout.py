@@ -9,7 +9,7 @@ import attrs
 
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement, run_within
-from ..options import check_number, read_by_name
+from ..options import check_number, is_number, maps_names
 
 R = TypeVar("R", bound=ResolvedCall)
 
@@ -38,13 +38,13 @@ class Timeout:
         tool_options=("tools",),
     )
 
-    seconds: float | None
-    tools: Mapping[str, float | None] = attrs.field(factory=dict[str, "float | None"], kw_only=True, hash=False)
-
-    def __attrs_post_init__(self) -> None:
-        check_number("Timeout", "seconds", self.seconds, above=0, optional=True, unit="seconds")
-        for name, seconds in read_by_name("Timeout", "tools", self.tools).items():
-            check_number("Timeout", f"tools[{name!r}]", seconds, above=0, optional=True, unit="seconds")
+    seconds: float | None = attrs.field(validator=is_number(above=0, optional=True, unit="seconds"))
+    tools: Mapping[str, float | None] = attrs.field(
+        factory=dict[str, "float | None"],
+        validator=maps_names(check_number, above=0, optional=True, unit="seconds"),
+        kw_only=True,
+        hash=False,
+    )
 
     def __call__(self, call: R, call_next: Handler[R]) -> Awaitable[Outcome]:
         """The inside's outcome, or TimedOut; see `toolcall_pipeline.compose.run_within`."""

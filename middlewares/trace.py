@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import attrs
 from opentelemetry.context import get_current
 from opentelemetry.trace import TracerProvider
 
 from ..compose import Placement
-from ..options import check_function, check_type, read_items, refuse
+from ..options import check_function, check_type, is_function, is_type, read_items, refuse
 from ..privacy import Redact
 from ..telemetry import (
     SUPPRESS,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
 
 
+@attrs.define(eq=False, kw_only=True, repr=False)
 class Trace:
     """An observer that records each call as spans and metrics, and passes its report to sinks.
 
@@ -76,53 +78,43 @@ class Trace:
         reason="outermost: refused calls are recorded too",
     )
 
-    def __init__(
-        self,
-        *,
-        defer: bool = False,
-        stages: Stages = True,
-        stage_durations: bool = False,
-        openinference: bool = False,
-        content: bool | None = None,
-        redact: Redact | None = None,
-        principal: bool = False,
-        attributes: Describe | None = None,
-        sinks: Iterable[Sink | LiveSink] = (),
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-    ) -> None:
-        if stages != "notable":
-            check_type("Trace", "stages", stages, bool)
-        flags = {
-            "defer": defer,
-            "stage_durations": stage_durations,
-            "openinference": openinference,
-            "principal": principal,
-        }
-        for option, flag in flags.items():
-            check_type("Trace", option, flag, bool)
-        check_type("Trace", "content", content, bool, optional=True)
-        check_type("Trace", "tracer_provider", tracer_provider, TracerProvider, optional=True)
-        if meter_provider is not None and not hasattr(meter_provider, "get_meter"):  # its class is not imported here
-            refuse("Trace", "meter_provider", "a MeterProvider or None", meter_provider)
-        sinks = read_items("Trace", "sinks", sinks, "functions")
-        for place, sink in enumerate(sinks):
+    defer: bool = attrs.field(default=False, validator=is_type(bool))
+    stages: Stages = True
+    stage_durations: bool = attrs.field(default=False, validator=is_type(bool))
+    openinference: bool = attrs.field(default=False, validator=is_type(bool))
+    content: bool | None = attrs.field(default=None, validator=is_type(bool, optional=True))
+    redact: Redact | None = attrs.field(default=None, validator=is_function(optional=True))
+    principal: bool = attrs.field(default=False, validator=is_type(bool))
+    attributes: Describe | None = attrs.field(default=None, validator=is_function(optional=True))
+    sinks: Iterable[Sink | LiveSink] = ()
+    tracer_provider: TracerProvider | None = attrs.field(default=None, validator=is_type(TracerProvider, optional=True))
+    meter_provider: MeterProvider | None = None
+    deferred: DeferredSpans | None = attrs.field(init=False)
+    _spans: CallSpans = attrs.field(init=False)
+    _listeners: Listeners = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.stages != "notable":
+            check_type("Trace", "stages", self.stages, bool)
+        if self.meter_provider is not None and not hasattr(self.meter_provider, "get_meter"):  # not imported
+            refuse("Trace", "meter_provider", "a MeterProvider or None", self.meter_provider)
+        self.sinks = read_items("Trace", "sinks", self.sinks, "functions")
+        for place, sink in enumerate(self.sinks):
             if not is_live_sink(sink):
                 check_function("Trace", f"sinks[{place}]", sink)
-        check_function("Trace", "redact", redact, optional=True)
-        check_function("Trace", "attributes", attributes, optional=True)
-        self.redact = redact
-        self.deferred = DeferredSpans() if defer else None
+        self.deferred = DeferredSpans() if self.defer else None
         self._spans = CallSpans(
-            tracer_provider,
+            self.tracer_provider,
             self.deferred,
-            stages=stages,
-            content=content,
-            openinference=openinference,
-            principal=principal,
-            describe=attributes,
+            stages=self.stages,
+            content=self.content,
+            openinference=self.openinference,
+            principal=self.principal,
+            describe=self.attributes,
         )
-        self._listeners = Listeners(sinks, meter_provider, stage_durations=stage_durations, deferred=self.deferred)
+        self._listeners = Listeners(
+            self.sinks, self.meter_provider, stage_durations=self.stage_durations, deferred=self.deferred
+        )
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record one call that started at ``started`` (wall clock, ns).
@@ -131,7 +123,7 @@ class Trace:
         """
         spans, listeners = self._spans, self._listeners
         idle = listeners.idle_from <= started < listeners.idle_until
-        if idle and spans.unheard_from <= started < spans.unheard_until:
+        if idle and spans.unrecorded_from <= started < spans.unrecorded_until:
             return None
         context = get_current()
         if context.get(SUPPRESS):

@@ -52,6 +52,7 @@ if typing.TYPE_CHECKING:
         ToolContext,
         ToolFailed,
         ToolRegistry,
+        ToolView,
         classify_own,
         exit_status,
         not_begun,
@@ -112,6 +113,7 @@ __all__ = [
     "ToolError",
     "ToolFailed",
     "ToolRegistry",
+    "ToolView",
     "Transient",
     "Unavailable",
     "UnknownTool",
@@ -150,7 +152,7 @@ _NAMES = {  # module -> what it provides; as the imports above, which the type c
     "retries": "RetryBudget RetryPolicy",
     "tools": (
         "Effect ErrorEntry Errors ErrorTable ReturnedError Tool ToolContext ToolFailed ToolRegistry "
-        "classify_own exit_status not_begun returned_error tool"
+        "ToolView classify_own exit_status not_begun returned_error tool"
     ),
     "middlewares": "",
     "telemetry": "",

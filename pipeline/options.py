@@ -1,21 +1,26 @@
-"""Options: what somebody gave to a stage, an executor or a function of ours, checked before anything is built of it.
+"""Checks of the options of stages, executors and functions, run before anything is built from them.
 
 Each check raises `SetupError` with a text of one form: "Concurrency: `limit` must be an integer ≥ 1, not 1.5". An entry
-of a mapping is named as Python writes it: "Retry: `tools['search']['attempts']` must be …". A bool is no number here,
-and neither is NaN.
+of a mapping is named as Python writes it: "Retry: `tools['search']['attempts']` must be …". A bool does not count as a
+number, nor does NaN. `is_count` and the like make a validator of attrs from a check, for the fields of a stage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf, isinf, nan
-from typing import Any, NoReturn, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeAlias, cast
 from urllib.parse import SplitResult, urlsplit
+
+import attrs
 
 from .errors import SetupError
 from .introspection import is_async
 
-_SHOWN = 200  # characters of what was given
+P = ParamSpec("P")
+Check: TypeAlias = Callable[Concatenate[str, str, Any, P], object]
+Validator: TypeAlias = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+_SHOWN = 200  # characters of the given value
 
 
 def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
@@ -24,8 +29,8 @@ def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
     Args:
         owner: The class or function that has the option.
         option: The name of the option.
-        allowed: What it must be, as in "an integer ≥ 1".
-        given: What it is.
+        allowed: The values that it takes, as in "an integer ≥ 1".
+        given: The given value.
     """
     raise SetupError(f"{owner}: `{option}` must be {allowed}, not {_show(given)}")
 
@@ -33,7 +38,7 @@ def refuse(owner: str, option: str, allowed: str, given: object) -> NoReturn:
 def check_count(
     owner: str, option: str, given: object, least: int = 1, *, most: float = inf, optional: bool = False
 ) -> None:
-    """Check an integer from ``least`` to ``most``; with ``optional``, None will do as well."""
+    """Check an integer from ``least`` to ``most``. With ``optional``, None is allowed too."""
     if optional and given is None:
         return
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
@@ -58,12 +63,12 @@ def check_number(
     Args:
         owner: The class or function that has the option.
         option: The name of the option.
-        given: What was given.
+        given: The given value.
         above: It must be greater than this. Default None: no bound.
         least: It must be this or greater. Default None: no bound.
         most: It must be this or less. Default: no bound.
-        infinite: Whether infinity will do. Default False.
-        optional: Whether None will do. Default False.
+        infinite: Whether infinity is allowed. Default False.
+        optional: Whether None is allowed. Default False.
         unit: Such as "seconds", for the text.
     """
     if optional and given is None:
@@ -80,14 +85,14 @@ def check_number(
 def check_function(
     owner: str, option: str, given: object, else_: str = "", *, optional: bool = False, may_be_async: bool = False
 ) -> None:
-    """Check something to call.
+    """Check a function.
 
     Args:
         owner: The class or function that has the option.
         option: The name of the option.
-        given: What was given.
-        else_: What else will do, such as "a ToolRegistry or", for the text.
-        optional: Whether None will do. Default False.
+        given: The given value.
+        else_: The alternative to a function, such as "a ToolRegistry or", for the text.
+        optional: Whether None is allowed. Default False.
         may_be_async: Whether its result is awaited. Default False: an async function is refused.
     """
     if optional and given is None:
@@ -98,13 +103,13 @@ def check_function(
 
 
 def read_names(owner: str, option: str, given: object, choices: Collection[str] | None = None) -> frozenset[str]:
-    """Check names, and return them. A text holds names too, its letters, and is refused.
+    """Check a collection of names, and return them. A text is refused, though it is a collection of texts.
 
     Args:
         owner: The class or function that has the option.
         option: The name of the option.
-        given: What was given.
-        choices: The names that there are. Default None: names of tools, which nobody knows here.
+        given: The given value.
+        choices: The allowed names. Default None: any names, of tools.
     """
     allowed = "a collection of names of tools" if choices is None else f"a collection of {', '.join(choices)}"
     names = read_items(owner, option, given, allowed.removeprefix("a collection of "))
@@ -114,29 +119,31 @@ def read_names(owner: str, option: str, given: object, choices: Collection[str] 
 
 
 def read_items(owner: str, option: str, given: object, what: str) -> list[Any]:
-    """Check a collection of ``what``, and return what it holds. The items are the caller's to check."""
+    """Check a collection of ``what``, and return its items, which the caller checks."""
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         refuse(owner, option, f"a collection of {what}", given)
     return list(cast("Iterable[Any]", given))
 
 
 def read_by_name(owner: str, option: str, given: object, what: str = "tools") -> Mapping[str, Any]:
-    """Check a mapping by the names of ``what``, and return it. Its values are the caller's to check."""
+    """Check a mapping from the names of ``what``, and return it. The caller checks its values."""
     by_name = cast("Mapping[Any, Any]", given)
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in by_name):
         refuse(owner, option, f"a mapping by the names of {what}", by_name)
     return by_name
 
 
-def check_type(owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False) -> None:
-    """Check an instance of a class."""
+def check_type(
+    owner: str, option: str, given: object, kind: type[Any], *, optional: bool = False, name: str = ""
+) -> None:
+    """Check an instance of a class, which the text calls by ``name``. Default "": the name of the class."""
     if not isinstance(given, kind) and not (optional and given is None):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        refuse(owner, option, f"{article} {kind.__name__}" + _or_none(optional=optional), given)
+        name = name or kind.__name__
+        refuse(owner, option, f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" + _or_none(optional=optional), given)
 
 
 def _read_number(given: object) -> float:
-    """The number as a float; NaN if it is none, infinity if it is too large for a float."""
+    """Return a number as a float: NaN for anything that is not a number, infinity if it is too large for a float."""
     if not isinstance(given, (int, float)) or isinstance(given, bool):
         return nan
     try:
@@ -152,16 +159,16 @@ def _or_none(*, optional: bool) -> str:
 def _show(given: object) -> str:
     try:
         text = repr(given)
-    except Exception:  # noqa: BLE001  # a foreign `__repr__`; the option is wrong anyhow
+    except Exception:  # noqa: BLE001  # a foreign `__repr__` may raise anything
         text = f"<{type(given).__name__}>"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def read_url(option: str, given: str) -> SplitResult:
-    """The parts of a URL of HTTP.
+    """Split an HTTP URL into its parts.
 
     Raises:
-        SetupError: It is none, or has no host.
+        SetupError: It is not an HTTP URL, or has no host.
     """
     why = ""
     try:
@@ -174,3 +181,36 @@ def read_url(option: str, given: str) -> SplitResult:
     raise SetupError(
         f"`{option}` must be an http:// or https:// URL, such as http://localhost:4318, not {given!r}{why}"
     )
+
+
+def maps_names(check: Check[P], *args: P.args, **kwargs: P.kwargs) -> Validator:
+    """Make a validator of a mapping from the names of tools to values that pass a check; see `_make_validators`."""
+
+    def validate(owner: object, field: attrs.Attribute[Any], given: object) -> None:
+        option = field.alias or field.name
+        for name, value in read_by_name(type(owner).__name__, option, given).items():
+            check(type(owner).__name__, f"{option}[{name!r}]", value, *args, **kwargs)
+
+    return validate
+
+
+def _make_validators(check: Check[P]) -> Callable[P, Validator]:
+    """Return a function that takes the further arguments of a check, and makes a validator of attrs from it.
+
+    The class of the field is the owner of the option, and the field's name in ``__init__`` is the option.
+    """
+
+    def make(*args: P.args, **kwargs: P.kwargs) -> Validator:
+        def validate(owner: object, field: attrs.Attribute[Any], given: object) -> None:
+            check(type(owner).__name__, field.alias or field.name, given, *args, **kwargs)
+
+        return validate
+
+    return make
+
+
+is_count = _make_validators(check_count)
+is_number = _make_validators(check_number)
+is_function = _make_validators(check_function)
+is_type = _make_validators(check_type)
+are_names = _make_validators(read_names)

@@ -27,7 +27,7 @@ import attrs
 from . import timing
 from .errors import OutcomeUnknown, TimedOut, ToolError, Transient
 from .forking import register_after_fork
-from .options import check_count, check_function, check_number, read_names, refuse
+from .options import check_count, check_number, is_function, is_number, read_names, refuse
 from .tools.definition import Tool
 from .tools.tool_options import Effect
 
@@ -165,17 +165,16 @@ class RetryBudget:
         SetupError: A number is negative, not finite or no number, or ``clock`` is no plain function.
     """
 
-    burst: float = 100.0
-    per_second: float = 10.0
-    clock: Callable[[], float] = attrs.field(default=timing.monotonic, kw_only=True, repr=False)
+    burst: float = attrs.field(default=100.0, validator=is_number(least=0))
+    per_second: float = attrs.field(default=10.0, validator=is_number(least=0))
+    clock: Callable[[], float] = attrs.field(
+        default=timing.monotonic, validator=is_function(), kw_only=True, repr=False
+    )
     _tokens: float = attrs.field(init=False, repr=False)
     _counted_at: float = attrs.field(init=False, repr=False)
     _lock: Lock = attrs.field(init=False, repr=False, factory=Lock)
 
     def __attrs_post_init__(self) -> None:
-        check_number("RetryBudget", "burst", self.burst, least=0)
-        check_number("RetryBudget", "per_second", self.per_second, least=0)
-        check_function("RetryBudget", "clock", self.clock)
         self._tokens, self._counted_at = self.burst, self.clock()
         register_after_fork(self._renew_lock)
 

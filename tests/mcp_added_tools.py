@@ -25,6 +25,7 @@ from returns.result import Failure, Success
 
 from scripted_mcp import add
 from toolcall_pipeline import Call, Outcome, ToolRegistry
+from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.sdk_session import connect_sdk
 from toolcall_pipeline.middlewares import standard
 
@@ -32,7 +33,7 @@ BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
 ROOM = tempfile.mkdtemp(prefix="toolcall-mcp-")
 HERE = Path(__file__).parent
-CHANGING = [sys.executable, str(HERE / "mcp_changing_server.py")]
+CHANGING = [sys.executable, str(HERE / "support" / "mcp_changing_server.py")]
 SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
 both_eras = pytest.mark.parametrize("mode", ["auto", "legacy"])
 pytestmark = pytest.mark.filterwarnings("default")  # those of the packages of others
@@ -114,7 +115,7 @@ async def test_results_are_those_of_the_server(
         direct = await client.call_tool(name, arguments)
         listed = {each.name: each for each in (await client.list_tools()).tools}
     tools = ToolRegistry()
-    async with tools.add_mcp(command, prefix="x_", text="tell"):
+    async with add_server(tools, command, prefix="x_", text="tell"):
         outcome = await standard(tools).call(f"x_{name}", arguments)
         assert {f"x_{own}": each.input_schema for own, each in listed.items()} == {
             tool.name: tool.schema for tool in tools
@@ -135,7 +136,7 @@ async def test_a_server_over_stdio_that_is_killed(trust: bool, kind: str) -> Non
     """In a call: a read is made again, a mutating one is told as lost. Between calls nobody notices. None is left."""
     tools = ToolRegistry()
     before = set(find_children())
-    async with tools.add_mcp(CHANGING, trust=trust, effects={"hang": "read"} if trust else None) as server:
+    async with add_server(tools, CHANGING, trust=trust, effects={"hang": "read"} if trust else None) as server:
         pipeline = standard(tools, timeout=60)
         first = (await pipeline.call("pid", {})).unwrap()
         outcomes: list[Outcome] = []

@@ -28,7 +28,7 @@ from mcp_wire import open_wire, text_of
 
 BIN = Path(sys.executable).parent
 NODE = BIN.parent / "node_modules" / ".bin"
-HERE = Path(__file__).parent
+HELPERS = Path(__file__).parent / "support"
 ROOMS = tempfile.mkdtemp(prefix="toolcall-mcp-")
 SERVERS: Mapping[str, list[str]] = {
     "time": [str(BIN / "mcp-server-time")],
@@ -136,7 +136,7 @@ def test_bad_calls_get_what_was_meant_or_the_reason(
 def test_a_server_that_is_killed_in_a_call(server: str, options: list[str], expected: str) -> None:
     """A lost read is repeated if the annotations are trusted, and told as lost if they are not."""
     calls = {"time": ("get_current_time", {"timezone": UTC}), "filesystem": ("read_text_file", {"path": NOTE})}
-    stopper = HERE / "mcp_stopper.py"
+    stopper = HELPERS / "mcp_stopper.py"
     with open_wire([*PROXY, *options, "--", sys.executable, str(stopper), *SERVERS[server]]) as wire:
         wire.greet()
         wire.ask("tools/list")
@@ -219,7 +219,7 @@ def test_lists_through_the_sdk_without_a_handshake(name: str) -> None:
 
 def test_a_cancelled_call_is_cancelled_at_the_server() -> None:
     """A server made with the SDK hears of a cancellation through the proxy, and the call gets no answer."""
-    with open_wire([*PROXY, "--", sys.executable, str(HERE / "mcp_changing_server.py")]) as wire:
+    with open_wire([*PROXY, "--", sys.executable, str(HELPERS / "mcp_changing_server.py")]) as wire:
         wire.greet()
         wire.ask("tools/list")
         params: dict[str, Any] = {"name": "hang", "arguments": {}}
@@ -246,7 +246,7 @@ def test_the_inspector(name: str) -> None:
 @contextmanager
 def serve_http(port: int) -> Generator[subprocess.Popen[bytes]]:
     """A server over HTTP that answers."""
-    with subprocess.Popen([sys.executable, str(HERE / "mcp_http_server.py"), str(port)]) as process:
+    with subprocess.Popen([sys.executable, str(HELPERS / "mcp_http_server.py"), str(port)]) as process:
         until(lambda: _answers(port), 60)
         try:
             yield process

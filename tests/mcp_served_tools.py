@@ -26,11 +26,12 @@ import pytest
 from mcp_served_desk import serve_again
 from mcp_wire import Wire
 from toolcall_pipeline import ToolContext, ToolRegistry
-from toolcall_pipeline.mcp import REQUEST, make_server
+from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.middlewares import standard
 
 BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
+DESKS = HERE / "support"
 NODE = BIN.parent / "node_modules"
 SERVE = [sys.executable, "-m", "toolcall_pipeline", "serve", "mcp_served_desk:make"]
 SHORT = "--short" in os.environ.get("TOOLCALL_MCP", "")
@@ -56,14 +57,14 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 def environment() -> dict[str, str]:
     """Where a server finds the modules of this folder, and the library."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE)])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(DESKS)])}
 
 
 @contextmanager
 def serve_http(*command: str) -> Generator[tuple[subprocess.Popen[str], str]]:
     """A server over HTTP in a process of its own, and its URL."""
     process = subprocess.Popen(
-        [*(command or SERVE), "--http", "0"], stderr=subprocess.PIPE, text=True, cwd=HERE, env=environment()
+        [*(command or SERVE), "--http", "0"], stderr=subprocess.PIPE, text=True, cwd=DESKS, env=environment()
     )
     bound = threading.Timer(_LONGEST, process.kill)
     bound.start()
@@ -96,7 +97,7 @@ async def connect(transport: str, mode: str, **options: Any) -> AsyncGenerator[A
         return
     if transport == "stdio":
         parameters = import_module("mcp.client.stdio").StdioServerParameters(
-            command=SERVE[0], args=SERVE[1:], cwd=str(HERE), env=environment()
+            command=SERVE[0], args=SERVE[1:], cwd=str(DESKS), env=environment()
         )
         start = import_module("mcp.client.stdio").stdio_client(parameters)
         async with make_client(start, mode, **options) as client:
@@ -271,7 +272,7 @@ async def test_the_tools_of_several_servers_behind_one(mode: str) -> None:
     tools = ToolRegistry()
     async with AsyncExitStack() as stack:
         for name, command in module.SERVERS.items():
-            await stack.enter_async_context(tools.add_mcp(command, prefix=f"{name}_"))
+            await stack.enter_async_context(add_server(tools, command, prefix=f"{name}_"))
         pipeline = await stack.enter_async_context(standard(tools, timeout=30))
         client = await stack.enter_async_context(make_client(make_server(pipeline), mode))
         ours = {each.name: each for each in (await client.list_tools()).tools}
@@ -418,7 +419,7 @@ def test_lines_that_are_no_calls() -> None:
 def open_desk(stderr: int | None = None) -> Generator[Wire]:
     """The desk over stdio, as bytes."""
     with subprocess.Popen(
-        SERVE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=HERE, env=environment()
+        SERVE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, cwd=DESKS, env=environment()
     ) as process:
         bound = threading.Timer(_LONGEST, process.kill)  # a line that is not answered must not hold the tests
         bound.start()
@@ -453,7 +454,7 @@ def test_input_that_ends_with_the_calls() -> None:
     ]
     given = "".join(json.dumps(message) + "\n" for message in messages)
     done = subprocess.run(
-        SERVE, input=given, capture_output=True, text=True, cwd=HERE, env=environment(), timeout=60, check=False
+        SERVE, input=given, capture_output=True, text=True, cwd=DESKS, env=environment(), timeout=60, check=False
     )
     assert done.returncode == 0
     assert sorted(json.loads(line)["id"] for line in done.stdout.splitlines()) == [0, 1, 2, 3]
@@ -521,7 +522,13 @@ def test_a_second_signal_does_not_wait() -> None:
 def test_what_is_wrong_with_the_command(arguments: list[str], told: str) -> None:
     """One line on stderr, and nothing on stdout."""
     done = subprocess.run(
-        [*SERVE[:-1], *arguments], capture_output=True, text=True, cwd=HERE, env=environment(), timeout=60, check=False
+        [*SERVE[:-1], *arguments],
+        capture_output=True,
+        text=True,
+        cwd=DESKS,
+        env=environment(),
+        timeout=60,
+        check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert told in done.stderr.splitlines()[-1]

@@ -57,7 +57,7 @@ def cluster() -> Iterator[set[str]]:
     Gives what listened before it was started.
     """
     before = listening()
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parent / "support")
     env = {"env_vars": {"PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])}}
     ray.init(**LOOPBACK, num_cpus=2, resources={"lathe": 1}, logging_level="ERROR", runtime_env=env)
     yield before
@@ -409,7 +409,7 @@ def test_a_file_of_calls_killed_and_resumed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "toolcall_pipeline", "run", "remote_tools:tools", str(calls), "-o", str(results)]
     command += ["--executor", "ray", "--workers", "1", "--concurrency", "20", "--resume"]
     address = ray.get_runtime_context().gcs_address
-    here, env = Path(__file__).parent, {**os.environ, "RAY_ADDRESS": str(address)}
+    here, env = Path(__file__).parent / "support", {**os.environ, "RAY_ADDRESS": str(address)}
     with subprocess.Popen(command, cwd=here, env=env) as process:
         until(lambda: results.exists() and results.read_bytes().count(b"\n") >= 100, 60)
         process.kill()

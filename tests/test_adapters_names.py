@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from support import a_tool
 from toolcall_pipeline import SetupError, ToolRegistry
-from toolcall_pipeline.tools import provider_names as names_module
-from toolcall_pipeline.tools.provider_names import ANTHROPIC, LIMITS, OPENAI
+from toolcall_pipeline import provider_names as names_module
+from toolcall_pipeline.provider_names import ANTHROPIC, LIMITS, OPENAI
 
 LONGEST = st.sampled_from(LIMITS)
 NAMES = st.lists(
@@ -99,7 +99,7 @@ def test_no_name_leads_to_two_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     def colliding(_name: str, _longest: int, salt: int) -> str:
         return f"made_{salt:08}"
 
-    monkeypatch.setattr(names_module, "_change", colliding)
+    monkeypatch.setattr(names_module, "_change_name", colliding)
     tools = registry(["a.b", "x" * 100])  # the second one is changed for OpenAI alone
     assert tools.provider_names(OPENAI) == {"a.b": "made_00000000", "x" * 100: "made_00000001"}
     assert tools.provider_names(ANTHROPIC) == {"a.b": "made_00000000", "x" * 100: "x" * 100}

@@ -29,7 +29,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.tools.classification import classify, stays_crash
 from toolcall_pipeline.tools.client_exceptions import find_meaning
-from toolcall_pipeline.tools.http_status import parse_retry_after
+from toolcall_pipeline.tools.client_rules import parse_retry_after
 
 NOW = 1_000_000_000.0  # Sun, 09 Sep 2001 01:46:40 GMT
 

@@ -33,7 +33,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import Retry, Timeout, standard
 from toolcall_pipeline.middlewares.concurrency import Concurrency
-from toolcall_pipeline.state.units import HOLDER
+from toolcall_pipeline.stage_state.concurrency_units import HOLDER
 from toolcall_pipeline.testing import FakeClock, script
 
 LEAST = 1e-9  # seconds; over when it is first asked

@@ -34,8 +34,7 @@ from toolcall_pipeline.errors import ERROR_TYPES
 from toolcall_pipeline.messages.values import elide_middle
 from toolcall_pipeline.middlewares import standard
 from toolcall_pipeline.privacy import approved
-from toolcall_pipeline.tools.detectors import ReturnedError, exit_status, returned_error
-from toolcall_pipeline.tools.foreign_values import extract_error_text, is_error
+from toolcall_pipeline.tools.detectors import ReturnedError, exit_status, extract_error_text, is_error, returned_error
 
 
 def failed(text: str, parameter: str | None = None, suggestion: str | None = None) -> ExecutionFailed:

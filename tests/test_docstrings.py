@@ -12,11 +12,11 @@ import time
 from typing import Any, TypedDict, cast
 
 import pytest
-from docstring_cases import CASES
 from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import Unpack
 
+from docstring_cases import CASES
 from toolcall_pipeline import tool
 from toolcall_pipeline.parameters.docstrings import read_description, read_parameters
 

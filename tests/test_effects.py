@@ -10,11 +10,11 @@ import anyio
 import anyio.to_thread
 import attrs
 import pytest
-from effects_world import ANSWERS, Body, Event, Kind, Part, Shape, World
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from returns.result import Success
 
+from effects_world import ANSWERS, Body, Event, Kind, Part, Shape, World
 from support import PATIENT, a_tool
 from toolcall_pipeline import Call, SetupError, ToolRegistry
 from toolcall_pipeline.executors import Thread

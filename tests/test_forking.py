@@ -16,7 +16,7 @@ HELD_FOR_A_CALL = {
     "pipeline/guards/call_guards.py",
     "pipeline/guards/stage_entry.py",
     "pipeline/guards/time_limit.py",
-    "pipeline/report/heard_report.py",
+    "pipeline/report/live_report.py",
     "pipeline/telemetry/attempt_span.py",
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}
@@ -50,9 +50,9 @@ from toolcall_pipeline.telemetry.queues import _queues
 from toolcall_pipeline.telemetry.sdk import TreePrinter
 
 KEEPERS = (
-    "toolcall_pipeline.state.answers",
-    "toolcall_pipeline.state.last_calls",
-    "toolcall_pipeline.tools.change_listeners",
+    "toolcall_pipeline.stage_state.cache_answers",
+    "toolcall_pipeline.stage_state.loop_guard_calls",
+    "toolcall_pipeline.tools.view",
 )
 
 def locks(owner):
@@ -170,14 +170,13 @@ def test_every_lock_is_renewed() -> None:
         "pipeline/compose/resources.py",
         "pipeline/event_loops/portal.py",
         "pipeline/retries.py",
-        "pipeline/state/answers.py",
-        "pipeline/state/last_calls.py",
+        "pipeline/stage_state/cache_answers.py",
+        "pipeline/stage_state/loop_guard_calls.py",
         "pipeline/telemetry/deferred.py",
         "pipeline/telemetry/events.py",
         "pipeline/telemetry/queues.py",
         "pipeline/telemetry/sdk.py",
-        "pipeline/tools/change_listeners.py",
-        "pipeline/tools/registry.py",
+        "pipeline/tools/view.py",
     }
     assert all("register_after_fork" in names[name] for name in makers - EXCEPT)
 

@@ -13,6 +13,9 @@ from uuid import UUID
 
 import attrs
 import pytest
+from pydantic import BaseModel, Field, Secret, SecretStr, computed_field
+from returns.result import Success
+
 from annotation_table import (
     ANNOTATIONS,
     Color,
@@ -30,9 +33,6 @@ from annotation_table import (
     Span,
     UserId,
 )
-from pydantic import BaseModel, Field, Secret, SecretStr, computed_field
-from returns.result import Success
-
 from shapes import taking
 from support import nothing
 from toolcall_pipeline import Call, Effect, InvalidParams, SetupError, Tool, ToolFailed, ToolRegistry, tool

@@ -14,17 +14,17 @@ import anyio
 import attrs
 import pytest
 from anyio.lowlevel import checkpoint
-from counting import count_instructions, count_peak
 
 from benchmarks.growth import __main__ as growth
 from benchmarks.growth.charts import Curve
 from benchmarks.growth.table import BY_KEY, CHARTS
 from benchmarks.growth.tools import make_tools
+from counting import count_instructions, count_peak
 from support import a_call, a_tool
 from toolcall_pipeline import Call, Crashed, Failure, Outcome, ResolvedCall, ToolRegistry, Unavailable
 from toolcall_pipeline.adapters import openai
 from toolcall_pipeline.middlewares import CircuitBreaker, Concurrency, Resolve
-from toolcall_pipeline.state.units import Partition, Partitions
+from toolcall_pipeline.stage_state.concurrency_units import Partition, Partitions
 
 FEW, MANY = 100, 3_000
 ROUGHLY = 1.3  # times as much is the same: dicts differ in their collisions, and lists in their spare room

@@ -284,7 +284,7 @@ def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
     held = [lock.held]
     entry.enter_inside()
     held.append(lock.held)
-    entry.leave(Success(1))
+    entry.leave(None)
     held.append(lock.held)
     assert held == [1, 2, 3]
 

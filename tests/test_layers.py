@@ -15,17 +15,17 @@ import toolcall_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
-    forking lazy_names outcomes privacy semconv sent_names timing
+    forking lazy_names outcomes privacy semconv timing
     outside_text
     error_kind
     errors
-    call_state error_makers guards introspection
+    call_state error_makers guards introspection provider_names
     call event_loops options
     caller parameters
     messages report
     recordable
     tools
-    adapters retries state telemetry
+    adapters retries stage_state telemetry
     compose executors
     batch testing
     middlewares

@@ -20,7 +20,7 @@ from support import PATIENT, Child
 from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.proxy_command import proxy
 
-SERVER = Path(__file__).parent / "fake_mcp_server.py"
+SERVER = Path(__file__).parent / "support" / "fake_mcp_server.py"
 
 
 @attrs.define(eq=False)

@@ -290,7 +290,7 @@ async def test_a_value_of_another_form_is_an_error_with_the_value(
 
 
 async def test_a_tool_of_another_server_keeps_its_picture_and_its_structured_value() -> None:
-    """What came by `add_mcp` is served as it came, though its content is not text alone."""
+    """What came by `add_server` is served as it came, though its content is not text alone."""
     content = [
         {"type": "text", "text": "See:"},
         {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},

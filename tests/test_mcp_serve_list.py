@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from support import a_tool
-from toolcall_pipeline import ToolRegistry, Unavailable
+from toolcall_pipeline import ToolRegistry, ToolView, Unavailable
 from toolcall_pipeline.mcp.list_audience import ListAudience
 from toolcall_pipeline.mcp.served_tools import ServedTools
 from toolcall_pipeline.testing import FakeClock
@@ -45,7 +45,7 @@ class Desk:
 
 
 @asynccontextmanager
-async def watched(*registries: ToolRegistry) -> AsyncGenerator[Desk, None]:
+async def watched(*registries: ToolView) -> AsyncGenerator[Desk, None]:
     desk = Desk()
     desk.audience = ListAudience(ServedTools(registries or [desk.tools]), desk.publish)
     desk.audience.add(desk.client)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from toolcall_pipeline import InvalidParams, Problem, tool
 from toolcall_pipeline.messages import render
-from toolcall_pipeline.messages.holes import punch_holes
+from toolcall_pipeline.messages.closing import punch_holes
 from toolcall_pipeline.parameters.example import make_example
 
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 from unittest.mock import MagicMock
 from uuid import UUID
 
-import foreign_values as foreign
 import pytest
 from pydantic import BaseModel, SecretStr
 
+import foreign_values as foreign
 from toolcall_pipeline import Success, render
 from toolcall_pipeline.messages import Audio, File, Image, Link
 

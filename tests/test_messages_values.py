@@ -21,7 +21,7 @@ from pydantic import BaseModel, field_serializer
 from returns.result import Success
 
 from toolcall_pipeline import render
-from toolcall_pipeline.messages.foreign_tables import as_table
+from toolcall_pipeline.messages.plain_values import as_table
 
 
 class Color(enum.Enum):

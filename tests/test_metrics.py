@@ -322,7 +322,7 @@ def test_a_provider_set_later_is_found_within_a_second(global_meter_provider: li
     assert listeners.join(None, None, start + SECOND - 1) is None
     recorder = listeners.join(None, None, start + SECOND)
     assert recorder is not None
-    assert recorder.recording
+    assert recorder.is_sampled
     assert listeners.idle_until == 0
 
 

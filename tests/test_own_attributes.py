@@ -21,7 +21,7 @@ TENANT = StateKey[str]("tenant")
 def nothing_told_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out is told once in a process."""
     told: set[tuple[str, str]] = set()
-    monkeypatch.setattr("toolcall_pipeline.telemetry.own_attributes._told", told)
+    monkeypatch.setattr("toolcall_pipeline.telemetry.own_attributes._warned", told)
 
 
 def traced(exported: Exported, attributes: Callable[[Call], Any] | None = None, **options: Any) -> Pipeline:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcall_pipeline.state.plain_data import TOO_LARGE, estimate_bytes
+from toolcall_pipeline.stage_state.plain_data import TOO_LARGE, estimate_bytes
 
 
 @attrs.define

@@ -42,7 +42,7 @@ from toolcall_pipeline.executors import Process, worker_process
 from toolcall_pipeline.executors.process_pool import WorkerPool
 from toolcall_pipeline.guards import Guards, TimeLimit
 from toolcall_pipeline.middlewares import Trace, standard
-from toolcall_pipeline.state.loop_state import get_loop_state
+from toolcall_pipeline.stage_state.loop_state import get_loop_state
 
 TOOLS = hostile_tools.tools
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from returns.result import Failure
 
 from support import a_tool
-from toolcall_pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, UnknownTool
+from toolcall_pipeline import Call, Effect, Repair, ResolvedCall, ToolRegistry, ToolView, UnknownTool
 from toolcall_pipeline.adapters import openai
 from toolcall_pipeline.middlewares import Resolve
 from toolcall_pipeline.tools import SuggestionIndex, suggest_names
@@ -33,7 +33,7 @@ def ran(tools: ToolRegistry, name: Any, *, canonical_names: bool = False) -> str
     return found.tool.name if isinstance(found, ResolvedCall) else None
 
 
-def refused(tools: ToolRegistry, name: Any, resolve: Resolve | None = None) -> UnknownTool:
+def refused(tools: ToolView, name: Any, resolve: Resolve | None = None) -> UnknownTool:
     """The error for a model that wrote that name."""
     found = (resolve or Resolve(tools))(Call(name))
     assert isinstance(found, Failure)

@@ -8,11 +8,11 @@ from random import Random
 from typing import Any, TypeAlias
 
 import pytest
-from counting import count_instructions
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Failure, Success
 
+from counting import count_instructions
 from support import a_tool
 from toolcall_pipeline import Call, TimedOut
 from toolcall_pipeline.batch.resource_order import order_by_resource

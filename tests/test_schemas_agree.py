@@ -10,13 +10,13 @@ from typing import Annotated, Any, cast
 
 import jsonschema_rs
 import pytest
-from annotation_table import ANNOTATIONS, Movie, Point
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from json_values import WORDS, accepted, perturbed
 from pydantic import Field
 from typing_extensions import Unpack
 
+from annotation_table import ANNOTATIONS, Movie, Point
+from json_values import WORDS, accepted, perturbed
 from shapes import taking
 from toolcall_pipeline import Tool, tool
 

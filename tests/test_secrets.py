@@ -516,6 +516,7 @@ async def test_a_batch_shows_no_secret(act: Callable[[Any], object], records: Re
     """The arguments of a batch hold those of its calls, and are recorded without the secrets of their tools."""
     recorded = Recorded(make_function_tool(Annotated[str, Secret], act))
     (tools,) = recorded.pipeline.registries
+    assert isinstance(tools, ToolRegistry)
     tools.register(a_tool("other"))
     install(tools, recorded.pipeline)
     for name, arguments in nest(CANARY):

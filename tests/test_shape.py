@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from foreign_values import DataFrame
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foreign_values import DataFrame
 from support import a_call, a_tool
 from toolcall_pipeline import (
     Call,

@@ -29,6 +29,7 @@ from toolcall_pipeline import (
     ToolContext,
     ToolError,
     ToolRegistry,
+    ToolView,
     ValidCall,
     approved,
     is_failure,
@@ -37,6 +38,8 @@ from toolcall_pipeline import (
     render,
     tool,
 )
+from toolcall_pipeline.adapters import openai
+from toolcall_pipeline.builtin import install
 from toolcall_pipeline.executors import Executor, Process, Thread
 from toolcall_pipeline.middlewares import (
     Available,
@@ -53,6 +56,20 @@ from toolcall_pipeline.middlewares import (
 C = TypeVar("C", bound=Call)
 tools = ToolRegistry()
 PAGES = StateKey[int]("pages")
+
+
+# --- a view registers no tools -----------------------------------------------------------------------------------
+def read_and_close(tool: Tool[..., object]) -> None:
+    """A view reads and closes tools, and a pipeline takes it; a registry is a view of all its tools."""
+    view = tools.view({"search"})
+    view.pause("search")
+    standard(view)
+    openai.tools(view)
+    everything: ToolView = tools
+    everything.definitions()
+    view.register(tool)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    view.merge(tools)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    install(view, standard(view))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 # --- state keeps its type ----------------------------------------------------------------------------------------

@@ -77,7 +77,6 @@ ROOMS = {
             "pipeline/tools/classification.py",
             "pipeline/tools/client_*.py",
             "pipeline/tools/error_*.py",
-            "pipeline/tools/http_status.py",
         ),
         (
             "test_classif*.py",

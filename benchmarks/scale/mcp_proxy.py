@@ -1,4 +1,4 @@
-"""What ``toolcall proxy`` adds to a call beside a proxy made of the SDK, and what becomes of calls as servers die.
+"""The cost of ``toolcall proxy`` beside a proxy made of the SDK, and the fate of calls as servers die.
 
 ``make test-mcp`` runs it, in an environment that has the package ``mcp``.
 """
@@ -17,11 +17,11 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from mcp_wire import Wire, open_wire  # noqa: E402  # in the folder of the tests
 
-SERVER = [sys.executable, "-S", str(ROOT / "tests" / "fake_mcp_server.py")]
+SERVER = [sys.executable, "-S", str(ROOT / "tests" / "support" / "fake_mcp_server.py")]
 PROXY = [sys.executable, "-m", "toolcall_pipeline", "proxy", "--"]
 SDK = [sys.executable, str(Path(__file__).with_name("mcp_sdk_proxy.py"))]
 MAX_SHARE = 0.5  # of what a proxy made of the SDK adds

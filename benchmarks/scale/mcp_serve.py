@@ -1,4 +1,4 @@
-"""What ``toolcall serve`` costs beside a server of the SDK: the p50 of a call, in both eras, over both transports.
+"""The cost of ``toolcall serve`` beside a server of the SDK: the p50 of a call, in both eras, over both transports.
 
 Calls are made in short slices in turns, of the same tool in both servers. ``make test-mcp`` runs it, in an environment
 that has the package ``mcp``.
@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from mcp_wire import Wire  # noqa: E402  # in the folder of the tests
 

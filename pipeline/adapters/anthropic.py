@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from ..call import Call, Outcome, set_caller
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..tools.provider_names import ANTHROPIC
-from ..tools.registry import ToolRegistry
+from ..provider_names import ANTHROPIC
+from ..tools.view import ToolView
 from .common import (
     CUT_OFF,
     PartialCall,
@@ -45,7 +45,7 @@ _ECHOED = ("caller", "toolset_name")  # of a block that asks; its answer wants t
 _CUT_OFF_REASONS = ("max_tokens", "model_context_window_exceeded")  # of `stop_reason`
 
 
-def tools(registry: ToolRegistry) -> list[Definition]:
+def tools(registry: ToolView) -> list[Definition]:
     """Definitions of the tools that may be called now, for the provider's ``tools=``.
 
     Args:
@@ -59,7 +59,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -93,7 +93,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from ..call import Call, Outcome, set_caller
 from ..messages.parts import Image, Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..tools.provider_names import BEDROCK
-from ..tools.registry import ToolRegistry
+from ..provider_names import BEDROCK
+from ..tools.view import ToolView
 from .bedrock_streams import read_events_of_stream, read_reason
 from .common import (
     build_definitions,
@@ -39,7 +39,7 @@ Message: TypeAlias = Any  # a dict, described at `message`
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")  # of documents
 
 
-def tools(registry: ToolRegistry) -> list[Definition]:
+def tools(registry: ToolView) -> list[Definition]:
     """Definitions of the tools that may be called now, for ``toolConfig={"tools": …}``.
 
     Args:
@@ -55,7 +55,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -90,7 +90,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, BEDROCK, text=text), principal, deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     For a stream this is the message that the stream does not bring. What is not text or a call, such as reasoning, is

@@ -13,12 +13,11 @@ from ..call import Call, Outcome
 from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
 from ..messages import render
-from ..messages.mcp_content import read_mcp
 from ..messages.parts import Part
-from ..messages.result_parts import find_parts
+from ..messages.result_parts import find_parts, read_mcp
 from ..options import check_type
-from ..sent_names import OfferedName, make_sent_name
-from ..tools.registry import ToolRegistry
+from ..provider_names import OfferedName, make_provider_name
+from ..tools.view import ToolView
 
 CUT_OFF = "length"  # the finish reason that Validate refuses
 _AWAITED = (Awaitable, AsyncIterable)
@@ -147,7 +146,7 @@ class PartialCall:
         return with_wire(call, self.wire)
 
 
-def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int | None = None) -> list[Call]:
+def restore_names(calls: list[Call], registry: ToolView | None, longest: int | None = None) -> list[Call]:
     """The calls with the tools' own names in place of those that were made for a provider.
 
     Such a name, and one that no tool has, is marked with the provider's limit, see `OfferedName`: texts about the call
@@ -158,11 +157,11 @@ def restore_names(calls: list[Call], registry: ToolRegistry | None, longest: int
         registry: The registry whose definitions the provider was sent. None: the calls stay as they are.
         longest: Characters of a name at the provider. Default None: not known, and no name is marked.
     """
-    check_type("calls", "registry", registry, ToolRegistry, optional=True)
+    check_type("calls", "registry", registry, ToolView, name="ToolRegistry", optional=True)
     return calls if registry is None else [_restore_name(call, registry, longest) for call in calls]
 
 
-def _restore_name(call: Call, registry: ToolRegistry, longest: int | None) -> Call:
+def _restore_name(call: Call, registry: ToolView, longest: int | None) -> Call:
     if call.name in registry:
         return call
     tool = registry.find_by_provider_name(call.name)
@@ -182,7 +181,7 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
             suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
         case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
-            return Failure(attrs.evolve(lost, verify_with=make_sent_name(verify_with, longest)))
+            return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
         case _:
             return outcome
 
@@ -192,10 +191,10 @@ def _as_sent(names: object, longest: int) -> Any:
     items = cast("tuple[Any, ...]", names) if type(names) is tuple else ()
     if not items or not all(isinstance(item, str) for item in items):
         return cast("Any", names)
-    return tuple(make_sent_name(item, longest) for item in items)
+    return tuple(make_provider_name(item, longest) for item in items)
 
 
-def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str) -> list[dict[str, Any]]:
+def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> list[dict[str, Any]]:
     """Name, description and parameters of each tool that is open now, as providers accept them.
 
     Providers refuse a schema without ``"type": "object"`` or without ``properties``; both are added, and neither
@@ -206,7 +205,7 @@ def build_definitions(registry: ToolRegistry, longest: int, parameters_key: str)
         longest: Characters that the provider accepts in a name; see `ToolRegistry.provider_names`.
         parameters_key: The provider's key for the JSON Schema, such as ``input_schema``.
     """
-    check_type("tools", "registry", registry, ToolRegistry)
+    check_type("tools", "registry", registry, ToolView, name="ToolRegistry")
     names = registry.provider_names(longest)
     definitions: list[dict[str, Any]] = []
     for each in registry.definitions():

@@ -19,9 +19,8 @@ from ..call import Call, Outcome, set_caller
 from ..errors import SetupError
 from ..messages.parts import Part, find_media, join_parts
 from ..messages.values import NOTHING
-from ..sent_names import make_sent_name
-from ..tools.provider_names import GEMINI
-from ..tools.registry import ToolRegistry
+from ..provider_names import GEMINI, make_provider_name
+from ..tools.view import ToolView
 from .common import (
     build_definitions,
     check_pairs,
@@ -42,7 +41,7 @@ Message: TypeAlias = Any  # a dict, described at `messages`
 _ECHOED = "thought_signature"
 
 
-def tools(registry: ToolRegistry) -> list[Definition]:
+def tools(registry: ToolView) -> list[Definition]:
     """Definitions of the tools that may be called now, for ``tools=`` of the request's configuration.
 
     Args:
@@ -63,7 +62,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -97,7 +96,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, GEMINI, text=text), principal, deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
     For a stream this is the message that the stream does not bring. Thoughts are left out; the ``thought_signature`` of
@@ -138,7 +137,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Ans
     """
     said: list[Part] = to_parts(with_sent_names(outcome, GEMINI)) if text is None else [text]
     blobs = [{"inline_data": blob} for part in said if (blob := _to_blob(part)) is not None]
-    name = text_or_empty(call.wire.get("name")) or make_sent_name(text_or_empty(call.name), GEMINI)
+    name = text_or_empty(call.wire.get("name")) or make_provider_name(text_or_empty(call.name), GEMINI)
     response = {"error" if says_error(outcome) else "output": join_parts(said)}
     answer = {"name": name, "response": response, **({"parts": blobs} if blobs else {})}
     return {"function_response": {"id": call.id, **answer} if call.id else answer}

@@ -13,9 +13,8 @@ from typing import Any, TypeAlias, cast
 from uuid import uuid4
 
 from ..call import Call, Outcome
-from ..sent_names import make_sent_name
-from ..tools.provider_names import OPENAI
-from ..tools.registry import ToolRegistry
+from ..provider_names import OPENAI, make_provider_name
+from ..tools.view import ToolView
 from . import openai
 from .common import get_field, list_items, read_events, text_or_empty
 from .replies import Calls
@@ -28,7 +27,7 @@ _ID = re.compile(r"[a-zA-Z0-9]{9}")  # the API refuses any other
 _NO_ID = "null"  # how the package says that there is none
 
 
-def tools(registry: ToolRegistry) -> list[Definition]:
+def tools(registry: ToolView) -> list[Definition]:
     """Definitions of the tools that may be called now, for ``tools=``: those of OpenAI's chat completions.
 
     Args:
@@ -39,7 +38,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -64,7 +63,7 @@ def calls(
     return openai.calls(_to_plain(reply), registry, text=text, principal=principal, deps=deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The API refuses a conversation with an id that it could not have given: nine letters and digits.
@@ -92,7 +91,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Me
         outcome: As with `openai.message`. Parts that are not text are only mentioned.
         text: As with `openai.message`.
     """
-    return {**openai.message(call, outcome, text=text), "name": make_sent_name(text_or_empty(call.name), OPENAI)}
+    return {**openai.message(call, outcome, text=text), "name": make_provider_name(text_or_empty(call.name), OPENAI)}
 
 
 def _new_id() -> str:

@@ -15,9 +15,8 @@ from attrs import evolve
 
 from ..call import Call, Outcome, set_caller
 from ..messages.parts import Part, join_parts
-from ..sent_names import make_sent_name
-from ..tools.provider_names import OPENAI
-from ..tools.registry import ToolRegistry
+from ..provider_names import OPENAI, make_provider_name
+from ..tools.view import ToolView
 from .common import (
     build_definitions,
     get_field,
@@ -34,7 +33,7 @@ Definition: TypeAlias = Any  # a dict, described at `tools`
 Message: TypeAlias = Any  # a dict, described at `message`
 
 
-def tools(registry: ToolRegistry) -> list[Definition]:
+def tools(registry: ToolView) -> list[Definition]:
     """Definitions of the tools that may be called now, for ``tools=``.
 
     Args:
@@ -54,7 +53,7 @@ def tools(registry: ToolRegistry) -> list[Definition]:
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -86,7 +85,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None) -> tuple[Message, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
     For a stream this is the message that the stream does not bring. Thoughts and images are left out.
@@ -120,7 +119,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Me
         not text are only mentioned: a model that does not see refuses the whole request for an image.
     """
     parts: list[Part] = to_parts(with_sent_names(outcome, OPENAI)) if text is None else [text]
-    name = text_or_empty(call.wire.get("name")) or make_sent_name(text_or_empty(call.name), OPENAI)
+    name = text_or_empty(call.wire.get("name")) or make_provider_name(text_or_empty(call.name), OPENAI)
     identity = {"tool_call_id": call.id} if call.id else {}
     return {"role": "tool", "tool_name": name, **identity, "content": join_parts(parts)}
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 from ..call import Call, Outcome, set_caller
 from ..messages.parts import Part, join_parts
-from ..tools.provider_names import OPENAI
-from ..tools.registry import ToolRegistry
+from ..provider_names import OPENAI
+from ..tools.view import ToolView
 from .common import (
     build_definitions,
     get_field,
@@ -45,7 +45,7 @@ Definition: TypeAlias = Any  # a dict, described at `tools`
 Message: TypeAlias = Any  # a dict, described at `message`
 
 
-def tools(registry: ToolRegistry, *, api: Api = "chat", strict: bool = False) -> list[Definition]:
+def tools(registry: ToolView, *, api: Api = "chat", strict: bool = False) -> list[Definition]:
     """Definitions of the tools that may be called now, for the provider's ``tools=``.
 
     Args:
@@ -74,7 +74,7 @@ def tools(registry: ToolRegistry, *, api: Api = "chat", strict: bool = False) ->
 
 def calls(
     reply: object,
-    registry: ToolRegistry | None = None,
+    registry: ToolView | None = None,
     *,
     text: bool = False,
     principal: str = "",
@@ -109,7 +109,7 @@ def calls(
     return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
 
 
-def send_back(calls: Calls, registry: ToolRegistry | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
+def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls

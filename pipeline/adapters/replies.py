@@ -10,7 +10,7 @@ import attrs
 from ..call import Call
 from ..errors import SetupError
 from ..outside_text import get_logger
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .common import find_field, get_field, list_items, read_events, restore_names, text_or_empty
 from .text_calls import looks_like_calls, read_text_calls
 
@@ -54,7 +54,7 @@ class Reading:
     text: str = ""
     error: ReplyError | None = None
 
-    def to_calls(self, registry: ToolRegistry | None, longest: int, *, text: bool) -> Calls:
+    def to_calls(self, registry: ToolView | None, longest: int, *, text: bool) -> Calls:
         """The calls, with the tools' own names; an error, and calls as text that nobody asked for, are logged.
 
         Args:

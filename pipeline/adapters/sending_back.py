@@ -12,7 +12,7 @@ import attrs
 
 from ..call import Call
 from ..messages.values import as_json
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .common import text_or_empty
 from .replies import Calls
 
@@ -28,7 +28,7 @@ def new_id() -> str:
 
 def fit_calls(
     calls: Calls,
-    registry: ToolRegistry | None,
+    registry: ToolView | None,
     longest: int,
     make_id: Callable[[], str],
     pattern: re.Pattern[str] = _ID,
@@ -53,7 +53,7 @@ def fit_calls(
     return fitted, fit_names(calls, registry, longest)
 
 
-def fit_names(calls: Calls, registry: ToolRegistry | None, longest: int) -> list[str]:
+def fit_names(calls: Calls, registry: ToolView | None, longest: int) -> list[str]:
     """The names of the calls that the provider takes; see `fit_calls`."""
     sent = {} if registry is None else registry.provider_names(longest)
     names = [text_or_empty(call.name) for call in calls]

@@ -18,7 +18,7 @@ from ..call import Call, Outcome, ResolvedCall, set_caller
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..options import check_count, check_number, read_items, refuse
-from ..sent_names import OfferedName
+from ..provider_names import OfferedName
 from ..tools.definition import Tool
 from .resource_order import order_by_resource
 

@@ -11,8 +11,8 @@ from ..call import Call
 from ..errors import OutcomeUnknown, TimedOut
 from ..guards import Guard, Guards
 from ..parameters import read_arguments
+from ..provider_names import OfferedName
 from ..report import error_of
-from ..sent_names import OfferedName
 from ..tools.definition import Tool
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed

@@ -12,7 +12,7 @@ from typing import Any, cast
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .command_error import CommandError
 from .terminal_text import fit_on_one_line
 from .user_exceptions import describe_exception
@@ -22,7 +22,7 @@ _MAX_TEXT = 300  # characters of a SetupError
 _MAX_NAMES = 5  # registries of a module to suggest
 
 
-def load_target(target: str) -> ToolRegistry | Pipeline:
+def load_target(target: str) -> ToolView | Pipeline:
     """Import MODULE, from the current directory first, and return what REGISTRY names or its function returns.
 
     Raises:
@@ -34,26 +34,26 @@ def load_target(target: str) -> ToolRegistry | Pipeline:
     if not (module_name and colon and path):
         raise CommandError(f"{target}: write MODULE:REGISTRY, for example tools:registry")
     found = _get_attribute(_import_module(module_name, target), path, target)
-    if isinstance(found, (ToolRegistry, Pipeline)):
+    if isinstance(found, (ToolView, Pipeline)):
         return found
     if isinstance(found, Tool):
         raise CommandError(f"{target} is a single Tool: {_EXPECTED}")
     if not callable(found):
         raise CommandError(f"{target} is {_describe_type(found)}: {_EXPECTED}")
     made = _call_factory(found, target)
-    if isinstance(made, (ToolRegistry, Pipeline)):
+    if isinstance(made, (ToolView, Pipeline)):
         return made
     raise CommandError(f"{target}() returns {_describe_type(made)}: {_EXPECTED}")
 
 
-def find_registry(loaded: ToolRegistry | Pipeline) -> ToolRegistry | None:
+def find_registry(loaded: ToolView | Pipeline) -> ToolView | None:
     """The registry itself, or the first one of a pipeline; None for a pipeline without one."""
-    if isinstance(loaded, ToolRegistry):
+    if isinstance(loaded, ToolView):
         return loaded
     return loaded.registries[0] if loaded.registries else None
 
 
-def load_registry(target: str) -> ToolRegistry:
+def load_registry(target: str) -> ToolView:
     """The registry that the target is, or that a stage of the pipeline has.
 
     Raises:
@@ -65,7 +65,7 @@ def load_registry(target: str) -> ToolRegistry:
     return registry
 
 
-def check_schemas(registry: ToolRegistry, target: str) -> None:
+def check_schemas(registry: ToolView, target: str) -> None:
     """Build the schema of every tool, so that a tool without one is found before the first call.
 
     Raises:
@@ -99,7 +99,7 @@ def _get_attribute(module: ModuleType, path: str, target: str) -> object:
         try:
             found = getattr(found, name)
         except AttributeError:
-            known = [key for key, value in vars(module).items() if isinstance(value, (ToolRegistry, Pipeline))]
+            known = [key for key, value in vars(module).items() if isinstance(value, (ToolView, Pipeline))]
             hint = f"; it has {', '.join(known[:_MAX_NAMES])}" if known else ""
             raise CommandError(f"{target}: module {module.__name__} has no {path}{hint}") from None
     return cast("object", found)

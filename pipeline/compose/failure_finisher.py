@@ -27,7 +27,7 @@ from ..recordable import Mask, make_mask, mask_error
 from ..retries import downgrade_lost
 from ..telemetry.logs import is_logged, log_failure
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .stage import Stage
 from .stage_bugs import explain_answer, explain_call
 
@@ -45,7 +45,7 @@ class FailureFinisher:
 
     leading: Sequence[Stage]
     answering: Sequence[Stage]
-    registries: Sequence[ToolRegistry]
+    registries: Sequence[ToolView]
     resolve: Any
 
     def finish(

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ..call import Call
 from ..errors import SetupError
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .phases import depth
 from .stage import Stage
 
@@ -29,7 +29,7 @@ def check_order(stages: Sequence[Stage]) -> None:
     _check_placements(stages)
 
 
-def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+def check_tool_names(stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
     """Check the names of tools in the options of stages, as `Placement.tool_options` declares them.
 
     Raises:

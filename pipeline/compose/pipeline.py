@@ -18,11 +18,11 @@ from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
 from .resources import OpenResources, find_closed, list_resources, needs_opening
-from .runner import Listening, Runner
+from .runner import ReportRequest, Runner
 from .stage import Stage, ToolChecker
 from .stage_list import StageList
 
@@ -49,7 +49,7 @@ class Pipeline(StageList):
         check_order(stages)
         self.entries = stages
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
-        self.registries: tuple[ToolRegistry, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
+        self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         check_tool_names(stages, self.registries)
         end = stages[-1].obj
         if isinstance(end, ToolChecker):
@@ -172,7 +172,7 @@ class Pipeline(StageList):
             listener: Hears of this call while it runs, as `toolcall_pipeline.telemetry.Events` does; beside the sinks
                 of `Trace`, which hear of all calls. Default None: nobody more does.
         """
-        listening = Listening(listener)
+        listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
             return listening.report
@@ -210,7 +210,7 @@ class Pipeline(StageList):
         """The stages, outermost first, one line each, with the reason why each stands where it does."""
         return describe(self.entries)
 
-    async def _run_if_open(self, call: Call, listening: Listening | None = None) -> Outcome:
+    async def _run_if_open(self, call: Call, listening: ReportRequest | None = None) -> Outcome:
         closed = find_closed(self._must_be_open)
         if closed is None:
             return await self._runner.run(call, listening)

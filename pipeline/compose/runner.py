@@ -32,10 +32,10 @@ from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
 from ..recordable import Recording
-from ..report import CANCELLED, CallReport, HeardReport, LiveReport, LiveSink, Recorder, begin_report, kind_of
-from ..telemetry.flow_observer import is_enabled_for, observe_flow
+from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
+from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
-from ..tools.registry import ToolRegistry
+from ..tools.view import ToolView
 from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
@@ -49,7 +49,7 @@ _BeginTurn: TypeAlias = Callable[[], AbstractContextManager[object] | None]
 
 
 @attrs.define(eq=False)
-class Listening:
+class ReportRequest:
     """The caller waits for the report of one call.
 
     Attributes:
@@ -64,7 +64,7 @@ class Listening:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolRegistry]) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
@@ -90,7 +90,7 @@ class Runner:
         self._recorded = compile_recorded(inner[leading:])
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
-    async def run(self, call: Call, request: Listening | None = None) -> Outcome:  # noqa: C901  # one page
+    async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
         """Run one call. Never raises, except what is no Exception: cancellation passes through.
 
         Args:
@@ -114,10 +114,13 @@ class Runner:
             if type(verdict) is _SUCCESS:
                 verdict = unwrap_call(verdict)
             if began:
-                found = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = (self._observe or observe_flow)(found, began)
-                if request is not None or (recorder is not None and recorder.recording):
-                    report = self._begin_report(call, began, verdict, recorder, request)
+                resolved_at = time_ns()
+                tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
+                recorder = (self._observe or observe_flow)(tool, began)
+                if request is not None or (recorder is not None and recorder.is_sampled):
+                    sink = None if request is None else request.sink
+                    times, name = (began, resolved_at), self._resolver_name
+                    report = begin_report(call, times, name, verdict, recorder, sink, self.recording)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             for check in self._checks:
@@ -151,13 +154,7 @@ class Runner:
             return success
         return self._finish(call, reached, outcome, effect)
 
-    def _begin_report(
-        self, call: Call, began: int, verdict: Any, recorder: Recorder | None, request: Listening | None
-    ) -> LiveReport:
-        sink = None if request is None else request.sink
-        return begin_report(call, (began, time_ns()), self._resolver_name, verdict, recorder, sink, self.recording)
-
-    async def _run_recorded(self, report: LiveReport, verdict: Any, request: Listening | None) -> Outcome:
+    async def _run_recorded(self, report: LiveReport, verdict: Any, request: ReportRequest | None) -> Outcome:
         """Run the rest of a call with a report."""
         call = report.call
         reached: Any = call
@@ -231,8 +228,8 @@ def _end_report(report: LiveReport, outcome: Any) -> None:
     report.ended = perf_counter_ns()
     if report.recorder is not None:
         report.recorder.call_ends(report, kind)
-    if type(report) is HeardReport:
-        report.tell_end()
+    if type(report) is StreamedReport:
+        report.end_stream()
 
 
 def _no_turn() -> None:

@@ -11,7 +11,7 @@ import attrs
 from ..call import Call, Outcome
 from ..errors import ToolError, UnknownTool
 from ..messages.changes import canonical_arguments
-from ..messages.odd_fields import straighten
+from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
 from ..parameters import read_arguments
 from ..privacy import PublicText
@@ -237,7 +237,7 @@ def _was_suggested(request: Request, call: Call) -> bool:
     names = (call.name, call.name if meant is None else meant.name)
     if not isinstance(request.error, UnknownTool):
         return False
-    suggestions = cast("UnknownTool", straighten(request.error)).suggestions
+    suggestions = cast("UnknownTool", coerce_error_fields(request.error)).suggestions
     return any(type(name) is str and name in suggestions for name in names)
 
 

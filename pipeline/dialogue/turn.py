@@ -23,7 +23,7 @@ from .requests import Request
 from .turn_state import Hints, TurnState
 
 if TYPE_CHECKING:
-    from ..messages.profile import Profile
+    from ..messages.style import Profile
     from ..messages.templates import Texts
 
 

@@ -13,7 +13,7 @@ from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..guards import Guards
 from ..messages import render
-from ..messages.odd_fields import straighten
+from ..messages.odd_fields import coerce_error_fields
 from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
 from .identity import check, identify
@@ -66,7 +66,7 @@ class TurnState:
     @property
     def guidance(self) -> str:
         """What the model is told beside the answers."""
-        errors = (straighten(each.error) for each in self.open if isinstance(each.error, InvalidParams))
+        errors = (coerce_error_fields(each.error) for each in self.open if isinstance(each.error, InvalidParams))
         wrong = (error.problems for error in errors if isinstance(error, InvalidParams))
         missing = {problem.path for problems in wrong for problem in problems if problem.rule == "required"}
         return GUIDANCE + (DOCUMENT_GUIDANCE if missing & _BODY_PARAMETERS else "")
@@ -137,7 +137,7 @@ class TurnState:
         request.text = render(outcome, previous=before, tool=request.name, **self.wording)
         error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:
-            self.question = cast("NeedsUserInput", straighten(error)).question
+            self.question = cast("NeedsUserInput", coerce_error_fields(error)).question
         record = Record(
             call.name,
             0.0 if report is None else report.seconds * 1000,

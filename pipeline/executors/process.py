@@ -14,7 +14,7 @@ from returns.result import Failure
 from ..call import ValidCall
 from ..errors import Crashed, SetupError, Transient
 from ..options import check_count
-from ..state.loop_state import drop_loop_state, end_with_loop, get_loop_state
+from ..stage_state.loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ..tools.definition import Tool
 from .body import begin_body, end_body
 from .function_address import find_address

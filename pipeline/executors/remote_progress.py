@@ -31,7 +31,7 @@ def ask_for_steps(call: ValidCall) -> str | None:
     """How the worker shall tell progress: None: not at all, "": with the reply, else under this token at once."""
     if call.report is None or not call.tool.context:
         return None
-    return token_hex(8) if call.report.is_heard else ""
+    return token_hex(8) if call.report.is_streamed else ""
 
 
 class HeardSteps:

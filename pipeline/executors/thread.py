@@ -25,7 +25,7 @@ from ..errors import Crashed, NotExecuted, Unavailable
 from ..forking import register_after_fork
 from ..guards import NotBegunError
 from ..options import check_count
-from ..state.loop_state import get_loop_state
+from ..stage_state.loop_state import get_loop_state
 from ..tools.context import ToolContext
 from .body import context_args, run_body
 from .exit_warning import EXIT_WARNING

@@ -8,7 +8,7 @@ from typing import Any
 from ..adapters import anthropic
 from ..call import Call, Outcome
 from ..compose import Pipeline
-from ..tools import ToolRegistry
+from ..tools import ToolView
 from .extras import requires
 
 with requires("anthropic"):
@@ -45,7 +45,7 @@ class _SyncRunnable(BetaBuiltinFunctionTool):
         return _tell(self._pipeline.call_sync(self._own, input))
 
 
-def runnable(tools: ToolRegistry, pipeline: Pipeline) -> list[_Runnable]:
+def runnable(tools: ToolView, pipeline: Pipeline) -> list[_Runnable]:
     """The tools that may be called now, for the runner of an ``AsyncAnthropic``.
 
     A failure is a ``tool_result`` with ``is_error``. The SDK keeps the id of a call to itself, and answers an unknown
@@ -58,12 +58,12 @@ def runnable(tools: ToolRegistry, pipeline: Pipeline) -> list[_Runnable]:
     return [_Runnable(each, own, pipeline) for each, own in _list_offered(tools)]
 
 
-def runnable_sync(tools: ToolRegistry, pipeline: Pipeline) -> list[_SyncRunnable]:
+def runnable_sync(tools: ToolView, pipeline: Pipeline) -> list[_SyncRunnable]:
     """As `runnable`, for the runner of an ``Anthropic``, which takes no async tools."""
     return [_SyncRunnable(each, own, pipeline) for each, own in _list_offered(tools)]
 
 
-def _list_offered(tools: ToolRegistry) -> Iterable[tuple[Any, str]]:
+def _list_offered(tools: ToolView) -> Iterable[tuple[Any, str]]:
     return zip(anthropic.tools(tools), tools.callable_names(), strict=True)
 
 

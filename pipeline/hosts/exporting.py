@@ -7,11 +7,11 @@ from typing import Any
 from ..adapters.common import build_definitions, to_parts
 from ..call import Outcome
 from ..messages.parts import File, Image, find_media
-from ..tools import ToolRegistry
-from ..tools.provider_names import OPENAI
+from ..provider_names import OPENAI
+from ..tools import ToolView
 
 
-def list_offered(registry: ToolRegistry) -> list[tuple[dict[str, Any], str]]:
+def list_offered(registry: ToolView) -> list[tuple[dict[str, Any], str]]:
     """``{"name", "description", "parameters"}`` of each tool that may be called now, and the tool's own name.
 
     Args:

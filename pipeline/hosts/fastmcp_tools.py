@@ -10,7 +10,7 @@ from ..compose import Pipeline
 from ..mcp.result_blocks import make_result
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
-from ..tools import ToolRegistry
+from ..tools import ToolView
 from .exporting import list_offered
 from .extras import requires
 
@@ -49,7 +49,7 @@ class _Exported(Tool):
         return ToolResult(content=read.content, structured_content=structured, is_error=read.is_error, meta=meta)
 
 
-def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[Tool]:
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[Tool]:
     """The tools that may be called now, for ``server.add_tool`` one by one.
 
     The pipeline gets the id of each request. Parts that a tool returns are content blocks. A failure is a result with

@@ -8,7 +8,7 @@ from ..adapters.common import says_error
 from ..call import Call, Outcome
 from ..compose import Pipeline
 from ..messages import File, Image, render
-from ..tools import ToolRegistry
+from ..tools import ToolView
 from .exporting import list_media, list_offered
 from .extras import requires
 
@@ -30,7 +30,7 @@ class _Exported(BaseTool):
         return _tell(await self.pipeline(Call(self.own, arguments)))
 
 
-def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[BaseTool]:
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
     """The tools that may be called now as tools of LangChain, sync and async. A failure is a message of status error.
 
     An image or a PDF file that a tool returns is a content block. LangChain hands the id of a call only to tools whose

@@ -7,7 +7,7 @@ from typing import Any
 from ..call import Call
 from ..compose import Pipeline
 from ..messages import File, Image, render
-from ..tools import ToolRegistry
+from ..tools import ToolView
 from .exporting import list_media, list_offered
 from .extras import requires
 
@@ -15,7 +15,7 @@ with requires("openai-agents"):
     from agents import FunctionTool, ToolOutputFileContent, ToolOutputImage, ToolOutputText
 
 
-def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> list[FunctionTool]:
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
     """The tools that may be called now as function tools, not strict. A failure is the text that the model reads.
 
     An image or a PDF file that a tool returns is an output of that type. The pipeline gets the arguments as the model

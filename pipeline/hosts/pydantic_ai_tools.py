@@ -10,7 +10,7 @@ from ..compose import Pipeline
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
-from ..tools import ToolRegistry
+from ..tools import ToolView
 from .exporting import list_media, list_offered
 from .extras import requires
 
@@ -19,7 +19,7 @@ with requires("pydantic-ai-slim"):
     from pydantic_ai.exceptions import ToolFailed
 
 
-def export_tools(registry: ToolRegistry, pipeline: Pipeline) -> FunctionToolset[Any]:
+def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]:
     """A toolset of the tools that may be called now: ``Agent(model, toolsets=[export_tools(tools, run)])``.
 
     The pipeline gets the id of each call, and the agent's ``deps``. A failure is a `ToolFailed`, which spends none of

@@ -4,7 +4,8 @@ README.md in this folder is the guide. The package ``mcp`` is imported where it 
 servers that are reached by a URL or added to a registry.
 """
 
+from .adding import add_server
 from .served_calls import REQUEST
 from .serving import make_server
 
-__all__ = ["REQUEST", "make_server"]
+__all__ = ["REQUEST", "add_server", "make_server"]

@@ -1,4 +1,4 @@
-"""The tools of an MCP server in a registry, for as long as a context lasts: what `ToolRegistry.add_mcp` does."""
+"""add_server: the tools of an MCP server in a registry, for as long as a context lasts."""
 
 from __future__ import annotations
 
@@ -22,40 +22,57 @@ async def add_server(
     registry: ToolRegistry,
     target: object,
     *,
-    prefix: str,
-    trust: bool,
-    text: TextPolicy,
-    effects: Mapping[str, Effect],
-    fingerprints: Mapping[str, str],
-    connecting: float,
-    patience: float,
+    prefix: str = "",
+    trust: bool = False,
+    text: TextPolicy = "scrub",
+    effects: Mapping[str, Effect] | None = None,
+    fingerprints: Mapping[str, str] | None = None,
+    connecting: float = 20.0,
+    patience: float = 5.0,
     connect: Connect | None = None,
 ) -> AsyncGenerator[RemoteServer, None]:
-    """See `ToolRegistry.add_mcp`.
+    """Add the tools of an MCP server for as long as an ``async with`` block lasts.
+
+    They follow the server's list. While the server is away they are unavailable, for the reason ``disconnected``, and
+    it is connected again. A tool whose definition is not the accepted one is unavailable for the reason ``changed``
+    until `RemoteServer.accept`. The guide in ``pipeline/mcp`` says more.
 
     Args:
-        registry: Where the tools are kept.
-        target: The server.
-        prefix: Put before each name.
-        trust: Whether annotations are believed.
-        text: What becomes of the texts of errors.
-        effects: Effects by the server's names.
-        fingerprints: Accepted ones by the server's names.
-        connecting: Seconds for a connection and the first list.
-        patience: Seconds for which calls wait for a server that is away.
-        connect: Opens sessions, instead of the package ``mcp``. Default None: the package does.
+        registry: The registry that gets the tools.
+        target: A command as a list, ``["uvx", "mcp-server-time"]``; a URL of streamable HTTP; a server or a
+            StdioServerParameters of the package ``mcp``; or a function that makes a new transport of that package for
+            each connection.
+        prefix: Put before the name of each tool, such as ``"time_"``. Default "": the names are the server's.
+        trust: Whether to believe the server's annotations: that a tool only reads, or may be called again. Default
+            False: each tool is ``mutating``, so a lost call is never repeated.
+        text: How the texts of the server's errors reach the model: ``"tell"``, ``"scrub"`` or ``"hide"``, as for
+            `toolcall_pipeline.tools.detectors.ReturnedError`. Default ``"scrub"``.
+        effects: The effects of tools that you know yourself, by the server's names. Default None: none.
+        fingerprints: The definitions that you have accepted, by the server's names, as in `RemoteServer.fingerprints`.
+            A tool that is not among them is accepted as it is seen first. Default None: none.
+        connecting: Seconds for a connection and the first list. Default 20.
+        patience: Seconds for which calls wait for a server that is away before its tools are closed. Default 5; 0: they
+            are closed at once.
+        connect: Opens sessions in place of the package ``mcp``, for tests. Default None: the package does.
+
+    Raises:
+        SetupError: An option is wrong, the package ``mcp`` is not installed, the server cannot be reached, or a name is
+            taken. Raised when the context is entered.
     """
-    check_type("add_mcp", "prefix", prefix, str)
-    check_type("add_mcp", "trust", trust, bool)
+    check_type("add_server", "registry", registry, ToolRegistry)
+    effects = {} if effects is None else effects
+    fingerprints = {} if fingerprints is None else fingerprints
+    check_type("add_server", "prefix", prefix, str)
+    check_type("add_server", "trust", trust, bool)
     if text not in get_args(TextPolicy):
-        refuse("add_mcp", "text", "tell, scrub or hide", text)
-    for name, effect in read_by_name("add_mcp", "effects", effects).items():
+        refuse("add_server", "text", "tell, scrub or hide", text)
+    for name, effect in read_by_name("add_server", "effects", effects).items():
         if effect not in get_args(Effect) or effect == "keyed":  # a server knows nothing of our keys
-            refuse("add_mcp", f"effects[{name!r}]", "read, idempotent or mutating", effect)
-    for name, fingerprint in read_by_name("add_mcp", "fingerprints", fingerprints).items():
-        check_type("add_mcp", f"fingerprints[{name!r}]", fingerprint, str)
-    check_number("add_mcp", "connecting", connecting, above=0, unit="seconds")
-    check_number("add_mcp", "patience", patience, least=0, unit="seconds")
+            refuse("add_server", f"effects[{name!r}]", "read, idempotent or mutating", effect)
+    for name, fingerprint in read_by_name("add_server", "fingerprints", fingerprints).items():
+        check_type("add_server", f"fingerprints[{name!r}]", fingerprint, str)
+    check_number("add_server", "connecting", connecting, above=0, unit="seconds")
+    check_number("add_server", "patience", patience, least=0, unit="seconds")
     server = RemoteServer(
         registry,
         connect or connect_sdk(target),

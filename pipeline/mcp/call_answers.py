@@ -8,8 +8,8 @@ from typing import Any, Final, cast
 from returns.result import Failure
 
 from ..errors import ExecutionFailed, TimedOut, ToolError, Transient
-from ..messages.mcp_content import McpResult, read_mcp
 from ..messages.parts import Part
+from ..messages.result_parts import McpResult, read_mcp
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from ..tools.detectors import ReturnedError, TextPolicy

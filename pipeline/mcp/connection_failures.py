@@ -24,7 +24,7 @@ def as_setup_error(exc: BaseException) -> SetupError:
     first = find_first(exc)
     if isinstance(first, SetupError):
         return first
-    return SetupError(f"add_mcp: the server cannot be used: {neutralise(describe_failure(first), limit=_SHOWN)}")
+    return SetupError(f"add_server: the server cannot be used: {neutralise(describe_failure(first), limit=_SHOWN)}")
 
 
 def describe_failure(exc: BaseException) -> str:

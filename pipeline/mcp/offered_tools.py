@@ -77,7 +77,7 @@ class OfferedTools:
         taken = [name for name in offers if name not in self._ours and self._is_taken(name)]
         if taken and first:
             raise SetupError(
-                f"add_mcp: the registry has tools of these names already: {', '.join(taken)}; give another `prefix`"
+                f"add_server: the registry has tools of these names already: {', '.join(taken)}; give another `prefix`"
             )
         for name in taken:
             _LOG.warning("a tool of an MCP server is left out, because its name is taken: %s", name)
@@ -93,7 +93,7 @@ class OfferedTools:
     def warn_of_unknown_effects(self) -> None:
         """Log the names in ``effects`` that the server does not offer: they may be misspelt."""
         for name in sorted(self._effects.keys() - {offer.name for offer in self.offers.values()}):
-            _LOG.warning("`effects` of add_mcp names a tool that the server does not have: %s", name)
+            _LOG.warning("`effects` of add_server names a tool that the server does not have: %s", name)
 
     def accept(self, name: str) -> None:
         """Accept the definition of a tool that is held back.

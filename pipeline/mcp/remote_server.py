@@ -33,7 +33,7 @@ _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away 
 
 
 class RemoteServer:
-    """One MCP server whose tools are in a registry. `ToolRegistry.add_mcp` makes it.
+    """One MCP server whose tools are in a registry. `toolcall_pipeline.mcp.add_server` makes it.
 
     All is done in the event loop in which it was added.
     """

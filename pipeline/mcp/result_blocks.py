@@ -11,9 +11,8 @@ from urllib.parse import quote
 from ..adapters.common import to_parts
 from ..call import Outcome, is_failure
 from ..messages import render
-from ..messages.mcp_content import read_mcp
 from ..messages.parts import Audio, File, Image, Link, Part
-from ..messages.result_parts import find_parts
+from ..messages.result_parts import find_parts, read_mcp
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..outside_text import get_logger

@@ -46,7 +46,7 @@ def connect_sdk(target: object, mode: str = "auto") -> Connect:
     """What opens sessions with a server.
 
     Args:
-        target: See `ToolRegistry.add_mcp`.
+        target: See `toolcall_pipeline.mcp.add_server`.
         mode: How the version is agreed on: ``"legacy"`` by a handshake. Default ``"auto"``: as the server can.
 
     Raises:
@@ -75,7 +75,7 @@ def _load() -> _Sdk:
         )
     except (ModuleNotFoundError, AttributeError) as exc:
         needed = "pip install 'toolcall-pipeline[mcp]'"
-        raise SetupError(f"add_mcp needs the package mcp, 2.3 or later: {needed} ({exc})") from exc
+        raise SetupError(f"add_server needs the package mcp, 2.3 or later: {needed} ({exc})") from exc
 
 
 def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
@@ -83,13 +83,15 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
     given: Any = target
     if isinstance(target, str):
         if not target.startswith(("http://", "https://")):
-            refuse("add_mcp", "target", "a URL with http or https; a command is a list, as ['python', 'x.py']", target)
+            refuse(
+                "add_server", "target", "a URL with http or https; a command is a list, as ['python', 'x.py']", target
+            )
         return lambda: sdk.reach(target)
     if isinstance(target, Sequence):
         words = list(cast("Sequence[object]", target))
         if not words or not all(type(word) is str for word in words):
             kinds = [type(word).__name__ for word in words]  # a word may be a secret
-            refuse("add_mcp", "target", "a command of at least one text", kinds)
+            refuse("add_server", "target", "a command of at least one text", kinds)
         given = sdk.command(command=words[0], args=words[1:])
     if isinstance(given, sdk.command):
         return lambda: sdk.start(given)
@@ -97,7 +99,7 @@ def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
         return lambda: given
     if not callable(given):
         allowed = "a URL, a command as a list, a StdioServerParameters, a server of the package mcp, or a function"
-        refuse("add_mcp", "target", f"{allowed} that makes a transport", given)
+        refuse("add_server", "target", f"{allowed} that makes a transport", given)
     return cast("Callable[[], Any]", given)
 
 

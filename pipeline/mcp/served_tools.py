@@ -7,9 +7,8 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from ..adapters.common import build_definitions
-from ..sent_names import OfferedName
-from ..tools import Effect, Tool, ToolRegistry
-from ..tools.provider_names import ANTHROPIC
+from ..provider_names import ANTHROPIC, OfferedName
+from ..tools import Effect, Tool, ToolView
 from .jsonrpc import Message
 from .output_forms import OutputForm, find_form
 
@@ -31,7 +30,7 @@ class ServedTools:
         registries: Those of the pipeline.
     """
 
-    def __init__(self, registries: Sequence[ToolRegistry]) -> None:
+    def __init__(self, registries: Sequence[ToolView]) -> None:
         self.registries = tuple(registries)
         self._forms: WeakKeyDictionary[Tool[..., Any], OutputForm | None] = WeakKeyDictionary()
         self._listed: tuple[tuple[int, ...], list[Message]] = (), []  # and the versions that it was made of
@@ -86,7 +85,7 @@ class ServedTools:
         closed = (registry.closed.get(name) for registry in self.registries for name in list(registry.tools))
         return sorted({why.retry_after for why in closed if why is not None and why.retry_after is not None})
 
-    def _define(self, registry: ToolRegistry) -> Iterator[Message]:
+    def _define(self, registry: ToolView) -> Iterator[Message]:
         own_names = {sent: own for own, sent in registry.provider_names(ANTHROPIC).items()}
         for definition in build_definitions(registry, ANTHROPIC, "inputSchema"):
             tool = registry.tools.get(own_names.get(definition["name"], ""))

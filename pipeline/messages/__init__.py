@@ -4,10 +4,9 @@ import typing
 
 from .. import lazy_names
 from .conversation import Conversation
-from .exceptions import ToolCallError, raise_for_error
-from .profile import Profile
-from .rendering import render
+from .rendering import ToolCallError, raise_for_error, render
 from .rewriting import enhance
+from .style import Profile
 
 if typing.TYPE_CHECKING:
     from .parts import Audio, File, Image, Link

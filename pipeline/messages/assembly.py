@@ -1,4 +1,4 @@
-"""Builds a text by profile, templates and verbosity, with what changed and the form of arguments, in the budget."""
+"""Builds a text from profile, templates and verbosity, with changes and the form of arguments, within the budget."""
 
 from __future__ import annotations
 
@@ -22,21 +22,28 @@ from .default import (
     split_missing,
 )
 from .fields import fields_of, question_in, template_key
-from .profile import Profile, get_profile
 from .repair_notes import describe_repairs
 from .structured import add_note, build_error_json, build_value_json
+from .style import FULL, Profile, Verbosity, get_profile, get_verbosity
 from .templates import Templates, Texts, compile_templates
 from .text import as_sentence, join_blocks, replace_surrogates, shorten, strip_prefix, to_one_line, truncate
 from .values import as_json, as_text, elide_middle
-from .verbosity import FULL, Verbosity, get_verbosity
 
 
 class _Style(NamedTuple):
-    """How an error is put into words."""
+    """The options of one text.
+
+    Attributes:
+        profile: The profile.
+        verbosity: The verbosity.
+        templates: The caller's templates, which take precedence over the profile's.
+        tool: The name of the tool, or None.
+        closing: The last line.
+    """
 
     profile: Profile
     verbosity: Verbosity
-    templates: Templates | None  # the caller's own, which go before those of the profile
+    templates: Templates | None
     tool: str | None
     closing: Closing
 
@@ -49,7 +56,7 @@ def build_text(
     templates: Mapping[str, Texts] | None,
     tool: str | None,
 ) -> PublicText:
-    """The text for an error; for the arguments see `render`, which has a short cut for the commonest case."""
+    """Build the text for an error. See `render` for the arguments; it handles the commonest case itself."""
     own = None if templates is None else compile_templates(templates)
     level = get_verbosity(verbosity)
     style = _Style(get_profile(profile), level, own, tool, close(error, level))
@@ -64,7 +71,7 @@ def build_text(
     text = _join_lines(error, lines, style, room)
     if not text.strip():  # a template whose fields are all blank
         text = default_text(error, style.verbosity, room)
-    if style.templates is None:  # whoever gives templates of their own decides what they say
+    if style.templates is None:  # the caller's own templates decide what the text says
         said = are_ours and not isinstance(error, InvalidParams)  # by the default text
         words = text if said else add_author_words(text, error)
         text = words if style.verbosity.hints or isinstance(error, InvalidParams) else to_one_line(words, room)
@@ -73,7 +80,7 @@ def build_text(
 
 
 def _find_end(error: ToolError, style: _Style, *, are_ours: bool) -> str:
-    """The line with which a text ends; "" for none."""
+    """Return the last line of a text, or ""."""
     if are_ours and style.closing.line:
         return style.closing.line
     form = build_form(error, style.verbosity) if style.verbosity.details else ""
@@ -88,7 +95,7 @@ def build_value_text(
     repairs: Sequence[Repair],
     limit: int | None,
 ) -> PublicText:
-    """The text for a value; for the arguments see `render`, which has a short cut for the commonest case."""
+    """Build the text for a value. See `render` for the arguments; it handles the commonest case itself."""
     get_verbosity(verbosity)  # raise for a wrong option at the first value, not at the first failure
     compile_templates(templates or {})
     note = describe_repairs(repairs)
@@ -102,7 +109,7 @@ def build_value_text(
 
 
 def append_note(text: PublicText, repairs: Sequence[Repair], profile: str | Profile) -> PublicText:
-    """The text of a failure, and what was repaired in the call."""
+    """Add a note about the repairs of the call to the text of a failure."""
     note = replace_surrogates(describe_repairs(repairs))
     if not note:
         return text
@@ -119,7 +126,7 @@ def _join_lines(error: ToolError, lines: Sequence[str], style: _Style, room: int
 
 
 def _build_lines(error: ToolError, style: _Style) -> tuple[list[str], bool]:
-    """A text for each problem, or the only text; and whether any of them is the default text."""
+    """Return a text for each problem, or the only text; and whether any of them is the default text."""
     if isinstance(error, InvalidParams):
         return _build_problems(error, style)
     key, fields = template_key(error, None, style.tool), fields_of(error, None, style.verbosity, style.tool)
@@ -150,7 +157,7 @@ def _build_problems(error: InvalidParams, style: _Style) -> tuple[list[str], boo
 
 
 def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
-    """The text of the first template that fits; "" if none does."""
+    """Return the text of the first template that fits, or ""."""
     verbosity, profile = style.verbosity, style.profile
     key, fields = template_key(error, problem, style.tool), fields_of(error, problem, verbosity, style.tool)
     text = None if style.templates is None else style.templates.build_text(key, fields)
@@ -164,7 +171,7 @@ def _fill_in(error: InvalidParams, problem: Problem, style: _Style) -> str:
 
 
 def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
-    """The default text of a problem."""
+    """Return the default text of a problem."""
     if style.profile.json:
         return fields_of(error, problem, style.verbosity, style.tool)["text"]
     description = _describe_parameter(error, problem) if style.verbosity.details else ""
@@ -172,7 +179,7 @@ def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
 
 
 def _describe_parameter(error: InvalidParams, problem: Problem) -> str:
-    """What the schema says of a parameter with a wrong value. For a missing one, the line of help says it."""
+    """Return the schema's description of a parameter with a wrong value. A missing one has it in the line of help."""
     if error.schema is None or problem.rule in ("required", "additionalProperties"):
         return ""
     try:

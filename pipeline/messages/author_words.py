@@ -1,4 +1,4 @@
-"""What a tool's author wrote about a failure: it stands in the text of each kind of error, whatever the profile."""
+"""The author's words about a failure, which stand in the text of each kind of error, whatever the profile."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ _NO_DETAILS = FailureDetails()
 
 
 def details_of(error: ToolError) -> FailureDetails:
-    """The author's details; of an unknown outcome, those of the failure behind it."""
+    """Return the author's details; for an unknown outcome, the details of the failure behind it."""
     source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
     return getattr(source, "details", _NO_DETAILS)
 
 
 def message_of(error: ToolError) -> str:
-    """The author's text; "" if the error has none."""
+    """Return the author's text, or ""."""
     source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
     return getattr(source, "message", "")
 
 
 def wait_of(error: ToolError) -> float | None:
-    """The seconds until another call makes sense; None: not known."""
+    """Return the seconds until another call makes sense, or None if they are not known."""
     source: Any = error.cause if isinstance(error, OutcomeUnknown) else error
     seconds = getattr(source, "retry_after", None)
     return details_of(error).retry_after if seconds is None else seconds
 
 
 def add_author_words(text: str, error: ToolError) -> str:
-    """The text with all that the author wrote and that it does not say yet."""
+    """Add the author's words that the text does not contain yet."""
     details = details_of(error)
     said = " ".join(text.split())
     for each in (message_of(error), details.suggestion):
@@ -48,12 +48,12 @@ def add_author_words(text: str, error: ToolError) -> str:
 
 
 def _is_template(text: str, error: ToolError) -> bool:
-    """Whether a profile has a text of its own for what the author says, by `template_key`."""
+    """Whether a profile has its own text for the author's message, see `template_key`."""
     return isinstance(error, NeedsSetup) and text is error.message and "corrupt" in text.lower()
 
 
 def build_facts(error: ToolError) -> dict[str, Any]:
-    """The author's details as JSON, by the names of the source document "Tool Error Handling Analysis"."""
+    """Return the author's details as JSON, by the names of the source document "Tool Error Handling Analysis"."""
     details = details_of(error)
     facts: dict[str, Any] = {
         "parameter": shorten(details.parameter or ""),
@@ -66,7 +66,7 @@ def build_facts(error: ToolError) -> dict[str, Any]:
 
 
 def _list_facts(error: ToolError, details: FailureDetails) -> str:
-    """A line with the facts that no sentence holds; "" without any."""
+    """Return a line with the facts that no sentence contains, or ""."""
     if details.constraint is None and details.value is None and not details.more:
         return ""
     facts = {name: value for name, value in build_facts(error).items() if name != "suggestion"}
@@ -78,7 +78,7 @@ def _list_facts(error: ToolError, details: FailureDetails) -> str:
 
 
 def _shorten_value(value: object) -> Any:
-    """A value as JSON has it, or as cut text if it is long."""
+    """Return a value as JSON data, or as truncated text if it is long."""
     if value is None:
         return None
     text = as_json(value)

@@ -1,4 +1,4 @@
-"""What changed since the last failure of the same tool: what is fixed, what is still wrong, what was sent unchanged."""
+"""Compares a failure with the previous one of the same tool: fixed problems, remaining ones, unchanged arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_COMPARED = 1_000_000  # characters of JSON text; a longer one is compared a
 
 
 def describe_change(error: ToolError, previous: ToolError) -> str:
-    """A sentence for the model; "" if there is nothing to say."""
+    """Return a sentence for the model, or "" if there is nothing to say."""
     match error, previous:
         case InvalidParams(), InvalidParams():
             if _has_same_arguments(error, previous):
@@ -32,9 +32,9 @@ def describe_change(error: ToolError, previous: ToolError) -> str:
 
 
 def canonical_arguments(arguments: object) -> str | None:
-    """Arguments in one form: JSON text, a mapping and None are equal here if they have the same content.
+    """Return arguments as normalised JSON text; None if they are not JSON.
 
-    None if they are not JSON.
+    JSON text, a mapping and None have the same normal form if their content is the same.
     """
     try:
         if isinstance(arguments, str):
@@ -58,7 +58,7 @@ def _compare_malformed(error: MalformedCall, previous: MalformedCall) -> str:
 def _compare_problems(error: InvalidParams, previous: InvalidParams) -> str:
     now = dict.fromkeys(problem.path for problem in error.problems)
     before = dict.fromkeys(problem.path for problem in previous.problems)
-    if "" in now and "" not in before:  # wrong as a whole: nobody looked at the single parameters
+    if "" in now and "" not in before:  # wrong as a whole: the single parameters were not checked
         return ""
     fixed = [path for path in before if path and path not in now and not _is_inside(path, now)]
     still = [path for path in now if path in before]
@@ -73,7 +73,7 @@ def _compare_problems(error: InvalidParams, previous: InvalidParams) -> str:
 
 
 def _is_inside(path: str, others: Mapping[str, object]) -> bool:
-    """Whether it is inside a value that is wrong now, so that nobody looked at it."""
+    """Whether the path is inside a value that is wrong now, so that it was not checked."""
     return any(path.startswith((f"{other}.", f"{other}[")) for other in others)
 
 

@@ -1,13 +1,17 @@
-"""The last line of a text about wrong parameters: what to do now, and the form of valid arguments."""
+"""The last line of a text: a request for another call, with the form of valid arguments.
+
+The form has a typed hole in place of each value, so that a model that copies it fails.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidParams, ToolError
-from .verbosity import Verbosity
+from .style import Verbosity
+from .text import to_one_line
 
 # The first is the last line of Pydantic AI. A small model sent its call again unchanged without it, and less often with
 # the form: see benchmarks/texts.
@@ -19,9 +23,9 @@ _SHARE = 8  # the part of the budget that a form may take up: a longer one helps
 class Closing(NamedTuple):
     """The last line.
 
-    Args:
-        line: The line; "" for none.
-        describes: Whether it says what is expected of each missing parameter, so that no other line has to.
+    Attributes:
+        line: The line, or "".
+        describes: Whether it describes each missing parameter, so that no other line has to.
     """
 
     line: str
@@ -38,8 +42,6 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
     missing = {problem.path for problem in error.problems if problem.rule == "required"}
     if not missing:
         return NO_CLOSING
-    from .holes import describe_holes  # when it is first used: most texts do without
-
     examples = _make_examples(error)
     words = describe_holes(error.schema, verbosity)
     if missing <= words.keys() and (form := _choose_form(examples, verbosity, words)):
@@ -49,12 +51,12 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
 
 
 def build_form(error: ToolError, verbosity: Verbosity) -> str:
-    """The form of valid arguments, with their types; "" if it is not known, or too long."""
+    """Return the form of valid arguments, with their types; "" if it is unknown or too long."""
     return _choose_form(_make_examples(error), verbosity, {}) if isinstance(error, InvalidParams) else ""
 
 
 def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
-    """Valid arguments with all parameters, and those with the required and the sent ones; with each its optional ones.
+    """Return valid arguments with all parameters, and with the required and sent ones; each with its optional ones.
 
     A small model left out an optional parameter that it needed where the form did not have it.
     """
@@ -76,7 +78,7 @@ def _make_examples(error: InvalidParams) -> list[tuple[str, Sequence[str]]]:
 
 
 def _read(sent: object) -> Mapping[str, Any]:
-    """The arguments as the model wrote them; none if they are no object."""
+    """Return the arguments as the model wrote them; an empty mapping if they are not an object."""
     try:
         found: object = json.loads(sent) if isinstance(sent, str) else sent
     except (ValueError, RecursionError):
@@ -85,8 +87,74 @@ def _read(sent: object) -> Mapping[str, Any]:
 
 
 def _choose_form(examples: Sequence[tuple[str, Sequence[str]]], verbosity: Verbosity, words: Mapping[str, str]) -> str:
-    """The first form that there is and that is not too long; "" for none."""
-    from .holes import punch_holes
-
+    """Return the first form that exists and is not too long, or ""."""
     forms = (punch_holes(example, optional, words) for example, optional in examples)
     return next((form for form in forms if form and len(form) <= verbosity.characters // _SHARE), "")
+
+
+_KINDS: dict[type, str] = {
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
+def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str, str] = {}) -> str:
+    """Remove the values from valid arguments: ``{"city": "text"}`` becomes ``{"city": <string>}``.
+
+    A small model sent the values of an example as they were in 17 of 46 cases, and the tool ran with them.
+
+    Args:
+        example: Arguments as JSON; "" for none.
+        optional: Arguments that may be left out; their holes say so. Default: none.
+        words: The texts in the holes, by argument. Default: their types.
+
+    Returns:
+        "" if the form has no hole, as ``{}``: it would be valid, and a copy of it would run.
+    """
+    value: object = json.loads(example or "{}")
+    if not value or not isinstance(value, dict):
+        return ""
+    form = _write_object(cast("dict[str, Any]", value), optional, words)
+    return form if "<" in form else ""
+
+
+def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> dict[str, str]:
+    """Return the schema's description of each argument: "integer: For how many days".
+
+    An object with required fields is left out, since the form has a hole for each of its fields. Empty if the schema is
+    malformed.
+    """
+    from ..parameters.phrases import describe_hole  # most texts have no form
+    from ..parameters.schema import schema_at
+
+    try:
+        names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
+        return {
+            name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
+            for name in names
+            if not schema_at(schema or {}, [name]).get("required")
+        }
+    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
+        return {}
+
+
+def _write_object(value: Mapping[str, Any], optional: Collection[str], words: Mapping[str, str]) -> str:
+    fields: list[str] = []
+    for name, each in value.items():
+        word = words.get(name, _KINDS[type(each)])
+        hole = f"<optional {word}>" if name in optional else f"<{word}>" if name in words else _write(each)
+        fields.append(f"{json.dumps(name, ensure_ascii=False)}: {hole}")
+    return f"{{{', '.join(fields)}}}"
+
+
+def _write(value: object) -> str:
+    if value and isinstance(value, dict):
+        return _write_object(cast("dict[str, Any]", value), (), {})
+    if value and isinstance(value, list):
+        return f"[{', '.join(map(_write, cast('list[Any]', value)))}]"
+    return f"<{_KINDS[type(value)]}>"

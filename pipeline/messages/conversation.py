@@ -1,4 +1,4 @@
-"""Conversation: remembers what failed before, so that the next text can say what changed."""
+"""Conversation: remembers the last failures, so that the next text can say what changed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..errors import Repair, ToolError
 from ..privacy import PublicText
-from ..sent_names import OfferedName
-from .profile import Profile, get_profile
+from ..provider_names import OfferedName
 from .rendering import render
-from .verbosity import get_verbosity
+from .style import Profile, get_profile, get_verbosity
 
 if TYPE_CHECKING:
     from .templates import Texts
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 class Conversation:
     """Renders the outcomes of one conversation; a text says what changed since the last failure of the same tool.
 
-    A success of a tool removes its failure from the memory. A pipeline itself remembers nothing of this kind.
+    A success of a tool removes its failure from the memory. A pipeline itself remembers no failures.
 
     Args:
         profile: As in `render`.
@@ -54,7 +53,7 @@ class Conversation:
         render(Success(None), listed=self.listed)
 
     def render(self, call: Call, outcome: Outcome[Any], repairs: Sequence[Repair] = ()) -> PublicText:
-        """Put the outcome of a call into words for the model, as `render` does, and remember a failure.
+        """Render the outcome of a call for the model, as `render` does, and remember a failure.
 
         Args:
             call: The call, for the name of its tool.
@@ -85,7 +84,7 @@ class Conversation:
 
 
 def _tool_name(call: Call) -> str:
-    """The tool's own name if the call is resolved, else what the model wrote, which may be of any type."""
+    """Return the tool's own name if the call is resolved, else the requested name, which may be of any type."""
     name: object = call.name
     if type(name) is not OfferedName:  # which is the tool's own name as well, for the texts of its provider
         name = getattr(getattr(call, "tool", None), "name", name)

@@ -27,6 +27,7 @@ from ..errors import (
 )
 from .author_words import add_author_words, message_of
 from .closing import Closing, close
+from .style import NORMAL, Verbosity
 from .text import (
     add_prefix,
     as_sentence,
@@ -42,13 +43,12 @@ from .text import (
     to_one_line,
     truncate,
 )
-from .verbosity import NORMAL, Verbosity
 
-INVALID = "Error: Invalid parameters."  # of an error without a problem
+INVALID = "Error: Invalid parameters."  # for an error without a problem
 MORE = "Error: And {} more of these."
 _PLAIN_ANSWER = "Then write a plain answer, without a call."
 _MAX_SUGGESTIONS = 3  # document 004, section 4.2: "Limited to 3 similar tools max"
-MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 unless it is told otherwise
+MAX_TOOLS = 1_000  # names in one list; Resolve lists 20 by default
 # Why a tool that exists may not be called now, for the reasons that a model can do something about: wait, or go on
 # without it. Any other reason, such as "disabled", has one text: document 001 has one for all of them.
 UNAVAILABLE = {
@@ -132,12 +132,12 @@ def _build_text(  # noqa: C901, PLR0912  # by kind
 
 
 def format_suggestions(names: Sequence[str]) -> str:
-    """The names that the model may have meant; "" for none."""
+    """Return the names that the model may have meant, or ""."""
     return ", ".join(map(shorten, names[:_MAX_SUGGESTIONS]))
 
 
 def format_available(error: UnknownTool) -> str:
-    """The names that the model may choose from; of too many, the nearest ones and how many more there are.
+    """Return the names that the model may choose from; of too many, the nearest ones and the number of the others.
 
     "" if there are none, or if there are too many and none is near.
     """
@@ -149,12 +149,12 @@ def format_available(error: UnknownTool) -> str:
 
 
 def find_position(error: MalformedCall) -> tuple[int, int] | None:
-    """Line and column of the mistake; None if they are unknown or too large to help."""
+    """Return line and column of the mistake; None if they are unknown or too large to help."""
     return None if error.position is None or max(map(abs, error.position)) > _MAX_LINE else error.position
 
 
 def describe_problem(problem: Problem, verbosity: Verbosity, closing: Closing) -> str:
-    """One problem: its line, then the line of help if there is one. A terse text puts both on one line."""
+    """Describe one problem: its line, then the line of help if there is one. A terse text puts both on one line."""
     line = state_problem(problem, verbosity)
     if closing.describes and problem.rule == "required":
         return line
@@ -165,7 +165,7 @@ def describe_problem(problem: Problem, verbosity: Verbosity, closing: Closing) -
 
 
 def split_missing(problems: Sequence[Problem]) -> tuple[list[Problem], list[Problem]]:
-    """The missing parameters, and the other problems; no missing ones if there are less than two of them."""
+    """Separate missing parameters from other problems; a single missing one counts as another problem."""
     missing = [problem for problem in problems if problem.rule == "required"]
     if len(missing) <= 1:
         return [], list(problems)
@@ -173,11 +173,10 @@ def split_missing(problems: Sequence[Problem]) -> tuple[list[Problem], list[Prob
 
 
 def describe_missing(problems: Sequence[Problem], verbosity: Verbosity, closing: Closing) -> str:
-    """All missing parameters in one block: names, then a line for each of them as far as half of the room reaches.
+    """Describe all missing parameters in one block: their names, then a line for each that fits into half of the room.
 
-    There are no such lines if the last line of the text describes them.
-
-    Where each had a block of its own, a small model sent the same call again in 11 of 12 cases, and then in 3 of 9.
+    If the last line of the text describes them, only the names. With a block for each of them, a small model sent the
+    same call again in 11 of 12 cases; with one block, in 3 of 9.
     """
     room = verbosity.characters // 2
     each = dict.fromkeys(
@@ -193,7 +192,7 @@ def describe_missing(problems: Sequence[Problem], verbosity: Verbosity, closing:
 
 
 def state_problem(problem: Problem, verbosity: Verbosity) -> str:
-    """Which parameter is wrong, what is expected of it, and what came."""
+    """Say which parameter is wrong, what is expected, and what was sent."""
     path = shorten(problem.path)
     if problem.rule == "required":
         return f"Error: Missing required parameter: {path}"
@@ -207,7 +206,7 @@ def state_problem(problem: Problem, verbosity: Verbosity) -> str:
 
 
 def explain_fix(problem: Problem, verbosity: Verbosity) -> str:
-    """How to correct a problem; "" if the line of the problem says it all."""
+    """Say how to correct a problem; "" if its line says it all."""
     expected = to_one_line(problem.expected, verbosity.max_expected)
     if problem.rule == "required":
         return f"Please send {shorten(problem.path)}: {as_sentence(expected or 'a value')}"

@@ -1,4 +1,4 @@
-"""The key by which an error finds its template, and the fields that fill it: public texts of bounded length."""
+"""The key that finds an error's template, and the fields that fill it: public texts of bounded length."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
-from ..sent_names import OfferedName, make_sent_name
+from ..provider_names import OfferedName, make_provider_name
 from .default import default_text, explain_fix, format_available, format_suggestions, state_problem
+from .style import Verbosity
 from .templates import Fields, TemplateKey
 from .text import format_wait, is_known_time, round_seconds, shorten, strip_prefix, to_one_line
-from .verbosity import Verbosity
 
 
 def _as_is(text: str) -> str:
@@ -52,7 +52,7 @@ _FIELDS: Mapping[str, Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], 
 
 
 def template_key(error: ToolError, problem: Problem | None, tool: str | None) -> TemplateKey:
-    """Make the key by which an error finds its template; for one of its problems, if it has any."""
+    """Make the key that finds the template of an error, or of one of its problems."""
     found = {name: read(error) for name, read, _ in _FIELDS[error.kind]}
     parameter, service = found.get("parameter") or "", found.get("service") or ""
     name = found.get("tool") or tool or ""
@@ -75,14 +75,14 @@ def template_key(error: ToolError, problem: Problem | None, tool: str | None) ->
 
 
 def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, tool: str | None) -> Fields:
-    """The fields that fill a template for an error, or for one of its problems; "" for what is not known."""
+    """Return the fields that fill a template for an error, or for one of its problems; unknown ones are ""."""
     text = default_text(error, verbosity) if problem is None else state_problem(problem, verbosity)
     fields = {"tool": shorten(tool or ""), "text": strip_prefix(text)}
     for name, read, format_value in _FIELDS[error.kind]:
         value = read(error)
         fields[name] = ("" if value is None else format_value(value)) or fields.get(name, "")
     if isinstance(tool, OfferedName) and fields["tool"] == shorten(tool) and not isinstance(error, UnknownTool):
-        fields["tool"] = shorten(make_sent_name(tool, tool.longest))
+        fields["tool"] = shorten(make_provider_name(tool, tool.longest))
     if isinstance(error, NeedsSetup) and error.service == tool:  # Classify names the service after the tool
         fields["service"] = ""
     elif isinstance(error, UnknownTool):
@@ -99,6 +99,6 @@ def fields_of(error: ToolError, problem: Problem | None, verbosity: Verbosity, t
 
 
 def question_in(error: ToolError) -> str:
-    """The approved text of an error if it is a question already, else ""."""
+    """Return the approved text of an error if it is a question already, else ""."""
     text: str = getattr(error, "message", "") or getattr(error, "question", "")
     return text if text.lower().startswith("question:") else ""

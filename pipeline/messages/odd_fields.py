@@ -1,4 +1,4 @@
-"""An error whose fields hold values of other types than declared, made fit to be put into words."""
+"""Coerces the fields of an error to their declared types, for code that is not type-checked."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Probl
 _MAX_ITEMS = 1_000
 
 
-def straighten(error: object) -> ToolError:
-    """A copy of the error in which each field has its declared type: as text, left out, or empty.
+def coerce_error_fields(error: object) -> ToolError:
+    """Return a copy of the error whose fields have their declared types: converted to text, left out, or empty.
 
-    Anything but an error of the union is a crash: nothing of it is approved for the model.
+    An object that is not an error of the union becomes a `Crashed`: nothing of it is approved for the model.
     """
-    return cast("ToolError", _straighten(error)) if type(error) in ERROR_TYPES else Crashed()
+    return cast("ToolError", _coerce(error)) if type(error) in ERROR_TYPES else Crashed()
 
 
-def _straighten(holder: Any) -> Any:
+def _coerce(holder: Any) -> Any:
     cls = cast("type[Any]", type(holder))
     return cls(**{field.name: _fit(getattr(holder, field.name), field) for field in attrs.fields(cls)})
 
@@ -39,9 +39,9 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         case "Landed":
             return value if type(value) is str and value in ("no", "yes") else "maybe"
         case "FailureDetails":
-            return _straighten(value) if isinstance(value, FailureDetails) else FailureDetails()
+            return _coerce(value) if isinstance(value, FailureDetails) else FailureDetails()
         case "tuple[Problem, ...]":
-            return tuple(_straighten(each) for each in _as_items(value) if isinstance(each, Problem))
+            return tuple(_coerce(each) for each in _as_items(value) if isinstance(each, Problem))
         case "tuple[str, ...]":
             return tuple(map(_as_text, _as_items(value)))
         case "tuple[int, int]":
@@ -52,7 +52,7 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         case "Mapping[str, object]":
             return {_as_text(name): each for name, each in cast("Any", value).items()} if type(value) is dict else {}
         case "TimedOut":  # of `OutcomeUnknown`
-            return None if isinstance(value, OutcomeUnknown) or not attrs.has(type(value)) else _straighten(value)
+            return None if isinstance(value, OutcomeUnknown) or not attrs.has(type(value)) else _coerce(value)
         case "Mapping[str, Any]":  # a schema: what it may hold is read with care
             return cast("Any", value) if type(value) is dict else None
         case _:

@@ -1,6 +1,6 @@
-"""The parts of a result that are not text: an image, a sound, a file, a link. A tool returns them alone or in a list.
+"""The parts of a result that are not text: images, sounds, files, links. A tool returns one, or a list of them.
 
-Which of them a model sees depends on its provider. Where it takes none, the text of the part stands in its place.
+Their support depends on the model provider. If it does not accept a part, the part's text is sent instead.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class File(_Data):
 
 @attrs.frozen
 class Link:
-    """A resource that is named and not included. Every provider is given its text.
+    """A resource that is named and not included. Every provider gets it as text.
 
     Args:
-        uri: Where it is. The model reads it as it is; nobody here fetches it.
-        name: What people call it. Default "": no name.
+        uri: Where it is. The model reads it as it is; the library never fetches it.
+        name: A display name. Default "": none.
         description: One line. Default "": none.
-        media_type: Such as ``text/csv``. Default "": not known.
+        media_type: Such as ``text/csv``. Default "": unknown.
     """
 
     uri: str
@@ -90,7 +90,7 @@ PARTS = (Image, Audio, File, Link)
 
 
 def read_bytes(data: bytes) -> Part | None:
-    """What bytes are by their first ones: an image, a sound or a PDF file; else text if they are UTF-8; else None."""
+    """Detect the type of bytes by their signature: an image, a sound or a PDF file; else text if UTF-8; else None."""
     if media_type := _detect_media_type(data):
         return make_part(media_type, data)
     if b"\0" in data:
@@ -102,7 +102,7 @@ def read_bytes(data: bytes) -> Part | None:
 
 
 def make_part(media_type: str, data: bytes, name: str = "") -> Image | Audio | File:
-    """The part for a file, by its media type."""
+    """Make the part for a file, by its media type."""
     family = media_type.partition("/")[0].strip().lower()
     if family == "image":
         return Image(media_type, data, name)
@@ -110,7 +110,7 @@ def make_part(media_type: str, data: bytes, name: str = "") -> Image | Audio | F
 
 
 def find_media(part: Part) -> Image | File | None:
-    """The part as it is, if models take it as the result of a tool: an image of these types, or a PDF file; else None.
+    """Return the part if models accept it as a tool result: an image of a web type, or a PDF file; else None.
 
     Providers refuse the whole request for any other type.
     """
@@ -120,12 +120,12 @@ def find_media(part: Part) -> Image | File | None:
 
 
 def describe_bytes(data: bytes | bytearray | memoryview) -> str:
-    """Text that stands for binary data."""
+    """Return text that stands for binary data."""
     return f"({memoryview(data).nbytes} bytes of binary data)"
 
 
 def join_parts(parts: list[Part]) -> str:
-    """The parts as one text, for an API that takes text alone: what is not text is mentioned."""
+    """Join the parts for an API that accepts only text: other parts are mentioned."""
     return "\n".join(map(str, parts))
 
 

@@ -1,4 +1,8 @@
-"""Any value as JSON data, in the usual form of its type. Never raises, whatever a tool returned."""
+"""Any value as JSON data, in the usual form of its type. Never raises, whatever a tool returned.
+
+Tables, arrays and rows of other packages are recognised by their methods; none of the packages is imported. Methods are
+looked up on the type: a proxy or a mock has every attribute, and an access may send a request.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Iterator, KeysView, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from math import isfinite
+from math import isfinite, isnan
 from os import PathLike, fspath
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,25 +20,24 @@ from typing import Any, cast
 import attrs
 
 from ..outside_text import get_logger
-from .foreign_tables import as_table
 from .parts import PARTS, describe_bytes
 from .text import shorten
 
 _logger = get_logger()
 _DEEPEST = 100  # levels; deeper than any data that a model reads
-_MOST_BITS = 33_000  # of an integer, about 10,000 digits: the time to write one grows with the square of them
+_MOST_BITS = 33_000  # about 10,000 digits: the time to write an integer grows with their square
 _LONGEST_RANGE = 10_000
-_BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars say all in their text
+_BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars are complete as text
 _MISSING = frozenset(("NAType", "NaTType"))  # of pandas
-_ITEMS = dict[Any, Any].items  # their own way, which a subclass cannot change
+_ITEMS = dict[Any, Any].items  # the built-in methods, which a subclass cannot override
 _ITERATE = list[Any].__iter__
 _BYTES = (bytes, bytearray, memoryview)
 
 
 def to_plain(value: object) -> Any:
-    """None, booleans, numbers, text, lists and dicts with text as keys, that say what the value says.
+    """Convert a value to None, booleans, numbers, text, lists and dicts with text keys.
 
-    What has no usual form is replaced by a text with its type, never by its ``repr``, and logged as a warning.
+    A value without a usual form becomes a text with its type, never its ``repr``, and is logged as a warning.
     """
     walk = _Walk()
     plain = walk.convert(value)
@@ -45,12 +48,12 @@ def to_plain(value: object) -> Any:
 
 
 def not_shown(value: object) -> str:
-    """The text that stands for a value without a usual form."""
+    """Return the text that stands for a value without a usual form."""
     return f"(a value of type {type_name(value)}, which cannot be shown as text)"
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type, on one line and not too long."""
+    """Return the name of a value's type, on one line and not too long."""
     return shorten(type.__dict__["__name__"].__get__(type(value)))  # past a metaclass
 
 
@@ -90,7 +93,7 @@ class _Walk:
             return self.convert(value.value)
         if issubclass(kind, PARTS):
             return str(value)
-        if issubclass(kind, Iterator):  # to read it would run it, perhaps forever, and leave nothing for the next
+        if issubclass(kind, Iterator):  # reading it would run it, perhaps forever, and exhaust it
             return self._give_up(value)
         if kind.__name__ in _MISSING:
             return None
@@ -131,7 +134,7 @@ class _Walk:
         plain: dict[str, Any] = {}
         for key, item in items:
             name = self._name(key)
-            if name in plain:  # as with 1 and "1", of which JSON would keep one
+            if name in plain:  # as with 1 and "1": JSON would keep only one
                 name = f"{name} ({type_name(key)})"
             plain[name] = self.convert(item)
         return plain
@@ -145,7 +148,7 @@ class _Walk:
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
     def _convert_by_pydantic(self, value: Any) -> Any:
-        """Models, dates, times, UUIDs, decimals, paths, addresses and the like."""
+        """Convert models, dates, times, UUIDs, decimals, paths, addresses and the like."""
         from pydantic_core import PydanticSerializationError, to_jsonable_python
 
         try:
@@ -157,7 +160,7 @@ class _Walk:
         return self.convert(plain)  # a number of too many digits may be in it
 
     def _convert_unknown(self, value: Any) -> Any:
-        """What pydantic does not know inside of a model; alone, it has no usual form."""
+        """Convert a value inside a model that pydantic does not know; alone, it has no usual form."""
         return self._give_up(value) if id(value) in self.inside else self.convert(value)
 
 
@@ -189,3 +192,81 @@ def _sort(items: Any) -> list[Any]:
         return sorted(items)
     except TypeError:  # of several types
         return sorted(items, key=lambda item: (type_name(item), json.dumps(to_plain(item))))
+
+
+def as_table(value: object) -> Any:
+    """Return the usual form of a value of a foreign type, or None if it has none of the known methods.
+
+    A data frame is the list of its rows (pandas, polars, Arrow), with the index of pandas as columns unless it only
+    counts the rows. A series or an array is a list (numpy, torch); a series with an index is a dict. A row of a
+    database is a dict (sqlite3, asyncpg, SQLAlchemy). A missing cell is None. May raise any exception of the value.
+    """
+    kind = type(value)
+    for name in ("to_dicts", "to_pylist"):  # polars, Arrow
+        if _has(kind, name):
+            return _checked(getattr(value, name)())
+    foreign = cast("Any", value)
+    if _has(kind, "to_dict"):
+        return _checked(_read_pandas(foreign))
+    if _has(kind, "tolist"):  # numpy, torch, array.array
+        if getattr(getattr(value, "dtype", None), "kind", "") in ("m", "M"):  # nanoseconds would be plain integers
+            foreign = foreign.astype(str)
+        return _checked(foreign.tolist())
+    if _has(kind, "to_list"):  # a polars series
+        return _checked(foreign.to_list())
+    if _has(kind, "_asdict"):
+        return _checked(foreign._asdict())
+    if _has(kind, "keys") and _has(kind, "__getitem__"):
+        return {key: foreign[key] for key in foreign.keys()}  # noqa: SIM118  # a row is iterated by its values
+    if _has(kind, "to_json"):
+        text = foreign.to_json()
+        return _checked(json.loads(text) if isinstance(text, str) else text)
+    return None
+
+
+def _has(kind: type[Any], name: str) -> bool:
+    return callable(getattr(kind, name, None))
+
+
+def _checked(found: Any) -> Any:
+    """Replace NaN by None. Refuse another foreign object: it might lead on forever."""
+    if isinstance(found, dict):
+        return {key: _cell(item) for key, item in cast("dict[Any, Any]", found).items()}
+    if isinstance(found, list):
+        return [
+            {key: _cell(item) for key, item in cast("dict[Any, Any]", each).items()}
+            if isinstance(each, dict)
+            else _cell(each)
+            for each in cast("list[Any]", found)
+        ]
+    if isinstance(found, (str, int, float)):
+        return found
+    raise TypeError("no plain data")
+
+
+def _cell(item: Any) -> Any:
+    return None if isinstance(item, float) and isnan(item) else item
+
+
+def _read_pandas(value: Any) -> Any:
+    index: Any = getattr(value, "index", None)
+    is_numbered = index is None or _is_position(index)
+    kind = cast("type[Any]", type(value))
+    if not hasattr(value, "columns"):
+        if index is None:  # not pandas, but with its word for the usual form
+            return value.to_dict()
+        if is_numbered and _has(kind, "tolist"):
+            return value.tolist()
+        return value.to_dict() if getattr(index, "is_unique", True) else value.reset_index().to_dict(orient="records")
+    if not getattr(value.columns, "is_unique", True):  # a dict would keep the last column of a name
+        rows = [list(row) for row in value.itertuples(index=False, name=None)]
+        return {"index": [] if index is None else list(index), "columns": list(value.columns), "data": rows}
+    if not is_numbered and _has(kind, "reset_index"):
+        value = value.reset_index()
+    return value.to_dict(orient="records")
+
+
+def _is_position(index: Any) -> bool:
+    """Whether an index of pandas only counts the rows from 0."""
+    is_range = type(index).__name__ == "RangeIndex" and getattr(index, "name", None) is None
+    return is_range and (getattr(index, "start", 0), getattr(index, "step", 1)) == (0, 1)

@@ -1,9 +1,9 @@
-"""render: makes the text for the model from an outcome or an error."""
+"""render: makes the text for the model from an outcome or an error; raise_for_error: an exception with that text."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import attrs
 from returns.result import Failure, Success
@@ -11,18 +11,18 @@ from returns.result import Failure, Success
 from ..call import Outcome
 from ..errors import OutcomeUnknown, Repair, SetupError, ToolError, UnknownTool
 from ..privacy import PublicText
-from ..sent_names import OfferedName, make_sent_name
+from ..provider_names import OfferedName, make_provider_name
 from .default import default_text
+from .style import NORMAL
 from .text import replace_surrogates, truncate
 from .values import as_text, elide_middle
-from .verbosity import NORMAL
 
 if TYPE_CHECKING:
-    from .profile import Profile
+    from .style import Profile
     from .templates import Texts
 
 _LIMIT = 100_000  # characters: a longer value would fill the context of many models
-_MAX_ERROR = NORMAL.characters  # of the text of a failure
+_MAX_ERROR = NORMAL.characters  # longest text of a failure
 
 
 def render(
@@ -50,7 +50,7 @@ def render(
         verbosity: ``terse`` (one line for each problem, about 250 tokens), ``normal`` (with one line of help, 2,000
             tokens) or ``full`` (with details and the form of valid arguments, 4,000 tokens). A token counts as four
             characters.
-        templates: Texts that replace those of the profile; `toolcall_pipeline.messages.templates` describes the keys.
+        templates: Texts that replace the profile's; `toolcall_pipeline.messages.templates` describes the keys.
         tool: The name of the tool, for texts that contain it. Not needed where the error holds the name.
         repairs: The repairs of a `CallReport`, which a line at the end then describes. Default: no such line.
         limit: Characters of a value. A longer one is cut in the middle, and the text says how many characters are left
@@ -70,12 +70,12 @@ def render(
     if listed is not None and isinstance(error, UnknownTool) and len(error.available) > listed:
         error = attrs.evolve(error, available=(), count=len(error.available))
     if isinstance(tool, OfferedName) and isinstance(error, OutcomeUnknown) and error.verify_with:
-        error = attrs.evolve(error, verify_with=make_sent_name(error.verify_with, tool.longest))
+        error = attrs.evolve(error, verify_with=make_provider_name(error.verify_with, tool.longest))
     try:
         text = _render_error(error, profile, previous, verbosity, templates, tool)
     except SetupError:
         raise
-    except Exception:  # noqa: BLE001  # the type checkers keep fields to their types, and a user's code may not
+    except Exception:  # noqa: BLE001  # code that is not type-checked may put values of other types into fields
         text = _render_odd_error(error, profile, verbosity, templates, tool)
     if not repairs:
         return text
@@ -102,17 +102,17 @@ def _render_error(
 def _render_odd_error(
     error: ToolError, profile: str | Profile, verbosity: str, templates: Mapping[str, Texts] | None, tool: object
 ) -> PublicText:
-    """The text for an error that holds values of wrong types, without a comparison to another error."""
+    """Render an error that holds values of wrong types, without comparing it to another error."""
     if isinstance(cast("object", error), Awaitable):
         raise SetupError("render() takes an outcome, and this has to be awaited first: render(await pipeline(call))")
-    from .odd_fields import straighten
+    from .odd_fields import coerce_error_fields
 
     try:
         name = tool if isinstance(tool, str) else None
-        return _render_error(straighten(error), profile, None, verbosity, templates, name)
+        return _render_error(coerce_error_fields(error), profile, None, verbosity, templates, name)
     except SetupError:
         raise
-    except Exception:  # noqa: BLE001  # no error at all, or a class of somebody's own
+    except Exception:  # noqa: BLE001  # it is not an error, or a class of the application
         return PublicText("An unexpected error occurred while executing this tool")
 
 
@@ -129,3 +129,34 @@ def _render_value(
     from .assembly import build_value_text
 
     return build_value_text(value, profile, verbosity, templates, repairs, limit)
+
+
+T = TypeVar("T")
+
+
+class ToolCallError(Exception):
+    """A failed call, as an exception. Its text is the default text for the model.
+
+    Args:
+        error: The error of the failure; also an attribute.
+    """
+
+    def __init__(self, error: ToolError) -> None:
+        super().__init__(error)
+        self.error = error
+
+    def __str__(self) -> str:
+        return render(self.error)
+
+
+def raise_for_error(outcome: Outcome[T]) -> T:
+    """Return the value of a success.
+
+    Raises:
+        ToolCallError: The outcome is a failure. The private cause of the error, if any, is the ``__cause__``.
+    """
+    if type(outcome) is Failure:
+        error: ToolError = outcome.failure()
+        cause = getattr(error, "cause", None)
+        raise ToolCallError(error) from (cause if isinstance(cause, BaseException) else None)
+    return outcome.unwrap()

@@ -1,4 +1,4 @@
-"""The note about the repairs of a call: one line for the model, which holds only what the model itself sent."""
+"""The note about the repairs of a call: one line for the model, with nothing but its own input."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ..errors import Repair
 from ..parameters.schema import json_type
 from .text import shorten
 
-_MAX_REPAIRS = 5  # repairs of one call
+_MAX_REPAIRS = 5  # per call
 _MAX_NAME = 60  # characters of a name or value
 _MAX_NUMBER = 10**15
 _NOUNS = {"array": "an array", "object": "an object"}
 
 
 def describe_repairs(repairs: Sequence[Repair]) -> str:
-    """One line about all repairs; "" if there is nothing to learn.
+    """Return one line about all repairs, or "" if there is nothing to learn.
 
     A name that an adapter made for the provider is left out: the model wrote the name that it was given.
     """

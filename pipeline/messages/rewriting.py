@@ -16,7 +16,7 @@ _NAME = r"[A-Za-z_][\w.:-]{0,99}"
 
 
 def enhance(text: str, tool: str = "") -> PublicText:
-    """Make a text that a model can act on. A call of this function approves what is left of the foreign text.
+    """Rewrite a foreign text so that a model can act on it. Calling this function approves the rest of the text.
 
     - A question stays as it is.
     - A missing parameter of a tool of a known family becomes the question of that family.

@@ -1,4 +1,4 @@
-"""What a model reads of a result or of an error: bounded, never empty, and without characters that nobody sees."""
+"""Shapes a result or an error for the model: bounded, never empty, and without invisible characters."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def shape_value(
     empty: str | None,
     neutralise: bool,
 ) -> Any:
-    """What a tool returned as a model should read it: the same object where there is nothing to change.
+    """Return a tool's result as a model should read it: the same object if nothing has to change.
 
     Args:
-        value: What the tool returned.
-        max_characters: Of its text. None: no limit.
-        max_tokens: Of its text, estimated. None: no limit.
-        way: Returns how the model gets what is left out; asked only then. "": it is not told.
+        value: The tool's result.
+        max_characters: Limit of its text. None: no limit.
+        max_tokens: Limit of its text, estimated. None: no limit.
+        way: Returns a sentence on how the model gets the rest; called only if something is left out. "": no sentence.
         empty: The text for an empty value. None: one of two fixed ones.
-        neutralise: Whether characters that nobody sees are escaped.
+        neutralise: Whether to escape invisible characters.
     """
     if neutralise:
         value = _neutralise_value(value)
@@ -59,7 +59,7 @@ def shape_value(
 
 
 def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | None, *, neutralise: bool) -> ToolError:
-    """An error whose texts are bounded in the same way: the same object where there is nothing to change."""
+    """Return an error whose texts are bounded in the same way: the same object if nothing has to change."""
 
     def shape(text: str) -> str:
         text = escape(text, keep_lines=True) if neutralise else text
@@ -70,18 +70,18 @@ def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | 
 
 
 def count_characters(value: object) -> int:
-    """How long the text of a value is."""
+    """Return the length of a value's text."""
     return len(as_text(value))
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text takes: a quarter for each ASCII character, and one for any other."""
+    """Estimate the tokens of a text: a quarter for each ASCII character, and one for any other."""
     ascii_characters = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
     return -(-ascii_characters // _PER_TOKEN) + len(text) - ascii_characters
 
 
 def _room(text: str, max_characters: int | None, max_tokens: int | None) -> int | None:
-    """How many characters of a text may stay; None: all of them."""
+    """Return how many characters of a text may stay; None: all of them."""
     room = len(text) if max_characters is None else max_characters
     if max_tokens is not None and (tokens := estimate_tokens(text)) > max_tokens:
         room = min(room, len(text) * max_tokens // tokens)
@@ -112,7 +112,7 @@ def _neutralise_data(data: Any) -> Any:
 
 
 def _map_texts(thing: T, change: Callable[[str], str]) -> T:
-    """A copy of an error, or of a part, with its texts changed; the same object if none is."""
+    """Return a copy of an error or a part with its texts changed; the same object if none is."""
     changed: dict[str, Any] = {}
     for field in attrs.fields(cast("Any", type(thing))):
         before: Any = getattr(thing, field.name)

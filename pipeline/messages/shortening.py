@@ -1,4 +1,4 @@
-"""A result within so many characters: JSON stays JSON, text keeps head and tail, and each cut says what is left out."""
+"""Shortens a result to so many characters: JSON stays JSON, text keeps head and tail, and each cut says its size."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .values import to_data
 _MARK = f"float-{uuid4().hex[:8]}:"  # no text begins with it
 _TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
 _LONGEST_TOKEN = 40
-_LEAST = 60  # characters, of which a piece of a value still says something
-_DEEPEST = 20  # levels; what is deeper is shortened as text, for each level measures all that is in it
+_LEAST = 60  # characters: a shorter piece of a value says nothing
+_DEEPEST = 20  # levels; deeper values are shortened as text, because each level measures everything inside it
 _FRACTION = 3  # one item takes at most this part of the room of its list
 
 
 def shorten_result(value: object, room: int, way: str = "") -> Any:
-    """The value itself if its text fits, else a shorter one that says where something is left out.
+    """Return the value itself if its text fits, else a shorter one with notes on what is left out.
 
     Text keeps its head and tail. Text that is JSON stays JSON, and so does any other value, as data: a list keeps its
-    first items, an object its keys and the short ones of its values. Parts that are no text are kept.
+    first items, an object its keys and its short values. Images and other parts are kept.
 
     Args:
-        value: What a tool returned.
-        room: Characters of its text. Notes may exceed it where it is very small.
-        way: How the model gets the rest: a sentence. "": it is not told.
+        value: The tool's result.
+        room: Characters of its text. Notes may exceed it if it is very small.
+        way: A sentence on how the model gets the rest. "": no sentence.
     """
     parts = None if isinstance(value, str) else find_parts(value, with_bytes=True)
     if parts is not None:
@@ -40,7 +40,7 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
 
 
 def elide(text: str, room: int, way: str = "") -> str:
-    """Head and tail of a text that is too long, two thirds and one, and between them what is left out."""
+    """Shorten a text to its head (two thirds of the room) and its tail, with a note on the rest between them."""
     if len(text) <= room:
         return text
     marker = f"\n… ({len(text):,} of {len(text):,} characters left out{_tell(way, room)}) …\n"
@@ -63,7 +63,7 @@ def _fit_parts(parts: list[Part], room: int, way: str, value: object) -> object:
 
 
 def _fit_text(text: str, room: int, way: str) -> str:
-    """A text, which may be JSON."""
+    """Shorten a text, which may be JSON."""
     if len(text) > room and text.lstrip()[:1] in ("{", "["):
         try:
             fitted = _fit(json.loads(text, parse_float=_keep_token), room, way)
@@ -74,7 +74,7 @@ def _fit_text(text: str, room: int, way: str) -> str:
 
 
 def _keep_token(token: str) -> str | float:
-    """A number as it was written: 3.10 and 1e400 would be others after a float."""
+    """Keep a number as it was written: as a float, 3.10 and 1e400 would change."""
     return f"{_MARK}{token}" if len(token) <= _LONGEST_TOKEN else float(token)
 
 
@@ -89,7 +89,7 @@ def _fit(data: Any, room: int, way: str, depth: int = 0) -> Any:
 
 
 def _fit_string(text: str, room: int, way: str) -> str:
-    """A text whose JSON has so many characters: an escape takes two of them, or six."""
+    """Shorten a text so that its JSON fits: an escape takes two characters, or six."""
     limit = room - 2
     while limit > _LEAST and (size := _size(shorter := elide(text, limit, way))) > room:
         limit = min(limit - 1, limit * room // size)
@@ -134,7 +134,7 @@ def _fit_object(data: dict[str, Any], room: int, way: str, depth: int) -> dict[s
 
 
 def _share(sizes: list[int], room: int) -> list[int]:
-    """How much of the room each gets: those that need less than an equal share leave the rest to the others."""
+    """Divide the room: values that need less than an equal share leave the rest to the others."""
     shares = [0] * len(sizes)
     left = room
     for rank, place in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
@@ -148,7 +148,7 @@ def _note(missing: int, number: int, noun: str, way: str, room: int) -> str:
 
 
 def _tell(way: str, room: int) -> str:
-    """How to get the rest, unless that takes more of the room than the rest of the text."""
+    """Say how to get the rest, unless that takes more of the room than the rest of the text."""
     return f". {way}" if way and len(way) < room // 2 else ""
 
 

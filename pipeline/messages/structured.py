@@ -1,7 +1,7 @@
 """The JSON form of an error and of a value, as in the source document "Tool Error Handling Analysis".
 
-They are the document's ToolErrorResponse and ToolSuccessResponse. ``details.value`` is there only if the author of the
-tool gave it: what the model sent may be secret, and is not repeated otherwise.
+They are the document's ToolErrorResponse and ToolSuccessResponse. ``details.value`` exists only if the tool's author
+gave it: the model's own input may be secret, and is not repeated otherwise.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from ..errors import (
 )
 from .author_words import build_facts, details_of, wait_of
 from .default import MAX_TOOLS, UNAVAILABLE, find_position, format_suggestions
+from .style import Verbosity
 from .text import as_sentence, is_known_time, round_wait, shorten, strip_prefix, to_one_line, truncate
-from .verbosity import Verbosity
 
 _NO_TEXT = "Tool execution failed"  # the document's own, for an error without a text
-_ESCAPED = 8  # at least the characters of JSON that one character of text may become
+_ESCAPED = 8  # characters of JSON that one character of text may become, with a margin
 
 
 def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosity, change: str, form: str) -> str:
-    """The error as one JSON object within the budget, with as many of its problems as fit.
+    """Return the error as one JSON object within the budget, with as many of its problems as fit.
 
     Args:
         error: Any error.
-        lines: Its text; of `InvalidParams`, a text for each problem.
+        lines: Its text; for `InvalidParams`, a text for each problem.
         verbosity: How much the text may say.
-        change: What changed since the last call of the tool. "": nothing to say.
-        form: Valid arguments with holes in place of values. "": not known.
+        change: A sentence on what changed since the last call of the tool, or "".
+        form: Valid arguments with holes in place of values, or "".
     """
     number = len(error.problems) if isinstance(error, InvalidParams) else 0
     shown = len(lines)
@@ -62,12 +62,12 @@ def build_error_json(error: ToolError, lines: Sequence[str], verbosity: Verbosit
 
 
 def build_value_json(data: str, note: str) -> str:
-    """A value as one JSON object. ``data`` is JSON already; a ``note`` of "" is left out."""
+    """Return a value as one JSON object. ``data`` is JSON already; an empty ``note`` is left out."""
     return add_note(f'{{"ok": true, "data": {data}}}', note)
 
 
 def add_note(whole: str, note: str) -> str:
-    """The JSON object with a note, unless that is ""."""
+    """Add a note to the JSON object, unless it is ""."""
     return f'{whole[:-1]}, "note": {json.dumps(note, ensure_ascii=False)}}}' if note else whole
 
 
@@ -103,7 +103,7 @@ def _build_details(error: ToolError, shown: int, verbosity: Verbosity) -> dict[s
 
 
 def _is_constant(error: ToolError) -> bool:
-    """Whether the text says nothing of the reason, as of a tool that is disabled or paused."""
+    """Whether the text does not mention the reason, as for a disabled or paused tool."""
     return isinstance(error, Unavailable) and error.reason not in UNAVAILABLE and not error.message
 
 

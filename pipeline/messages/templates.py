@@ -2,7 +2,7 @@
 
 A key is a kind of error, such as ``validation``, which may be narrowed:
 
-- by a rule: ``validation.required``. The rule of a ``validation`` is that of its `Problem`, of ``unavailable`` the
+- by a rule: ``validation.required``. The rule of a ``validation`` is the rule of its `Problem`, of ``unavailable`` the
   reason. ``unknown_tool.empty`` is for a registry without any tool that may be called.
   ``malformed_call.truncated`` is for arguments that were cut off, ``configuration.corrupted`` for a message of
   the tool's author that says "corrupt".
@@ -30,7 +30,7 @@ from ..errors import ERROR_TYPES, SetupError
 Texts: TypeAlias = str | Sequence[str]  # of several, the first whose fields are all known is used
 Fields: TypeAlias = Mapping[str, str]
 
-# All fields of templates, each with the words that replace it if it is not known and there is no other text. "": the
+# All fields of templates, each with the words that replace it if it is unknown and no other text is left. "": the
 # default text of the error replaces it.
 UNKNOWN_FIELDS = {
     "tool": "this tool",
@@ -54,7 +54,7 @@ _SERVICE = "provider="
 
 
 class TemplateKey(NamedTuple):
-    """The key by which an error finds its template."""
+    """The key of an error, which is matched with the keys of templates."""
 
     kind: str
     rule: str = ""
@@ -64,12 +64,16 @@ class TemplateKey(NamedTuple):
 
 
 class _Pattern(NamedTuple):
-    """One text of a template, parsed."""
+    """One text of a template, parsed.
 
-    pieces: tuple[tuple[str, str | None], ...]  # literal text, and the field that follows it
+    Attributes:
+        pieces: Literal texts, each with the field that follows it.
+    """
+
+    pieces: tuple[tuple[str, str | None], ...]
 
     def fill(self, fields: Fields, *, complete: bool) -> str | None:
-        """The text. With ``complete``, None if a field is not known."""
+        """Return the text. With ``complete``, None if a field is not known."""
         parts: list[str] = []
         for literal, name in self.pieces:
             parts.append(literal)
@@ -113,7 +117,7 @@ class _Template(NamedTuple):
         )
 
     def fill(self, fields: Fields) -> str:
-        """The first text whose fields are all known; else the last text, with words for the unknown fields."""
+        """Return the first text whose fields are all known; else the last text, with words for the unknown fields."""
         for pattern in self.patterns:
             if (text := pattern.fill(fields, complete=True)) is not None:
                 return text
@@ -126,7 +130,7 @@ class Templates(NamedTuple):
     by_kind: Mapping[str, tuple[_Template, ...]]
 
     def build_text(self, key: TemplateKey, fields: Fields) -> str | None:
-        """The text for an error; None if no template applies to it."""
+        """Return the text for an error; None if no template applies to it."""
         for template in self.by_kind.get(key.kind, ()):
             if template.fits(key):
                 return template.fill(fields)
@@ -134,7 +138,7 @@ class Templates(NamedTuple):
 
 
 def compile_templates(templates: Mapping[str, Texts]) -> Templates:
-    """Parse templates. The result is kept for the next time.
+    """Parse templates. The result is cached.
 
     Raises:
         SetupError: A key or a text is not valid.
@@ -162,7 +166,7 @@ def _rank(template: _Template) -> Any:
 
 
 def _parse(key: str, texts: Texts) -> tuple[str, _Template]:
-    """Kind of error and template."""
+    """Return kind of error and template."""
     parts = key.split(":")
     place = next((place for place, part in enumerate(parts) if part.partition(".")[0] in _KINDS), None)
     if place is None:

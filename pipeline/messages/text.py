@@ -1,4 +1,4 @@
-"""Names, sentences, times and lists as text, each of bounded length. All texts for the model are made of these."""
+"""Names, sentences, times and lists as text of bounded length. All texts for the model are made of these."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from math import ceil
 
 from typing_extensions import TypeIs
 
-_MAX_NAME = 100  # characters of a name that a model invented: it knows what it wrote
+_MAX_NAME = 100  # characters of a name that a model invented
 _MAX_WAIT = 10**6  # seconds: eleven days
-_WHOLE = 10  # seconds, from which on nobody reads fractions
+_WHOLE = 10  # seconds; from here on fractions do not matter
 _SHORTEST = 0.01  # seconds
 _PREFIXES = ("error: ", "question: ")
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which cannot be encoded."""
+    """Replace each lone surrogate, which cannot be encoded, by a question mark."""
     return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def truncate(text: str, longest: int) -> str:
-    """At most ``longest`` characters of a text. One final "…" shows that some are left out."""
+    """Return at most ``longest`` characters of a text. One final "…" shows that some are left out."""
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip().removesuffix('…')}…"
 
 
 def to_one_line(text: str, longest: int) -> str:
-    """At most ``longest`` characters of a text, on one line."""
+    """Return at most ``longest`` characters of a text, on one line."""
     if not text.isprintable():
         text = " ".join(text.split())
     return truncate(text.strip(), longest)
 
 
 def shorten(name: str, longest: int = _MAX_NAME) -> str:
-    """At most ``longest`` characters of a name, on one line."""
+    """Return at most ``longest`` characters of a name, on one line."""
     name = name if len(name) <= longest else f"{name[:longest]}…"
     if name.isprintable():
         return name
@@ -40,12 +40,12 @@ def shorten(name: str, longest: int = _MAX_NAME) -> str:
 
 
 def as_sentence(text: str) -> str:
-    """The text with a full stop, unless it ends a sentence already."""
+    """Add a full stop, unless the text ends a sentence already."""
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
 def strip_prefix(text: str) -> str:
-    """The text without the "Error: " and "Question: " in front of it."""
+    """Remove the "Error: " and "Question: " at the start."""
     for prefix in _PREFIXES:
         if text[: len(prefix)].lower() == prefix:
             text = text[len(prefix) :]
@@ -53,12 +53,12 @@ def strip_prefix(text: str) -> str:
 
 
 def add_prefix(text: str) -> str:
-    """The text with "Error: " in front of it, unless it has that or "Question: " already."""
+    """Add "Error: " at the start, unless that or "Question: " is there already."""
     return text if text.lower().startswith(_PREFIXES) else f"Error: {text}"
 
 
 def join_names(names: Sequence[str], most: int) -> str:
-    """The first ``most`` names, separated by commas, and how many more there are."""
+    """Join the first ``most`` names with commas, and add how many more there are."""
     text = ", ".join(map(shorten, names[:most]))
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
@@ -69,35 +69,35 @@ def is_known_time(seconds: float | None) -> TypeIs[float]:
 
 
 def format_wait(seconds: float) -> str:
-    """A time to wait, such as "3 seconds"; see `round_wait`."""
+    """Return a time to wait, such as "3 seconds"; see `round_wait`."""
     return format_count(round_wait(seconds), "second")
 
 
 def round_wait(seconds: float) -> int:
-    """Whole seconds to wait, rounded up, at least one: a call before its time would be refused again."""
+    """Return whole seconds to wait, rounded up, at least one: a call before its time would be refused again."""
     return max(1, ceil(round(seconds, 1)))
 
 
 def format_seconds(seconds: float) -> str:
-    """A time that has passed, such as "0.95 seconds": in whole seconds from ten on, else with two digits."""
+    """Return an elapsed time, such as "0.95 seconds": in whole seconds from ten on, else with two digits."""
     number = round_seconds(seconds)
     return f"{number} second{'' if number == '1' else 's'}"
 
 
 def round_seconds(seconds: float) -> str:
-    """The number of `format_seconds`."""
+    """Return the number of `format_seconds`."""
     if seconds >= _WHOLE:
         return f"{seconds:.0f}"
     return f"{float(f'{max(seconds, _SHORTEST) if seconds > 0 else 0:.2g}'):g}"
 
 
 def format_count(number: int, noun: str) -> str:
-    """How many there are, such as "1 tool" or "1,250 tools"."""
+    """Return a number with its noun, such as "1 tool" or "1,250 tools"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def count_fitting(texts: Sequence[str], room: int, between: int) -> int:
-    """How many of the first texts fit, at least one if there is any.
+    """Return how many of the first texts fit, at least one if there is any.
 
     Args:
         texts: The texts, the most important first.
@@ -112,9 +112,9 @@ def count_fitting(texts: Sequence[str], room: int, between: int) -> int:
 
 
 def join_blocks(blocks: Sequence[str], room: int, more: str, left_out: int) -> str:
-    """As many blocks of lines as fit, then ``more`` with the number of those left out.
+    """Join as many blocks of lines as fit, then ``more`` with the number of the others.
 
-    The first block is always there: whoever makes the blocks keeps each of them short.
+    The first block is always included: the caller keeps each of them short.
 
     Args:
         blocks: The blocks, the most important first.

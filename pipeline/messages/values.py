@@ -12,7 +12,7 @@ _KEYS = frozenset((str,))
 
 
 def as_text(value: object) -> str:
-    """The value as text; never empty."""
+    """Return the value as text; never empty."""
     if type(value) is str:
         return value or NOTHING
     if value is None:
@@ -28,10 +28,9 @@ def as_text(value: object) -> str:
 
 
 def as_json(value: object) -> str:
-    """The value as JSON. Text, parts, and what cannot be shown, become a JSON string."""
-    from .mcp_content import read_mcp
+    """Return the value as JSON. Text, parts, and values without a usual form become a JSON string."""
     from .parts import join_parts
-    from .result_parts import find_parts
+    from .result_parts import find_parts, read_mcp
 
     if type(value) in _SCALARS or (parts := find_parts(value)) is None:
         return _dump(value)
@@ -40,11 +39,11 @@ def as_json(value: object) -> str:
 
 
 def elide_middle(text: str, limit: int | None) -> str:
-    """The head and tail of a long text, and between them how much is left out.
+    """Return head and tail of a long text, with a note of the length between them.
 
     Args:
         text: Any text.
-        limit: Characters of the result; more only if they do not hold the line between head and tail. None: no limit.
+        limit: Characters of the result; more only if they cannot hold the note. None: no limit.
     """
     if limit is None or len(text) <= limit:
         return text
@@ -57,7 +56,7 @@ def elide_middle(text: str, limit: int | None) -> str:
 
 
 def _is_bare(value: object, text: str) -> bool:
-    """Whether the JSON string is text in the place of the value, and not the value in quotes."""
+    """Whether the JSON string is text in place of the value, and not the value in quotes."""
     if not text.startswith('"') or issubclass(type(value), (str, int)):  # a number of too many digits for `json`
         return text.startswith('"')
     from .parts import describe_bytes
@@ -69,7 +68,7 @@ def _is_bare(value: object, text: str) -> bool:
 
 
 def to_data(value: object) -> tuple[Any, str]:
-    """The value as JSON data, which is the value itself if it is such data, and its JSON."""
+    """Return the value as JSON data, which is the value itself if possible, and its JSON."""
     try:
         if _is_json_data(value):
             return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -86,7 +85,7 @@ def _dump(value: object) -> str:
 
 
 def _is_json_data(value: Any) -> bool:
-    """Whether `json` alone writes a value as it writes what `to_plain` makes of it. So it is with most results."""
+    """Whether `json` alone writes the value as it writes the result of `to_plain`, as it does for most results."""
     if type(value) is dict:
         items = cast("dict[Any, Any]", value)
         return set(map(type, items)) <= _KEYS and _are_json_data(items.values())

@@ -1,11 +1,20 @@
-"""What happened to one call: `CallReport`, and who is told while the call runs."""
+"""The report of one call, `CallReport`, and the protocols of the objects that record or follow calls."""
 
 from .call_report import CallReport
-from .heard_report import HeardReport, begin_report
-from .live_report import MAX_STEPS, LiveReport
+from .live_report import MAX_STEPS, LiveReport, StreamedReport, begin_report
 from .observer import LiveSink, Observer, Recorder, is_live_sink, notify
-from .report_rows import Attempt, AttemptRow, Progress, RetryDecision, Row, StageRecord, StageRow
-from .verdicts import CANCELLED, error_of, kind_of
+from .report_rows import (
+    CANCELLED,
+    Attempt,
+    AttemptRow,
+    Progress,
+    RetryDecision,
+    Row,
+    StageRecord,
+    StageRow,
+    error_of,
+    kind_of,
+)
 
 __all__ = [
     "CANCELLED",
@@ -13,7 +22,6 @@ __all__ = [
     "Attempt",
     "AttemptRow",
     "CallReport",
-    "HeardReport",
     "LiveReport",
     "LiveSink",
     "Observer",
@@ -23,6 +31,7 @@ __all__ = [
     "Row",
     "StageRecord",
     "StageRow",
+    "StreamedReport",
     "begin_report",
     "error_of",
     "is_live_sink",

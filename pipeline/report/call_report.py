@@ -34,30 +34,43 @@ def _no_attempts() -> list[AttemptRow]:
 
 @attrs.define(eq=False, repr=False)
 class CallReport:
-    """What happened to one call. ``outcome`` is None only if the call was cancelled.
+    """All that happened to one call, as far as it may be recorded.
 
-    It holds of the arguments what may be recorded: no secret of a tool that declares any, and each value as the
-    ``redact`` of `Trace` returned it. So does everything that is made from a report. The value of a success is the one
-    that the tool returned.
+    Secrets that the tool declares are left out of the arguments, and each value is the one that the ``redact`` of
+    `Trace` returned. Everything made from a report keeps to this. The value of a success is the one that the tool
+    returned.
+
+    Attributes:
+        call: The call as it was sent, without what may not be recorded.
+        tool: The tool that the call was resolved to, or None.
+        started: When the call started (ns, ``perf_counter_ns``).
+        ended: When the call ended (ns, same clock).
+        started_at: When the call started (ns since the epoch).
+        outcome: The outcome; None only if the call was cancelled.
+        repairs: The repairs of the name and the arguments.
+        decisions: The decisions about retries, in order.
+        progress: The progress that the tool reported, in order.
+        rows: `stages` as plain tuples.
+        attempt_rows: `attempts` as plain tuples.
     """
 
-    call: Call  # as it was sent, but for what may not be recorded
-    tool: Tool[..., Any] | None = None  # the tool it was resolved to; None: no tool
-    started: int = 0  # ns, perf_counter_ns
-    ended: int = 0  # the same clock
-    started_at: int = 0  # ns since the epoch
+    call: Call
+    tool: Tool[..., Any] | None = None
+    started: int = 0
+    ended: int = 0
+    started_at: int = 0
     outcome: Outcome | None = None
     repairs: tuple[Repair, ...] = ()
-    # Each list is made by a function of this module: list[X]() takes ten times as long, a cast is a call more.
+    # The factories are functions of this module: list[X]() takes ten times as long, and a cast is one more call.
     decisions: list[RetryDecision] = attrs.field(factory=_no_decisions)
     progress: list[Progress] = attrs.field(factory=_no_progress)
-    rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)  # `stages` without the names
-    attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)  # `attempts` without the names
+    rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)
+    attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
     _recorded: Recorded | None = attrs.field(default=None, repr=False)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
-        """Each run of each stage, in the order in which they ended."""
+        """Each run of each stage, in the order of their ends."""
         return tuple(StageRecord(*row) for row in self.rows)
 
     @property
@@ -67,12 +80,12 @@ class CallReport:
 
     @property
     def seconds(self) -> float:
-        """How long the whole call took."""
+        """Duration of the whole call."""
         return (self.ended - self.started) / 1e9
 
     @property
     def undeclared(self) -> tuple[str, ...]:
-        """Arguments that were taken though the schema of the tool does not declare them, since it allows others."""
+        """Arguments that the tool accepted although its schema, which allows others, does not declare them."""
         if self.tool is None or getattr(self.error, "category", "") == "parameter":
             return ()
         repaired = {repair.path for repair in self.repairs}
@@ -81,26 +94,26 @@ class CallReport:
 
     @property
     def error(self) -> ToolError | None:
-        """What the call failed with; None for a success and for a cancelled call."""
+        """The error of a failed call; None for a success and for a cancelled call."""
         return self.outcome.failure() if type(self.outcome) is Failure else None
 
     @property
     def recorded(self) -> Recorded | None:
-        """What may be recorded of the call, and what takes its secrets out of a text. None: all of it may."""
+        """The call without its secrets, and the way to take them out of a text. None: the call has none."""
         return self._recorded
 
     def __repr__(self) -> str:
         recorded = self.recorded
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
         if recorded is not None and recorded.redact is not None and type(self.outcome) is Success:
-            shown["outcome"] = "<Success>"  # its value is made safe where it is made a text
+            shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
         return text if recorded is None else recorded.hide(text)
 
     def __getstate__(self) -> dict[str, Any]:
-        # The caller's own objects stay with the caller: a report is a record, and most such objects do not pickle.
+        # A report is a record: it leaves out the caller's own objects, because most do not pickle.
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
-        recorded = self.recorded  # of which nothing is kept: the texts of secrets are in it
+        recorded = self.recorded  # it holds the secrets, so it is left out
         call, repairs = (self.call, self.repairs) if recorded is None else (recorded.call, recorded.repairs)
         progress = self.progress
         if recorded is not None and (recorded.mask is not None or recorded.redact is not None):

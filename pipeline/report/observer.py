@@ -1,4 +1,4 @@
-"""Observer, Recorder and LiveSink: what the pipeline knows of those who record calls, or hear of them."""
+"""Observer, Recorder and LiveSink: how the pipeline sees the objects that record or follow calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _logger = get_logger()
 class Recorder(Protocol):
     """The live half of a trace: the spans that must exist while the tool runs. An observer makes one for each call.
 
-    If it has ``live_sinks``, a sequence of `LiveSink`, these hear of the call while it runs.
+    If it has ``live_sinks``, a sequence of `LiveSink`, these follow the call while it runs.
     """
 
     @property
-    def recording(self) -> bool:
-        """Whether anybody will see the trace; False where it was sampled out."""
+    def is_sampled(self) -> bool:
+        """Whether the call is recorded; False if it was sampled out."""
         ...
 
     @property
@@ -36,40 +36,40 @@ class Recorder(Protocol):
         ...
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Open an attempt; the result is what `attempt_ends` closes."""
+        """Open an attempt; the result is passed to `attempt_ends`."""
         ...
 
     def attempt_ends(self, opened: object, row: AttemptRow, error: object = None) -> None:
-        """Close an attempt; ``error`` is what it failed with, an exception where a stage raised one."""
+        """Close an attempt; ``error`` is its error, or the exception that a stage raised."""
         ...
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
-        """End the call; ``report`` is None where it was sampled out."""
+        """End the call; ``report`` is None if the call was sampled out."""
         ...
 
 
 class Observer(Protocol):
-    """A stage that sees each call and stands in no chain. `Trace` is one; `pipeline` knows it by this protocol only."""
+    """A stage that sees each call and stands in no chain, such as `Trace`."""
 
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
-        """Start to record a call that began at ``started`` (wall clock, ns); None where nobody listens."""
+        """Start to record a call that began at ``started`` (wall clock, ns). Return None if nothing listens."""
         ...
 
 
 class LiveSink(Protocol):
-    """Hears what happens to a call at its time. `toolcall_pipeline.telemetry.Events` is one.
+    """Follows calls while they run. `toolcall_pipeline.telemetry.Events` is one.
 
-    It is called in the thread in which it happens: in the event loop of the call, and with the progress of a tool that
-    runs in a thread, in that thread. So it must not block. Of one call it is never called twice at once, and nothing
-    comes after `call_ends`. If it raises, that is logged and changes nothing else.
+    Its methods run in the thread of the event: in the event loop of the call or, for the progress of a tool that runs
+    in a thread, in that thread. So they must not block. For one call they never run twice at once, nor after
+    `call_ends`. An exception that they raise is logged and changes nothing else.
     """
 
     def call_begins(self, report: LiveReport) -> None:
-        """A call has begun. Its tool has been looked for, if the first stage does that; nothing else has happened."""
+        """A call has begun. If the first stage looks its tool up, that has happened; nothing else has."""
         ...
 
     def hear(self, report: LiveReport, row: Row) -> None:
-        """A row was added to the report: a stage or an attempt ended, a retry was decided, the tool told progress."""
+        """A row was added to the report: a stage or an attempt ended, a retry was decided, or progress was reported."""
         ...
 
     def call_ends(self, report: CallReport) -> None:
@@ -81,7 +81,7 @@ _METHODS = ("call_begins", "hear", "call_ends")
 
 
 def is_live_sink(sink: object) -> TypeIs[LiveSink]:
-    """Whether its class has the methods of a `LiveSink`. A mock answers to every name, but its class has none."""
+    """Return True if its class has the methods of a `LiveSink`. A mock has every attribute, but its class does not."""
     return all(hasattr(type(sink), name) for name in _METHODS)
 
 
@@ -89,7 +89,7 @@ def notify(listener: Callable[..., object], *arguments: object) -> None:
     """Call a listener. If it raises, log that: the outcome stays, and the other listeners are called as well.
 
     Raises:
-        KeyboardInterrupt: A person interrupted the process.
+        KeyboardInterrupt: The user interrupted the process.
     """
     try:
         listener(*arguments)

@@ -1,83 +1,118 @@
-"""The rows of a report: a run of a stage, an attempt, a decision about a retry, a step of progress."""
+"""The rows of a report: stage runs, attempts, retry decisions and progress; and the verdicts in them."""
 
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import attrs
+from returns.result import Failure
 
 from ..errors import Landed
 
-# A StageRecord and an Attempt before they are named: a call makes several, and a bare tuple takes an eighth of that.
+CANCELLED = "cancelled"  # the verdict of a cancelled stage, which has neither an outcome nor a kind of error
+
+# StageRecord and Attempt as plain tuples: a call makes several, and a tuple takes an eighth of the time.
 StageRow: TypeAlias = tuple[str, int, int, str | None, int, str, int]
 AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
 
 
 class StageRecord(NamedTuple):
-    """One run of one stage. Times are those of ``time.perf_counter_ns()``.
+    """One run of one stage. Times are in nanoseconds of ``time.perf_counter_ns()``.
 
-    A middleware works before it calls on, and again after the inside answered. ``start`` and ``end`` are those of the
-    part after, or of the longest part if that is longer and took more than a millisecond; ``own`` is all of them.
+    A middleware works before it calls ``call_next``, and again after that returned. ``start`` and ``end`` frame the
+    part after, or the longest part if that is longer and took more than a millisecond; ``own`` is the sum of all parts.
+
+    Attributes:
+        name: Name of the stage.
+        start: Start (ns).
+        end: End (ns).
+        verdict: The kind of error that the stage made or changed, or "cancelled"; None if it made none.
+        attempt: The attempt that the run belongs to; 0 outside of all attempts.
+        note: A note of the stage, such as the reason of a retry; mostly "".
+        own: Duration (ns), without the time that a middleware spent waiting for the inner stages.
     """
 
     name: str
-    start: int  # ns
-    end: int  # ns
-    verdict: str | None  # the kind of error that the stage made or changed, or "cancelled"; None: it made none
-    attempt: int  # the attempt that it belongs to; 0: outside of all attempts
-    note: str  # words of the stage's own, such as the reason of a retry; mostly ""
-    own: int  # ns; of a middleware, without the time in which what it surrounds ran
+    start: int
+    end: int
+    verdict: str | None
+    attempt: int
+    note: str
+    own: int
 
     @property
     def seconds(self) -> float:
-        """How long the stage itself took: for a middleware, without what it surrounds."""
+        """Duration of the stage itself: for a middleware, without the inner stages."""
         return self.own / 1e9
 
 
 class Attempt(NamedTuple):
-    """One run of the tool, or of what stands in its place."""
+    """One run of the tool, or of a stage that answers in its place.
 
-    number: int  # from 1
-    executor: str  # loop, thread, …
-    start: int  # ns, perf_counter_ns
-    end: int  # ns
-    wait: float  # seconds between the attempt before and this one
-    verdict: str | None  # the kind of error, or "cancelled"; None: a success
-    landed: Landed  # whether the side effect happened
+    Attributes:
+        number: From 1.
+        executor: loop, thread, …
+        start: Start (ns, ``perf_counter_ns``).
+        end: End (ns).
+        wait: Seconds between the previous attempt and this one.
+        verdict: The kind of error, or "cancelled"; None for a success.
+        landed: Whether the side effect happened.
+    """
+
+    number: int
+    executor: str
+    start: int
+    end: int
+    wait: float
+    verdict: str | None
+    landed: Landed
 
     @property
     def seconds(self) -> float:
-        """How long it ran."""
+        """Duration of the attempt."""
         return (self.end - self.start) / 1e9
 
 
 @attrs.frozen
 class Progress:
-    """How far a tool has come, in its own words."""
+    """How far a tool has come, as it reported it.
 
-    done: float  # in the tool's own unit
-    total: float | None = None  # in the same unit; None: unknown
+    Attributes:
+        done: In the tool's own unit.
+        total: In the same unit; None if unknown.
+        message: Any text. Default "".
+        at: When it was reported (ns, ``perf_counter_ns`` of the process that records the call).
+    """
+
+    done: float
+    total: float | None = None
     message: str = ""
-    at: int = attrs.field(default=0, repr=False, eq=False)  # ns, perf_counter_ns of the process that records the call
+    at: int = attrs.field(default=0, repr=False, eq=False)
 
     def read(self) -> tuple[float | None, float | None, str]:
-        """The three in types that JSON has, whatever the tool gave. None: no number, or not a finite one."""
+        """Return done, total and message as JSON types, whatever the tool gave; a number that is not finite is None."""
         message: object = self.message
         return _read_number(self.done), _read_number(self.total), message if type(message) is str else _write(message)
 
 
 class RetryDecision(NamedTuple):
-    """What was decided after a failed attempt, and why."""
+    """The decision after a failed attempt, and its reason.
 
-    attempt: int  # the one that failed
-    wait: float | None  # seconds until the next one; None: there is none
+    Attributes:
+        attempt: Number of the failed attempt.
+        wait: Seconds until the next attempt; None if there will be none.
+        reason: Why.
+    """
+
+    attempt: int
+    wait: float | None
     reason: str
 
 
 Row: TypeAlias = StageRecord | Attempt | RetryDecision | Progress
 
-_MOST_BITS = 64  # of an integer that stays one: no reader of JSON has larger ones
+_MOST_BITS = 64  # a larger integer becomes a float, because readers of JSON do not take it
 
 
 def _read_number(value: Any) -> float | None:
@@ -93,3 +128,13 @@ def _write(value: object) -> str:
         return f"{value!s}"
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
         return f"<{type(value).__name__}>"
+
+
+def error_of(verdict: Any) -> Any:
+    """Return the error of a failed outcome or check; None for anything else."""
+    return cast("Failure[Any]", verdict).failure() if type(verdict) is Failure else None
+
+
+def kind_of(verdict: object) -> str | None:
+    """Return the kind of error of a failed outcome or check; None for anything else."""
+    return str(getattr(error_of(verdict), "kind", "internal")) if type(verdict) is Failure else None

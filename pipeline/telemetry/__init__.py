@@ -8,22 +8,19 @@ import typing
 from .. import lazy_names
 from ..report import LiveSink, Recorder, is_live_sink
 from ..semconv import SUPPRESS
-from .agents import Invocation, agent
 from .call_spans import CallSpans
 from .deferred import DeferredSpans
 from .detail import Stages
-from .fan_out import Sink
-from .listeners import Listeners
+from .listeners import Listeners, Sink
 from .logs import set_log_level
 from .own_attributes import Describe
-from .propagation import continued
+from .trace_context import Invocation, agent, continued
 
 if typing.TYPE_CHECKING:
-    from .event_rows import Event, events_of
+    from .event_rows import Event, encode_sse, events_of
     from .events import Events, Reader
     from .following import follow
     from .sdk import FlushDeferred
-    from .server_sent import encode_sse
     from .setup import Telemetry, configure
 
 __all__ = [
@@ -52,11 +49,10 @@ __all__ = [
     "set_log_level",
 ]
 _NAMES = {  # module -> what it provides: only applications set telemetry up, and few read events
-    "event_rows": "Event events_of",
+    "event_rows": "Event encode_sse events_of",
     "events": "Events Reader",
     "following": "follow",
     "sdk": "FlushDeferred",
-    "server_sent": "encode_sse",
     "setup": "Telemetry configure",
 }
 __getattr__ = lazy_names.import_at_first_use(__name__, _NAMES)

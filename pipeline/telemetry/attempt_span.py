@@ -1,8 +1,8 @@
-"""AttemptSpan: the span of an attempt, started when somebody uses it, or else when its call has ended."""
+"""AttemptSpan: the span of an attempt, started at its first use or else after the end of its call."""
 
 from __future__ import annotations
 
-from _thread import RLock  # threading.RLock is a function of Python around it, which takes twice as long
+from _thread import RLock  # threading.RLock wraps it in a Python function, which takes twice as long
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,12 +44,12 @@ def start_attempt(
 
     Args:
         tracer: Starts it.
-        context: The one around the attempt.
-        number: Of the attempt.
-        tool: The one that is tried. None: it is not known.
+        context: The context around the attempt.
+        number: Number of the attempt.
+        tool: The tool, or None if it is not known.
         started: Wall clock, ns. None: now.
-        executor: Where an attempt ran that has ended. None: it has not.
-        landed: Whether an attempt that has ended took effect. None: it has not.
+        executor: Where the attempt ran, if it has ended. None: it has not.
+        landed: Whether the attempt took effect, if it has ended. None: it has not.
     """
     name, attributes = (
         make_attempt_start(number, None, None, "", executor, landed)
@@ -60,36 +60,40 @@ def start_attempt(
 
 
 def set_ended_attributes(span: Span, row: AttemptRow, tool: Tool[..., Any] | None) -> None:
-    """Set on the span of an attempt what was not known when it started."""
+    """Set the attributes that were not known when the attempt started."""
     executor, landed = row[1], row[6]
     try:
         if tool is None or executor != tool.run_in:
             span.set_attribute(semconv.EXECUTOR, executor)
         span.set_attribute(semconv.LANDED, landed)
-    except BaseException as exc:  # of somebody else's tracer
+    except BaseException as exc:  # a foreign tracer may raise anything
         if is_interrupt(exc):
             raise
         _logger.exception("The attributes of an attempt could not be set")
 
 
 class AttemptSpan(Span):
-    """Stands for a span that starts at the first use of any of its methods, from any thread, with a past start time.
+    """Stands in for a span, and starts it at the first use of any method, from any thread, with a past start time.
 
-    Nobody makes a span of their own in most attempts. Such a span is started when the call has ended, beside those of
-    the stages, by the deferring thread. The specification allows past start times (trace/api, Span creation). If the
-    span cannot be started, spans of the tool stand under the one that was current around the attempt.
+    In most attempts the tool makes no span of its own. Then the deferring thread starts this one after the call has
+    ended, beside the spans of the stages. The specification allows past start times (trace/api, Span creation). If the
+    span cannot be started, spans of the tool become children of the span that was current around the attempt.
 
     Args:
         tracer: Starts the span.
         outer: The context around the attempt.
-        number: Of the attempt.
-        tool: The one that is tried. None: it is not known.
+        number: Number of the attempt.
+        tool: The tool, or None if it is not known.
         started: Wall clock, ns.
         offset: The ns that turn ``perf_counter_ns`` into the wall clock of the attempt.
+
+    Attributes:
+        row: The row of the attempt, once it has ended.
+        facts: Why it failed.
     """
 
-    row: AttemptRow  # that of the attempt, once it has ended
-    facts: Facts = NO_FACTS  # why it failed
+    row: AttemptRow
+    facts: Facts = NO_FACTS
 
     __slots__ = (
         "_lock",
@@ -112,7 +116,7 @@ class AttemptSpan(Span):
         self._lock = RLock()
 
     def finish(self) -> None:
-        """End the span at the time at which the attempt ended, by its ``row``; start it before, if nobody has."""
+        """End the span at the end time in ``row``, after starting it if necessary."""
         _, executor, _, ended, _, verdict, landed = row = self.row
         with self._lock:
             span = self._started
@@ -123,7 +127,7 @@ class AttemptSpan(Span):
         end_span(span, verdict, ended + self._offset, self.facts)
 
     def start(self) -> Span:
-        """The span itself."""
+        """Return the span itself, started."""
         if self._started is None:
             with self._lock:
                 if self._started is None:
@@ -142,17 +146,17 @@ class AttemptSpan(Span):
         finally:
             detach(token)
 
-    def __getattr__(self, name: str) -> Any:  # what the span of an SDK has beyond the API
+    def __getattr__(self, name: str) -> Any:  # attributes that the span of an SDK has beyond the API
         if name.startswith("__"):  # as when it is copied before it has any field
             raise AttributeError(name)
         return getattr(self.start(), name)
 
     def end(self, end_time: int | None = None) -> None:
-        """As the API says; so do the other methods."""
+        """End the span. The methods below are also as in the API."""
         self.start().end(end_time)
 
     def get_span_context(self) -> SpanContext:
-        """Its ids."""
+        """Return its ids."""
         started = self._started  # asked twice for each stage of the attempt
         return (self.start() if started is None else started).get_span_context()
 
@@ -177,7 +181,7 @@ class AttemptSpan(Span):
         self.start().update_name(name)
 
     def is_recording(self) -> bool:
-        """Whether anybody records it."""
+        """Whether the span is recorded."""
         return self.start().is_recording()
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The attributes of a call span: those known when the call starts, and those known when it ends."""
+"""The attributes of the spans of calls and attempts: those known at the start, and those known at the end."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from ..errors import Repair
 from ..parameters.secrets.declared_paths import show_path
 from ..report import CallReport, LiveReport
 
-# The name and the attributes that a call span starts with. A sampler decides by both, so they are final. A plain tuple:
-# to unpack a NamedTuple takes three times as long.
+# The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
+# unpacking a NamedTuple takes three times as long.
 SpanStart: TypeAlias = tuple[str, Mapping[str, str | int]]
 
 _MAX_REPAIRS = 20  # of one call
 _OF_THE_NAME = frozenset(("alias", "canonical_name", "provider_name", "transport_noise"))  # rules for the tool's name
 _MAX_DESCRIPTION = 1_000  # characters
-_MAX_NAME = 128  # characters of a name or an id: a model or a provider may send any number
+_MAX_NAME = 128  # characters of a name or an id, which a model or a provider may make of any length
 
 
 def make_span_start(tool: str) -> SpanStart:
-    """The `SpanStart` of the tool of that name."""
+    """Return the `SpanStart` for calls of that tool."""
     return f"{semconv.EXECUTE_TOOL} {tool}", _start_attributes(tool)
 
 
 def _start_attributes(tool: str) -> dict[str, str | int]:
-    # Nearly every call has one attempt. To say so at the start, and to correct it at the end of the others, costs a
-    # tenth of a span less than to set it at the end of every call.
+    # Nearly every call has one attempt. Setting that at the start, and correcting it for the others at the end, costs a
+    # tenth of a span less than setting it at the end of every call.
     return {
         semconv.OPERATION: semconv.EXECUTE_TOOL,
         semconv.TOOL_NAME: tool,
@@ -39,19 +39,19 @@ def _start_attributes(tool: str) -> dict[str, str | int]:
     }
 
 
-@lru_cache(maxsize=1_000)  # to look them up takes a fifth of the time; the attempts of a tool differ in little
+@lru_cache(maxsize=1_000)  # a lookup takes a fifth of the time, and the attempts of a tool differ little
 def make_attempt_start(  # the arguments are the key of the cache
     number: int, tool: str | None, effect: str | None, description: str, executor: str | None, landed: str | None
 ) -> SpanStart:
-    """The name of the span of an attempt, and what that starts with.
+    """Return the name and the initial attributes of the span of an attempt.
 
     Args:
-        number: Of the attempt.
-        tool: The name of the tool that is tried. None: no tool is known.
-        effect: Of that tool.
-        description: Of that tool, as its author wrote it.
-        executor: Where the attempt runs, as far as known. None: unknown.
-        landed: Whether it took effect. None: unknown, it has not ended.
+        number: Number of the attempt.
+        tool: Name of the tool, or None if it is not known.
+        effect: Effect of the tool.
+        description: Description of the tool, as its author wrote it.
+        executor: Where the attempt runs, or None if unknown.
+        landed: Whether it took effect. None: unknown, because it has not ended.
     """
     attributes: dict[str, str | int] = {semconv.ATTEMPT: number}
     if tool is not None and effect is not None:
@@ -68,7 +68,7 @@ UNKNOWN_TOOL: SpanStart = (semconv.EXECUTE_TOOL, _start_attributes(semconv.OTHER
 
 
 def set_call_attributes(span: Span, report: LiveReport) -> None:
-    """Set on a call span what is known when the call ends. Neither arguments nor results are among it."""
+    """Set on a call span the attributes known at the end of the call. They hold neither arguments nor results."""
     call = report.call
     if (attempts := len(report.attempt_rows)) != 1:
         span.set_attribute(semconv.ATTEMPTS, attempts)
@@ -83,7 +83,7 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
 
 
 def list_repairs(report: CallReport) -> list[str]:
-    """``path: rule`` for each repair. A name that the model made up is content: it is ``*``, as in ``amounts.*``."""
+    """Return ``path: rule`` for each repair. A name that the model made up is content: ``*``, as in ``amounts.*``."""
     tool = report.tool
     schema = tool.schema if tool is not None else None
     lines = [f"{_show_place(repair, schema)}: {repair.rule}" for repair in report.repairs[:_MAX_REPAIRS]]
@@ -96,13 +96,13 @@ def _show_place(repair: Repair, schema: Mapping[str, Any] | None) -> str:
     if repair.rule in _OF_THE_NAME:
         return path
     if repair.rule == "parameter_name" and isinstance(before, str) and isinstance(after, str):
-        path = path.removesuffix(before) + after  # the declared name, and not the one that was taken for it
+        path = path.removesuffix(before) + after  # the declared name, not the misspelt one
     return show_path(schema, path)
 
 
 def to_wire_text(value: object, max_length: int = _MAX_NAME) -> str:
-    """The value as text that OTLP can carry: cut to a length, and lone surrogates replaced.
+    """Return the value as text that OTLP can carry: truncated, and with lone surrogates replaced.
 
-    An exporter drops an attribute with a lone surrogate in it.
+    An exporter drops an attribute that contains a lone surrogate.
     """
     return str(value)[:max_length].encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Starts the span of each call, and returns the recorder for it."""
+"""CallSpans: starts the span of each call and returns the recorder for it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ from ..outside_text import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool
-from .agents import AGENT, Invocation, start_turn
 from .attributes import UNKNOWN_TOOL, SpanStart, make_span_start
 from .deferred import DeferredSpans
-from .detail import SpanDetail, Stages, captures_content
-from .openinference import ChainTracer
+from .detail import ChainTracer, SpanDetail, Stages, captures_content
 from .own_attributes import Describe
 from .recorders import SampledOutRecorder, SpanOptions, SpanRecorder
 from .spans import INTERNAL
+from .trace_context import AGENT, Invocation, start_turn
 
 _logger = get_logger()
-_UNHEARD = 100  # calls in a row that nobody recorded, before that is remembered for a moment
-_MOMENT = 100_000  # ns; to ask OpenTelemetry costs a quarter of a call
+_UNRECORDED = 100  # calls in a row without a provider, after which calls skip asking for a moment
+_MOMENT = 100_000  # ns; asking OpenTelemetry costs a quarter of a call
 _MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
 
 
@@ -34,7 +33,7 @@ class CallSpans:
 
     Args:
         provider: Where spans go. None: the global provider, also one that is set later.
-        deferred: Makes the stage spans on a thread of its own. None: the caller's thread makes them.
+        deferred: Makes the stage spans on its own thread. None: the caller's thread makes them.
         stages: See `SpanDetail`.
         content: See `SpanDetail`. None: as the environment says.
         openinference: See `SpanDetail`.
@@ -60,24 +59,25 @@ class CallSpans:
         detail = SpanDetail(stages, content, openinference, principal, describe)
         self._options = SpanOptions(inner, deferred, detail)
         self._of_turns = {SPAN_KIND: "AGENT"} if openinference else {}
-        # By the name of the tool. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
+        # By tool name. Every call looks here, recorded or not: a plain dict takes 20 ns, a dict with
         # __missing__ twice as long, functools.lru_cache four times.
         self._starts: dict[str, SpanStart] = {}
-        self._unheard = 0  # calls in a row that found no provider
-        # Between these (wall clock, ns) no provider is expected: there was none a moment ago, nor for 100 calls before.
-        # A process of few calls asks for each of them; one of many sees a provider 0.1 ms after it was set.
-        self.unheard_from = self.unheard_until = 0
+        self._unrecorded = 0  # calls in a row that found no provider
+        # Between these times (wall clock, ns) calls do not ask for a provider: the last 100 calls found none.
+        # A process with few calls asks for each; one with many sees a new provider within 0.1 ms.
+        self.unrecorded_from = self.unrecorded_until = 0
 
     def start(self, tool: Tool[..., Any] | None, started: int, context: Context) -> Recorder | None:
         """Start the span of a call, and return its recorder.
 
         Args:
-            tool: The tool that was found. None: no tool has that name, or it is not known yet.
+            tool: The tool. None: the name is unknown, or not looked up yet.
             started: When the call started (wall clock, ns).
-            context: The context in which it was made.
+            context: The caller's context.
 
-        Returns a recorder that records, one that does not if the span was sampled out, and None if there is no
-        provider or the provider raised.
+        Returns:
+            A `SpanRecorder`; a `SampledOutRecorder` if the span was sampled out; None without a provider or if it
+                raised.
         """
         try:
             name, attributes = UNKNOWN_TOOL if tool is None else self._starts[tool.name]
@@ -89,12 +89,12 @@ class CallSpans:
         try:
             span = self._start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
-                self._unheard += 1
-                if self._unheard > _UNHEARD:
-                    self.unheard_from, self.unheard_until = started, started + _MOMENT
+                self._unrecorded += 1
+                if self._unrecorded > _UNRECORDED:
+                    self.unrecorded_from, self.unrecorded_until = started, started + _MOMENT
                 return None
-            if self._unheard:
-                self._unheard = self.unheard_until = 0
+            if self._unrecorded:
+                self._unrecorded = self.unrecorded_until = 0
             if span.is_recording():
                 return SpanRecorder(self._options, span, started, context, named=tool is not None)
             return SampledOutRecorder(span, context) if span.get_span_context().is_valid else None
@@ -105,11 +105,12 @@ class CallSpans:
             return None
 
     def begin_turn(self) -> Invocation | None:
-        """A block with a span of its own, for calls that belong together.
+        """Return a block with its own span, for calls that belong together.
 
-        None if a span around them makes them one trace, if nobody records, or if instrumentation is suppressed.
+        None if an outer span already makes them one trace, if there is no provider, or if instrumentation is
+        suppressed.
         """
-        if self.unheard_from <= time_ns() < self.unheard_until:
+        if self.unrecorded_from <= time_ns() < self.unrecorded_until:
             return None
         context = get_current()
         if context.get(SUPPRESS) or get_current_span(context).get_span_context().is_valid:

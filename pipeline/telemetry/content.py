@@ -1,4 +1,4 @@
-"""What of a call's arguments and of its result may be recorded, as text. The only place where either is read."""
+"""A call's arguments and result as text, as far as they may be recorded. No other module of this room reads either."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..messages.values import as_json
 from ..privacy import Redact
 from ..report import CallReport
 
-# Paths for the application's `redact`: what begins those of values in a result, and that of the text of a failure.
+# Paths for the application's `redact`: the first part for values of a result, and the path of a failure's text.
 _RESULT, _ERROR = "result", "error"
 
 
 def render_arguments(report: CallReport) -> str:
-    """The arguments: text as it was sent, anything else as JSON."""
+    """Return the arguments: text as it was sent, anything else as JSON."""
     recorded = report.recorded
     arguments = report.call.arguments if recorded is None else recorded.call.arguments
     if arguments is None:
@@ -26,11 +26,11 @@ def render_arguments(report: CallReport) -> str:
 
 
 def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
-    """The text for the model, without secrets and with each value as the application's `redact` returned it.
+    """Return the text for the model, without secrets and with each value as the application's `redact` returned it.
 
     Args:
-        report: That of a call which has ended.
-        limit: As that of `render`, for the value of a success. Default None: no limit.
+        report: The report of an ended call.
+        limit: See `render`; for the value of a success. Default None: no limit.
 
     Returns:
         "" for a cancelled call.
@@ -48,7 +48,7 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
 
 
 def _redact_result(value: object, redact: Redact) -> object:
-    """The result in JSON's types, so that the paths lead into models too."""
+    """Redact the result as JSON data, so that the paths lead into models too."""
     from ..parameters.secrets.redaction import Redaction
 
     plain: object = value if isinstance(value, str) else json.loads(as_json(value))

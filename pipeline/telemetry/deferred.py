@@ -1,4 +1,4 @@
-"""Spans that need not be live, made on a thread of their own: bounded, counted, and flushed before the process ends."""
+"""Ended calls whose spans are made on a separate thread: bounded, counted, and flushed before the process ends."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ..outside_text import get_logger
 from .metrics import Instruments, Measurement, record_safely
 from .queues import flush_queues_at_exit, register_queue
 
-_INTERVAL = 0.05  # seconds between two looks into the queue; waking the thread for each call would cost 9 us
+_INTERVAL = 0.05  # seconds between two polls of the queue; waking the thread for each call would cost 9 us
 _logger = get_logger()
 _thread = threading.local()  # `flushing`: this thread makes the spans of some queue
 
 
 class EndedCall(Protocol):
-    """A call that has ended, with all that its spans are made of."""
+    """A call that has ended, with the data for its spans."""
 
     def make_spans(self) -> None:
-        """Make the spans that it still lacks, and end them all."""
+        """Make the missing spans, and end all of them."""
         ...
 
     def make_without_stages(self) -> None:
-        """The same, but for the spans of its stages."""
+        """The same, without the spans of its stages."""
         ...
 
 
@@ -37,10 +37,10 @@ class DeferredSpans:
 
     Args:
         max_queue: Calls that may wait. A call beyond it loses its stage spans and counts in ``dropped``; its own span
-            and those of its attempts are recorded all the same.
-        max_idle: Looks in a row that find the queue empty, one every 0.05 seconds, after which the thread ends. It is
-            started again by the next call, so an idle process is not woken.
-        sleep: Waits between two looks, for so many seconds. Default None: as long, or until the process ends.
+            and its attempt spans are still recorded.
+        max_idle: Polls in a row, one every 0.05 seconds, that find the queue empty before the thread ends. The next
+            call starts it again, so an idle process is not woken.
+        sleep: Waits between two polls, for so many seconds. Default None: until then, or the end of the process.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class DeferredSpans:
         self._flush_lock = threading.Lock()
         self._state_lock = threading.Lock()
         self._running = False  # the thread exists, and will look into the queue at least once more
-        self._flushing = False  # a thread makes spans now
-        self._given_up = False  # it takes longer than a drain waits, and what it makes was counted as dropped
+        self._flushing = False  # a thread is making spans
+        self._given_up = False  # that takes longer than a drain waits, and its calls were counted as dropped
         self._made = 0  # calls
         self._drain, self._drained = threading.Event(), threading.Event()
         self._sleep = self._given_sleep or self._drain.wait
 
     def add(self, call: EndedCall) -> None:
-        """Take over the rest of a call."""
+        """Queue an ended call."""
         if len(self._queue) >= self.max_queue:
             self._count_dropped(1, f"more than {self.max_queue} calls wait")
             call.make_without_stages()
@@ -77,7 +77,7 @@ class DeferredSpans:
             self._start()
 
     def measure_later(self, instruments: Instruments, measurement: Measurement) -> None:
-        """Have a call measured by the thread. A call that finds the queue full is measured at once."""
+        """Have the thread record a call's metrics. If the queue is full, record them now."""
         if len(self._measurements) >= self.max_queue:
             record_safely(instruments, measurement)
             return
@@ -86,9 +86,9 @@ class DeferredSpans:
             self._start()
 
     def measure(self) -> int:
-        """Record the metrics of all calls that wait now, on the caller's thread, and return how many calls that were.
+        """Record the metrics of all calls that wait now, on the caller's thread. Return their number.
 
-        It needs no lock, so an exporter of spans that does not answer holds no metrics up.
+        It needs no lock, so a span exporter that does not answer cannot hold up metrics.
         """
         done = 0
         for _ in range(len(self._measurements)):
@@ -101,18 +101,18 @@ class DeferredSpans:
         return done
 
     def report_to(self, instruments: Instruments) -> None:
-        """Count dropped calls as a metric, too, those of the past included."""
+        """Count dropped calls as a metric too, including those dropped before."""
         with self._state_lock:
             self._instruments, dropped = instruments, self.dropped
         if dropped:
             instruments.count_dropped(dropped)
 
     def flush(self, timeout: float | None = None) -> int:
-        """Make the spans of all calls that wait now, on the caller's thread, and return how many calls that were.
+        """Make the spans of all calls that wait now, on the caller's thread. Return their number.
 
-        Calls that end meanwhile may stay in the queue: in a busy process a flush that took them too might never return.
-        A span processor that flushes from within a flush, be it that of another queue, gets 0: two threads that flush
-        each other's queues would wait for ever.
+        Calls that end meanwhile may stay in the queue: otherwise a flush in a busy process might never return. A span
+        processor that flushes during a flush, even of another queue, gets 0: two threads that flush each other's queues
+        would deadlock.
 
         Args:
             timeout: Seconds, after which no further call is begun. Default None: no limit.
@@ -131,7 +131,7 @@ class DeferredSpans:
                     break
                 try:
                     call = self._queue.popleft()
-                except IndexError:  # what took too long was dropped
+                except IndexError:  # a drain dropped the rest
                     break
                 call.make_spans()
                 done += 1
@@ -142,16 +142,16 @@ class DeferredSpans:
         return done
 
     def wait_until_made(self, timeout: float) -> bool:
-        """Have the thread make the spans of all calls that wait now; returns whether it did so in time.
+        """Have the thread make the spans of all calls that wait now. Return True if it did so in time.
 
-        Not the caller's thread: a processor that exports each span as it ends, to a backend that does not answer, would
-        hold the caller for longer.
+        The caller's thread does not make them: a processor that exports each span as it ends, to a backend that does
+        not answer, would block it for longer.
 
         Args:
             timeout: Seconds.
         """
         if _is_flushing():
-            return True  # as `flush`: who makes spans cannot wait for them
+            return True  # a thread that makes spans cannot wait for them
         self.measure()
         if not self._running or self._given_sleep is not None:
             self.flush(timeout)
@@ -161,15 +161,15 @@ class DeferredSpans:
         while self._made < wanted and not self.is_empty and (left := until - monotonic()) > 0:
             self._drained.clear()
             self._drain.set()
-            self._drained.wait(min(left, _INTERVAL))  # no longer: the end of another wait takes the signal back
+            self._drained.wait(min(left, _INTERVAL))  # not longer: another wait may clear the signal
         self._drain.clear()
         return self._made >= wanted or self.is_empty
 
     def drain(self, timeout: float) -> bool:
-        """Make all spans that wait, because the process or a provider ends; returns whether there was time for all.
+        """Make all waiting spans, because the process or a provider ends. Return True if there was time for all.
 
-        The thread makes them, since the exporter of a provider may take any time: what is not made by then is dropped.
-        An exporter that held one drain up holds no further one up, so the end of a process waits for it once.
+        The thread makes them, since the exporter of a provider may take any time; calls that are left after the timeout
+        are dropped. An exporter that blocked one drain does not block the next, so the process waits for it once.
 
         Args:
             timeout: Seconds.
@@ -193,11 +193,11 @@ class DeferredSpans:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no call waits, and the spans of none are being made."""
+        """Whether no call waits or is being processed."""
         return not self._queue and not self._flushing
 
     def _restart_in_child(self) -> None:
-        """After a fork: drop the queue, whose spans the parent makes; the thread exists in the parent only."""
+        """In the child of a fork: drop the queue, whose spans the parent makes. The thread runs only in the parent."""
         self._queue, self._measurements = deque(), deque()
         self.dropped = 0
         self._reset()
@@ -223,7 +223,7 @@ class DeferredSpans:
             self._running = False
             self.flush()
         else:
-            flush_queues_at_exit()  # again for each thread: it must run before the exit hook of a newer provider
+            flush_queues_at_exit()  # for each thread anew: it must run before the exit hook of a newer provider
 
     def _work(self) -> None:
         idle = 0
@@ -231,16 +231,16 @@ class DeferredSpans:
             self._sleep(_INTERVAL)
             try:
                 idle = 0 if self.measure() + self.flush() else idle + 1
-            except BaseException:  # noqa: BLE001  # even the handler of the log may raise; there is nobody to tell
+            except BaseException:  # noqa: BLE001  # even the log handler may raise, and nothing is above this frame
                 idle = 0
             if self._drain.is_set() and not self._queue:
                 self._drained.set()
         self._running = False
-        self._drained.set()  # a drain that took the thread for a running one need not wait
-        if self._queue or self._measurements:  # a call was added between the last look and the line above
+        self._drained.set()  # wake a drain that still took the thread for running
+        if self._queue or self._measurements:  # a call was added after the last poll
             self._start()
 
 
 def _is_flushing() -> bool:
-    """Whether this thread makes spans now, and one of their processors has called."""
+    """Whether a span processor is calling from within a flush on this thread."""
     return getattr(_thread, "flushing", False)

@@ -1,7 +1,9 @@
-"""Event: one thing that happened during a call, made from a row of its report."""
+"""Event: one thing that happened during a call, made from a row of its report; and its server-sent form."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -14,18 +16,27 @@ _MAX_TEXT = 100_000  # characters of arguments, of a result, or of a message
 
 
 class Event(NamedTuple):
-    """One thing that happened during a call."""
+    """One thing that happened during a call.
 
-    name: str  # tool.call, tool.stage, tool.attempt, tool.retry, tool.progress, tool.result, or tool.dropped
-    at: int  # ns since the epoch
+    Attributes:
+        name: tool.call, tool.stage, tool.attempt, tool.retry, tool.progress, tool.result, or tool.dropped.
+        at: When (ns since the epoch).
+        call_id: The id of the call.
+        tool: The tool's name; None if the requested name is unknown.
+        data: Only types that JSON has.
+        id: Pass it to `Events.read` to continue after this event. "": the event was not queued.
+    """
+
+    name: str
+    at: int
     call_id: str
-    tool: str | None  # None: no tool has the requested name
-    data: Mapping[str, Any]  # only types that JSON has
-    id: str = ""  # under which `Events.read` goes on after it; "": it was not queued
+    tool: str | None
+    data: Mapping[str, Any]
+    id: str = ""
 
 
 def events_of(report: CallReport) -> Iterator[Event]:
-    """The events of one call, in order. The last one is always ``tool.result``.
+    """Yield the events of one call, in order. The last one is always ``tool.result``.
 
     The data of each event:
 
@@ -50,7 +61,7 @@ def events_of(report: CallReport) -> Iterator[Event]:
 
 
 def begin_event(report: CallReport, *, arguments: bool = False) -> Event:
-    """The event of a call that has begun. Its repairs are those that are known so far.
+    """Make the event of a call that has begun, with the repairs known so far.
 
     Args:
         report: The report of the call, which may still run.
@@ -67,7 +78,7 @@ def begin_event(report: CallReport, *, arguments: bool = False) -> Event:
 
 
 def row_event(report: CallReport, row: Row, at: int) -> Event:
-    """The event of a row that was added at this time (ns, ``perf_counter_ns``)."""
+    """Make the event of a row that was added at this time (ns, ``perf_counter_ns``)."""
     match row:
         case StageRecord():
             name = "tool.stage"
@@ -92,7 +103,7 @@ def row_event(report: CallReport, row: Row, at: int) -> Event:
 
 
 def end_event(report: CallReport) -> Event:
-    """The event of a call that has ended."""
+    """Make the event of an ended call."""
     outcome, error = report.outcome, report.error
     data = {
         "ok": outcome is not None and error is None,
@@ -112,3 +123,29 @@ def _list_repairs(report: CallReport) -> list[dict[str, str]]:
 def _make(report: CallReport, name: str, at: int, data: Mapping[str, Any]) -> Event:
     tool = report.tool.name if report.tool is not None else None
     return Event(name, at - report.started + report.started_at, report.call.id, tool, data)
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_NO_FIELD = re.compile(r"[\r\n\0]")
+
+
+def encode_sse(event: Event) -> bytes:
+    """Encode an event for a response of the media type ``text/event-stream`` (WHATWG HTML, section 9.2).
+
+    The data is a JSON object with ``at``, ``call_id``, ``tool`` and ``data``. A browser that reconnects sends the id of
+    the last event that it got as ``Last-Event-ID``; `Events.read` continues after it.
+
+    Returns:
+        The lines ``id`` (if the event has one), ``event`` and ``data``, and an empty line.
+    """
+    body = {"at": event.at, "call_id": event.call_id, "tool": event.tool, "data": event.data}
+    lines = [f"id: {_to_line(event.id)}"] if event.id else []
+    lines.append(f"event: {_to_line(event.name)}")
+    text = json.dumps(body, default=str, skipkeys=True)
+    lines += [f"data: {line}" for line in _LINE_END.split(text)]
+    return "\n".join([*lines, "", ""]).encode()
+
+
+def _to_line(text: str) -> str:
+    """Remove characters that would end the line, or make a browser ignore it: an event may be made by hand."""
+    return _NO_FIELD.sub("", text)

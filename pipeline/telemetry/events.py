@@ -1,13 +1,16 @@
-"""Events: what happens to calls, at its time, for a console, a server-sent stream or a store to iterate over."""
+"""Events: a numbered, bounded log of what happens to calls, and the readers that iterate over it."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
+from secrets import token_hex
 from threading import Event as ThreadEvent
 from threading import Lock
 from time import perf_counter_ns
-from typing import Self
+from typing import NamedTuple, Self
 
 from anyio.lowlevel import checkpoint
 
@@ -17,8 +20,82 @@ from ..options import check_count, check_type
 from ..outside_text import get_logger
 from ..report import CallReport, LiveReport, Row
 from .detail import captures_content
-from .event_log import EventLog, Mark
 from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event
+
+_DIGITS = 15  # at most, of a number in an id
+
+
+class LogPosition(NamedTuple):
+    """A position in the log, as counts of the events added until there.
+
+    Attributes:
+        number: All events.
+        lasting: Events other than progress.
+        results: Results.
+    """
+
+    number: int = 0
+    lasting: int = 0
+    results: int = 0
+
+
+class EventLog:
+    """The last events. It has no lock.
+
+    Beyond its size it drops events that a reader has read first, then the oldest progress, then the oldest event.
+
+    Args:
+        size: How many events it keeps.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._run = token_hex(4)  # the prefix of its ids, which mean nothing in another process or log
+        self._entries: dict[int, tuple[Event, LogPosition]] = {}
+        self._progress: deque[int] = deque()  # numbers of the entries of progress, oldest first
+        self._lasting: deque[int] = deque()  # and of the others
+        self.last = LogPosition()
+        self.read = LogPosition()  # the furthest position that a reader has reached
+
+    def add(self, event: Event) -> Event | None:
+        """Add an event. Return the event that was dropped for it if no reader had read that."""
+        number, lasting, results = self.last
+        numbers = self._progress
+        if event.name != PROGRESS:
+            numbers, lasting, results = self._lasting, lasting + 1, results + (event.name == RESULT)
+        position = self.last = LogPosition(number + 1, lasting, results)
+        self._entries[position.number] = (event._replace(id=f"{self._run}-{'-'.join(map(str, position))}"), position)
+        numbers.append(position.number)
+        return self._drop_one() if len(self._entries) > self._size else None
+
+    def find_next(self, position: LogPosition) -> tuple[Event, LogPosition] | None:
+        """Return the next event after a position, and its own position; None if there is none yet."""
+        if position.number >= self.last.number:
+            return None
+        found = self._entries.get(position.number + 1)
+        if found is not None:
+            return found
+        places = ((numbers, bisect_right(numbers, position.number)) for numbers in (self._progress, self._lasting))
+        number = min((numbers[place] for numbers, place in places if place < len(numbers)), default=0)
+        return self._entries.get(number)  # None only in the child of a fork during `add`
+
+    def find_position(self, event_id: str) -> LogPosition:
+        """Return the position of the event with this id; the beginning if the id is not from this log."""
+        run, *counts = event_id.split("-")
+        if run != self._run or len(counts) != len(LogPosition._fields):
+            return LogPosition()
+        if not all(count.isascii() and count.isdigit() and len(count) <= _DIGITS for count in counts):
+            return LogPosition()
+        return LogPosition(*(min(int(count), most) for count, most in zip(counts, self.last, strict=True)))
+
+    def _drop_one(self) -> Event | None:
+        oldest = min((numbers for numbers in (self._progress, self._lasting) if numbers), key=lambda each: each[0])
+        is_unread = oldest[0] > self.read.number
+        if is_unread and self._progress:
+            oldest = self._progress
+        event, _ = self._entries.pop(oldest.popleft())
+        return event if is_unread else None
+
 
 _logger = get_logger()
 _DROPPED = "tool.dropped"
@@ -27,15 +104,15 @@ _DROPPED = "tool.dropped"
 class Events:
     """A sink for ``Trace(sinks=[…])``, or for one call, to iterate over while the calls run.
 
-    ``async for event in events`` begins with the first event that nobody has read, and gets each event from there on.
-    There may be several such loops, in several tasks, threads and event loops; ``for`` waits in a thread without an
-    event loop. A loop ends when the sink is closed and all is read; as a context manager the sink closes itself at the
-    end of the block. A reader that is slow, cancelled or gone delays nobody.
+    ``async for event in events`` starts with the first unread event and gets each event after it. Several such loops
+    may run at once, in several tasks, threads and event loops; ``for`` waits in a thread without an event loop. A loop
+    ends when the sink is closed and all events are read; as a context manager the sink closes itself at the end of the
+    block. A reader that is slow, cancelled or gone delays nothing.
 
-    The last ``max_queue`` events are kept, for readers that are slow or come back. Of more events, what somebody has
-    read goes first, then the oldest progress, then the oldest event. A reader that has lost other events than progress
-    finds a ``tool.dropped`` in their place, with ``events``, how many they are, and ``results``, how many of them are
-    results.
+    The last ``max_queue`` events are kept, for readers that are slow or come back. Beyond that, events that a reader
+    has read go first, then the oldest progress, then the oldest event. A reader that lost events other than progress
+    finds a ``tool.dropped`` in their place, with ``events``, their number, and ``results``, the number of results among
+    them.
 
     Args:
         max_queue: How many events are kept. Default 10,000, at least 1.
@@ -43,13 +120,13 @@ class Events:
             ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says so, as for `Trace`.
 
     Raises:
-        SetupError: ``max_queue`` is no integer, or below 1; or ``content`` is no bool.
+        SetupError: ``max_queue`` is not an integer, or below 1; or ``content`` is not a bool.
     """
 
     def __init__(self, max_queue: int = 10_000, *, content: bool | None = None) -> None:
         check_count("Events", "max_queue", max_queue)
         check_type("Events", "content", content, bool, optional=True)
-        self.dropped = 0  # events that had to go before anybody had read them, or came after the end
+        self.dropped = 0  # events that were dropped unread, or came after the end
         self._warned = False
         self._arguments = captures_content() if content is None else content
         self._log = EventLog(max_queue)
@@ -59,7 +136,7 @@ class Events:
         register_after_fork(self._restart_in_child)
 
     def __call__(self, report: CallReport) -> None:
-        """Queue all events of a call that has ended, for a sink of your own that passes some calls on."""
+        """Queue all events of an ended call, for a sink of your own that passes some calls on."""
         for event in events_of(report):
             self._add(event)
 
@@ -76,29 +153,29 @@ class Events:
         self._add(end_event(report))
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        """The events from the first one on that nobody has read."""
+        """Iterate over the events, from the first unread one."""
         return Reader(self, self._log.read)
 
     def __iter__(self) -> Iterator[Event]:
-        """The same in a thread without an event loop, which waits."""
+        """Iterate in a thread without an event loop; it blocks while it waits."""
         return Reader(self, self._log.read)
 
     def read(self, after: str | None = None) -> Reader:
-        """The events after the one with this id, to iterate over.
+        """Iterate over the events after the one with this id.
 
         Args:
-            after: `Event.id`, such as the ``Last-Event-ID`` of a browser that comes back. An id that is not from here,
-                as after a restart: all events that are kept. Default None: only what happens from now on.
+            after: `Event.id`, such as the ``Last-Event-ID`` of a browser that reconnects. An id that is not from here,
+                as after a restart: all events that are kept. Default None: only events from now on.
 
         Raises:
-            SetupError: ``after`` is no text, such as the bytes of a header.
+            SetupError: ``after`` is not a text, such as the bytes of a header.
         """
         check_type("Events.read", "after", after, str, optional=True)
         with self._lock:
-            return Reader(self, self._log.last if after is None else self._log.find_mark(after))
+            return Reader(self, self._log.last if after is None else self._log.find_position(after))
 
     def close(self) -> None:
-        """Take no more events. Those that were queued can still be read."""
+        """Take no more events. Queued ones can still be read."""
         with self._lock:
             self._closed = True
             self._wake()
@@ -109,14 +186,14 @@ class Events:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def take(self, mark: Mark, wake: Callable[[], object]) -> tuple[Event, Mark] | None:
-        """For a `Reader`: the next event after a mark, or None and a call of ``wake`` when there is one.
+    def take(self, position: LogPosition, wake: Callable[[], object]) -> tuple[Event, LogPosition] | None:
+        """Return the next event after a position, for a `Reader`; or None, and call ``wake`` when there is one.
 
         Raises:
-            StopIteration: There is none any more.
+            StopIteration: The sink is closed and all events are read.
         """
         with self._lock:
-            found = self._log.find_next(mark)
+            found = self._log.find_next(position)
             if found is None:
                 if self._closed:
                     raise StopIteration
@@ -126,7 +203,7 @@ class Events:
             return found
 
     def stop_waiting(self, wake: Callable[[], object]) -> None:
-        """For a `Reader` whose wait was cancelled."""
+        """Forget the ``wake`` of a `Reader` whose wait was cancelled."""
         with self._lock:
             self._waiting.discard(wake)
 
@@ -148,30 +225,30 @@ class Events:
             wake()
 
     def _restart_in_child(self) -> None:
-        """In a forked child: the readers wait in the parent, and one of its threads may have held the lock."""
+        """In the child of a fork: the readers wait in the parent, and one of its threads may have held the lock."""
         self._lock = Lock()
         self._waiting = set()
 
 
 class Reader:
-    """Reads the events of an `Events` from a place of its own on: with ``async for``, or with ``for`` in a thread."""
+    """Reads the events of an `Events` from its own position: with ``async for``, or with ``for`` in a thread."""
 
-    def __init__(self, events: Events, mark: Mark) -> None:
+    def __init__(self, events: Events, position: LogPosition) -> None:
         self.dropped = 0  # events that this reader has lost
-        self._events, self._mark = events, mark
+        self._events, self._position = events, position
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Event:
-        """The next event, as soon as there is one. A cancelled wait loses none."""
+        """Return the next event as soon as there is one. A cancelled wait loses none."""
         await checkpoint()
         loop = get_event_loop()
         while True:
             signal = loop.make_signal()
             wake = partial(_set, loop, signal)
             try:
-                found = self._events.take(self._mark, wake)
+                found = self._events.take(self._position, wake)
             except StopIteration:
                 raise StopAsyncIteration from None
             if found is not None:
@@ -186,27 +263,29 @@ class Reader:
         return self
 
     def __next__(self) -> Event:
-        """The next event; waits for it in the current thread."""
+        """Return the next event, waiting for it in the current thread."""
         while True:
             signal = ThreadEvent()
-            found = self._events.take(self._mark, signal.set)
+            found = self._events.take(self._position, signal.set)
             if found is not None:
                 return self._go_to(*found)
             signal.wait()
 
-    def _go_to(self, event: Event, mark: Mark) -> Event:
-        """The event, or what tells of those before it that are lost: then the event comes next."""
-        passed = self._mark
+    def _go_to(self, event: Event, position: LogPosition) -> Event:
+        """Move to an event and return it. If events before it are lost, return ``tool.dropped`` and stop before it."""
+        passed = self._position
         is_progress = event.name == PROGRESS
-        lost = mark.lasting - passed.lasting - (not is_progress)
+        lost = position.lasting - passed.lasting - (not is_progress)
         if lost > 0:
-            before = Mark(mark.number - 1, mark.lasting - (not is_progress), mark.results - (event.name == RESULT))
+            before = LogPosition(
+                position.number - 1, position.lasting - (not is_progress), position.results - (event.name == RESULT)
+            )
             self.dropped += before.number - passed.number
-            self._mark = before
+            self._position = before
             data = {"events": lost, "results": before.results - passed.results}
             return Event(_DROPPED, event.at, "", None, data)
-        self.dropped += mark.number - passed.number - 1
-        self._mark = mark
+        self.dropped += position.number - passed.number - 1
+        self._position = position
         return event
 
 

@@ -1,6 +1,6 @@
-"""What failed, as attributes and a status of a span: names of classes, of declared parameters and of rules, no content.
+"""Failures as attributes and status of a span: names of classes, declared parameters and rules, without content.
 
-The text of a private cause, a value, and a name that a model made up are content.
+Content is the text of a private cause, a value, and a name that a model made up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .attributes import to_wire_text
 Facts: TypeAlias = Mapping[str, str | list[str]]
 NO_FACTS: Facts = {}
 _logger = get_logger()
-_MAX_PROBLEMS = 20  # of one call
+_MAX_PROBLEMS = 20  # per call
 _MAX_STATUS = 1_000  # characters
 _MAX_RULE = 40  # characters
-_OF_A_CHECK = "validator"  # the rule of an author's own check
-# Why a tool may not be called now. Any other reason is a text of its author's, and may hold anything.
+_OF_A_CHECK = "validator"  # the rule of a validator of the tool's author
+# Reasons why a tool may not be called now. Any other reason is a text of its author and may contain anything.
 _REASONS = frozenset(
     (
         "disabled",
@@ -41,30 +41,31 @@ _REASONS = frozenset(
 
 
 def list_problems(error: InvalidParams, tool: Tool[..., Any] | None) -> list[tuple[str, str]]:
-    """The parameters and the rules that they break, at most 20; the parameter is "" for the arguments as a whole."""
+    """Return the parameters and the rules that they break, at most 20; "" stands for the arguments as a whole."""
     schema = error.schema if tool is None else tool.schema
     return [(show_path(schema, problem.path), _name_rule(problem.rule)) for problem in error.problems[:_MAX_PROBLEMS]]
 
 
 def _name_rule(rule: str) -> str:
-    """The rule, if it is a word, as all of ours are: a stage may write a text there, and a value into it."""
+    """Return the rule if it is an identifier, as all of ours are. A custom stage may put a text with a value there."""
     return rule if len(rule) <= _MAX_RULE and rule.removeprefix("$").isidentifier() else _OF_A_CHECK
 
 
 def describe_failure(error: object, tool: Tool[..., Any] | None) -> Facts:
-    """The attributes that say why a call or an attempt failed, beside its ``error.type``.
+    """Return the attributes that say why a call or an attempt failed, beside its ``error.type``.
 
     Args:
         error: A `ToolError`, or the exception that a stage raised. None: nothing is known.
-        tool: The tool that was found. None: no tool was.
+        tool: The tool, or None if it was not found.
 
-    Returns an empty mapping if there is nothing to add.
+    Returns:
+        An empty mapping if there is nothing to add.
     """
     if error is None:
         return NO_FACTS
     try:
         return _describe(error, tool)
-    except Exception:  # a stage of the user's may make an error of any shape, and a schema may be of any
+    except Exception:  # a custom stage may make an error of any shape, and a schema may have any shape
         _logger.exception("A failure could not be described")
         return NO_FACTS
 
@@ -78,7 +79,7 @@ def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
     if reason := _find_reason(error):
         facts[semconv.REASON] = reason
     cause: object = error if isinstance(error, BaseException) else getattr(error, "cause", None)
-    kind = getattr(cause, "kind", None)  # the cause of an OutcomeUnknown is an error of another kind
+    kind = getattr(cause, "kind", None)  # the cause of an OutcomeUnknown is another error
     if isinstance(kind, str) and not isinstance(cause, BaseException):
         facts[semconv.CAUSE] = kind
         cause = getattr(cause, "cause", None)
@@ -89,7 +90,7 @@ def _describe(error: object, tool: Tool[..., Any] | None) -> Facts:
 
 
 def _find_reason(error: object) -> str:
-    """Why, in a word of ours. "": there is none, or only the author's."""
+    """Low-cardinality reason from our fixed list; "" if unknown or author-supplied."""
     match error:
         case Unavailable(reason=reason) if reason in _REASONS:
             return reason
@@ -102,7 +103,7 @@ def _find_reason(error: object) -> str:
 
 
 def describe_status(verdict: str, facts: Facts) -> str:
-    """The description of the status of a failed span: its kind, and what is known beside it."""
+    """Return the description of a failed span's status: its kind and the facts."""
     parts: list[str] = []
     for value in facts.values():
         parts += [value] if isinstance(value, str) else value

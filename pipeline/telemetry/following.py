@@ -1,4 +1,4 @@
-"""Follow one call: its events go to a function while it runs, as a server tells a client that waits."""
+"""Follow one call: pass its events to a function while it runs, as a server does for a waiting client."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _logger = get_logger()
 
 
 class Reporting(Protocol):
-    """What runs a call and returns its report: a pipeline."""
+    """An object that runs a call and returns its report, such as a pipeline."""
 
     def report(self, call: Call, /, *, listener: LiveSink | None = None) -> Awaitable[CallReport]:
-        """As `Pipeline.report`."""
+        """See `Pipeline.report`."""
         ...
 
 
@@ -33,40 +33,40 @@ async def follow(
     max_queue: int = 1000,
     content: bool | None = None,
 ) -> Outcome:
-    """Run one call, and give each of its events to the listener while it runs: ``tool.progress`` when it is told.
+    """Run one call, and pass each of its events to the listener at its time.
 
     The listener runs in the caller's event loop, with one event at a time, and delays neither the call nor its tool.
-    The outcome is returned when it has got all events. If it raises, that is logged, it gets no more of them, and the
-    call goes on. If the caller is cancelled, so are both.
+    The outcome is returned when the listener has got all events. If it raises, that is logged, it gets no more events,
+    and the call goes on. Cancelling the caller cancels both.
 
     Args:
         pipeline: Runs the call. Its `Trace` records the call as any other.
         call: The call.
         listener: A function, or an async function, of one `Event`.
         max_queue: How many events wait for the listener; see `Events`. Default 1000, at least 1.
-        content: As that of `Events`.
+        content: See `Events`.
 
     Returns:
         As ``pipeline(call)``.
 
     Raises:
-        SetupError: ``max_queue`` or ``content`` is of another kind, as for `Events`.
+        SetupError: ``max_queue`` or ``content`` is not valid, see `Events`.
     """
     events = Events(max_queue, content=content)
     outcome: Outcome | None = None
     async with anyio.create_task_group() as group:
-        group.start_soon(_tell, events, listener)
+        group.start_soon(_pass_on, events, listener)
         with events:
             outcome = (await pipeline.report(call, listener=events)).outcome
-    return cast("Outcome", outcome)  # None only of a cancelled call, which does not get here
+    return cast("Outcome", outcome)  # it is None only for a cancelled call, which does not get here
 
 
-async def _tell(events: Events, listener: Callable[[Event], Any]) -> None:
+async def _pass_on(events: Events, listener: Callable[[Event], Any]) -> None:
     async for event in events:
         try:
             answer = listener(event)
             if isawaitable(answer):
                 await answer
-        except Exception:
+        except Exception:  # a listener is foreign code
             _logger.exception("A listener failed")
             return

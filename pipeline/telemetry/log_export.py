@@ -1,8 +1,8 @@
 """The part of `configure` that exports records of `logging`. It needs the OpenTelemetry SDK.
 
-The SDK's own handler is deprecated, and the one that replaces it is another package. Both give a record no version and
-no schema, and repeat its ids as attributes. OpenTelemetry for Python keeps its logs API under ``_logs`` until it is
-declared stable; it has no other name.
+It takes the place of OpenTelemetry's own handlers: the handler of the SDK is deprecated, its successor is another
+package, and both omit version and schema and repeat the ids as attributes. OpenTelemetry for Python keeps its logs API
+under ``_logs`` until it is declared stable; it has no other name.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _SDK = "opentelemetry"  # the logger of the exporters and of the SDK
 
 
 class ExportHandler(logging.Handler):
-    """Gives the records of `logging` to a logger provider, with the ids of the span that is current.
+    """Passes the records of `logging` to a logger provider, with the ids of the current span.
 
-    What the exporters and the SDK log is not exported: each export would make the next one. Of several handlers that
-    get a record, the one exports it whose tracer provider made the current span, else the one that was made first: two
-    `configure` calls in one process are two applications in it, or two parts of one.
+    Records of the exporters and of the SDK are not exported: each export would cause the next one. If several handlers
+    get a record, only one exports it: the handler whose tracer provider made the current span, else the oldest. Two
+    `configure` calls in one process are two applications, or two parts of one.
 
     Args:
         provider: Where records go.
@@ -52,11 +52,11 @@ class ExportHandler(logging.Handler):
         self.number = next(self._made)
 
     def made(self, span: object) -> bool:
-        """Whether the span is of the same application. Each application has a resource object of its own."""
+        """Whether the span belongs to the same application. Each application has its own resource object."""
         return getattr(span, "resource", None) is self._tracer_provider.resource
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Give one record to the provider."""
+        """Pass one record to the provider."""
         if _is_of_an_exporter(record) or _find_exporting(record.name) is not self:
             return
         ours = record.name.partition(".")[0] == semconv.SCOPE
@@ -70,12 +70,12 @@ class ExportHandler(logging.Handler):
 
 
 class LogExport:
-    """The provider of logs, and the handlers that feed it. It is flushed and shut down as the other providers are.
+    """The provider of logs, and the handler that feeds it. It is flushed and shut down like the other providers.
 
     Args:
         tracer_provider: Makes the spans; its resource describes this process.
         exporters: Where the records go, in batches (``OTEL_BLRP_*``).
-        loggers: Names of loggers; one below another one of them is left to that. "": the root.
+        loggers: Names of loggers. A logger below another one in the list gets no handler of its own. "": the root.
     """
 
     def __init__(
@@ -91,18 +91,18 @@ class LogExport:
             logger.addHandler(self._handler)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Send what waits."""
+        """Send waiting records."""
         return self.provider.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
-        """Take the handler off the loggers, and send what waits."""
+        """Remove the handler from the loggers, and send waiting records."""
         for logger in self._loggers:
             logger.removeHandler(self._handler)
         self.provider.shutdown()
 
 
 def _list_handlers(name: str) -> Iterator[logging.Handler]:
-    """Those that get the records of a logger."""
+    """Yield the handlers that get the records of a logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from list(logger.handlers)
@@ -110,12 +110,12 @@ def _list_handlers(name: str) -> Iterator[logging.Handler]:
 
 
 def _has_readers(name: str) -> bool:
-    """Whether the records of a logger have a handler beside those that export them."""
+    """Whether the records of a logger reach a handler that does not export them."""
     return any(not isinstance(handler, ExportHandler) for handler in _list_handlers(name))
 
 
 def _find_exporting(name: str) -> ExportHandler | None:
-    """The handler that exports a record which is made now by the logger of that name."""
+    """Return the handler that exports a record made now by the logger of that name, or None."""
     handlers = [handler for handler in _list_handlers(name) if isinstance(handler, ExportHandler)]
     if len(handlers) > 1:
         span = get_current_span()
@@ -134,26 +134,26 @@ def refuse_second_logger_provider() -> None:
 
 
 def set_global_logger_provider(provider: LoggerProvider) -> None:
-    """Make it the global one."""
+    """Make it the global provider."""
     set_logger_provider(provider)
 
 
 def _show(record: logging.LogRecord) -> None:
-    """Write a record to stderr, as Python does with one that has no handler."""
+    """Write a record to stderr, as Python does for a record without a handler."""
     if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
         logging.lastResort.handle(record)
 
 
 def _list_parents(name: str) -> list[str]:
-    """The names of the loggers above one, the root's included."""
+    """Return the names of the loggers above this one, including the root's."""
     parts = name.split(".") if name else []
     return [".".join(parts[:length]) for length in range(len(parts))]
 
 
 def _is_of_an_exporter(record: logging.LogRecord) -> bool:
-    """Whether an exporter made the record, or what it calls, such as an HTTP client.
+    """Whether an exporter made the record, or a library that it uses, such as an HTTP client.
 
-    The SDK sets a key in the context in which it exports. The name of that key ends in random digits.
+    While it exports, the SDK sets a context key whose name ends in random digits.
     """
     if record.name.partition(".")[0] == _SDK:
         return True
@@ -173,9 +173,9 @@ def _translate(record: logging.LogRecord) -> LogRecord:
 
 
 def _find_severity(level: int) -> SeverityNumber:
-    """The number of a level: 10 is DEBUG, and each step of Python is one of OpenTelemetry, up to the next level.
+    """Return the severity of a level, as OpenTelemetry's own handler maps it.
 
-    As in the mapping of OpenTelemetry's own handler.
+    Level 10 is DEBUG, and each step of Python is a step of OpenTelemetry, up to the next level.
     """
     if level < logging.DEBUG:
         return SeverityNumber.UNSPECIFIED
@@ -184,7 +184,7 @@ def _find_severity(level: int) -> SeverityNumber:
 
 
 def _list_attributes(record: logging.LogRecord) -> dict[str, Any]:
-    """The extra fields of a record, and its exception as the conventions name its parts."""
+    """Return the extra fields of a record, and its exception under the names of the conventions."""
     found: dict[str, Any] = {key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS}
     if record.exc_info and record.exc_info[1] is not None:
         exc = make_safe(record.exc_info[1])
@@ -195,7 +195,7 @@ def _list_attributes(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def _to_wire(value: object) -> Any:
-    """The value as OTLP can carry it. A lone surrogate would lose the whole batch."""
+    """Return the value as OTLP can carry it. A lone surrogate would lose the whole batch."""
     if value is None or isinstance(value, (bool, int, float, bytes)):
         return value
     if isinstance(value, Mapping):

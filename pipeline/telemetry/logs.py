@@ -1,6 +1,6 @@
-"""The developer's log: a record for each failed call and each repeated attempt, and at debug level one for every call.
+"""The developer's log: a record for each failed call and each repeated attempt, and at debug level for every call.
 
-The record of a failure is the only place where a private cause (the text or stack of an exception) may appear.
+Only the record of a failure may contain a private cause (the text or stack of an exception).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..options import check_type, refuse
 from ..outside_text import get_logger, make_safe
 from ..recordable import make_mask
 from ..report import CallReport, kind_of
-from .agents import read_agent
 from .attributes import list_repairs
 from .failures import list_problems
+from .trace_context import read_agent
 
 if TYPE_CHECKING:
     from ..call import Call, ValidCall
@@ -30,8 +30,8 @@ logger = get_logger()
 flow = get_logger("flow")  # a logger of its own, so that it can be switched on by itself
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _own_levels: dict[str, int] = {}  # by kind of error
-_LEVEL_OF: dict[type[ToolError], int] = {}  # as found, for classes whose level depends on nothing else
-_MAX_TEXT = 200  # characters of a name or a cause: a model or a backend may send any number
+_LEVEL_OF: dict[type[ToolError], int] = {}  # a cache, for classes whose level depends on nothing else
+_MAX_TEXT = 200  # characters of a name or a cause, which a model or a backend may make of any length
 _MAX_CRASHES = 1000  # pairs of tool and exception class to remember; classes may be created without end
 _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception class
 
@@ -39,17 +39,17 @@ _reported_crashes: set[tuple[str, str]] = set()  # names of tool and exception c
 def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask | None = None) -> None:
     """Log a failed call at the level of its kind of error, a crash with its stack.
 
-    A failure in words of the tool's author is a warning, because it was foreseen, and so is one that a backend
-    answered with the time after which to come back: a rate limit. `set_log_level` has the last word.
+    A failure with a message of the tool's author is a warning, because it was foreseen, and so is one with a
+    ``retry_after``: a rate limit. `set_log_level` overrides both.
 
-    If the application has not configured logging, nothing is logged, with one exception: the first crash of each
-    exception class in each tool goes to stderr (Python's handler of last resort), or nobody would ever see it.
+    If the application has not configured logging, only the first crash of each exception class in each tool is logged:
+    it goes to stderr (Python's handler of last resort), so that it does not stay invisible.
 
     Args:
         call: The call as it was sent.
-        tool: The tool that was found. None: no tool was.
-        error: What it failed with.
-        mask: Takes the secrets of the call out of a text. Default None: it has none.
+        tool: The tool, or None if it was not found.
+        error: The error of the call.
+        mask: Removes the secrets of the call from a text. Default None: the call has none.
     """
     level = _find_level(error)
     if not logger.isEnabledFor(level):
@@ -75,11 +75,11 @@ def log_failure(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask:
 def log_retry(call: ValidCall, error: ToolError, wait: float, reason: str) -> None:
     """Log a failed attempt that is repeated: at info level, or at a lower one that `set_log_level` gave its kind.
 
-    Whatever the application's filters and handlers raise, this does not.
+    It never raises, whatever the application's filters and handlers do.
 
     Args:
         call: The attempt that failed.
-        error: What it failed with.
+        error: The error of the attempt.
         wait: Seconds until the next attempt.
         reason: Why it is repeated.
     """
@@ -125,19 +125,19 @@ def log_flow(report: CallReport) -> None:
 
 
 def is_logged(error: ToolError) -> bool:
-    """Whether `log_failure` would log it, as far as its level says."""
+    """Whether the log level lets `log_failure` log this error."""
     return logger.isEnabledFor(_LEVEL_OF.get(type(error)) or _find_level(error))
 
 
 def set_log_level(kind: str, level: int | None) -> None:
-    """Log failures of one kind at a level of your own, in the whole process.
+    """Set the level at which failures of one kind are logged, in the whole process.
 
     Args:
         kind: A kind of error, such as ``not_found``.
-        level: One of the numbers of `logging`, such as ``logging.INFO``. None: the library's own again.
+        level: A level of `logging`, such as ``logging.INFO``. None: the library's default.
 
     Raises:
-        SetupError: There is no such kind, or the level is no number.
+        SetupError: The kind is unknown, or the level is not a number.
     """
     kinds = sorted(each.kind for each in ERROR_TYPES)
     if kind not in kinds:
@@ -161,7 +161,7 @@ def _find_level(error: ToolError) -> int:
 
 
 def _name_call(call: Call, tool: str | None) -> dict[str, Any]:
-    """The extra fields of a record, with the names that the conventions give to attributes."""
+    """Return the extra fields of a record, under the attribute names of the conventions."""
     name = semconv.OTHER if tool is None else tool
     fields: dict[str, Any] = {semconv.TOOL_NAME: name, **read_agent(), **_trace_ids()}
     if call.id:
@@ -179,7 +179,7 @@ def is_first_crash(record: logging.LogRecord) -> bool:
 
 
 def _is_new_crash(tool: str, exception: str) -> bool:
-    """Whether a tool crashes so for the first time, by the name of the exception class. It counts as seen then."""
+    """Return True for the first crash of this exception class in this tool, and remember it."""
     crash = (tool, exception)
     if crash in _reported_crashes or len(_reported_crashes) > _MAX_CRASHES:
         return False
@@ -188,7 +188,7 @@ def _is_new_crash(tool: str, exception: str) -> bool:
 
 
 def _trace_ids() -> dict[str, str]:
-    """The ids of the current span, as W3C Trace Context writes them. Empty without a span."""
+    """Return the ids of the current span, as W3C Trace Context writes them; empty without a span."""
     context = get_current_span().get_span_context()
     if not context.is_valid:
         return {}
@@ -196,8 +196,8 @@ def _trace_ids() -> dict[str, str]:
 
 
 def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) -> str:
-    """What is known about an error beyond its kind, with a colon before it; mostly empty."""
-    if isinstance(error, InvalidParams):  # declared names and rules: a name that the model made up is content
+    """Return the facts of an error beyond its kind, with a colon before them; mostly empty."""
+    if isinstance(error, InvalidParams):  # only declared names and rules: a name that the model made up is content
         problems = [f"{_quote(path) if path else 'arguments'} ({rule})" for path, rule in list_problems(error, tool)]
         more = f" and {rest} more" if (rest := len(error.problems) - len(problems)) else ""
         return f": {', '.join(problems)}{more}"
@@ -209,7 +209,7 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
 
 
 def _quote(value: object, mask: Mask | None = None) -> str:
-    """The value as one quoted line of limited length, so that no input can forge a line of the log."""
+    """Return the value as one quoted line of limited length, so that no input can forge a line of the log."""
     try:
         text = str(value)
     except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything

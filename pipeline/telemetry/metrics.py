@@ -2,25 +2,84 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context
 
 from .. import semconv
 from ..errors import Repair
 from ..event_loops import is_interrupt
+from ..forking import register_after_fork
 from ..outside_text import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
-from .active_calls import ActiveCalls, find_active_calls
-from .agents import label_agent
-from .blame import collect_verdicts
+from .queues import measure_queues
+from .spans import collect_verdicts
+from .trace_context import label_agent
 
-if TYPE_CHECKING:  # takes a tenth of the whole import: not before a call is made
-    from opentelemetry.metrics import Meter, MeterProvider
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
-# Of a call that ended: its tool, ns, verdict, repairs, rows of stages and of attempts, and its context. Not the report,
+Running: TypeAlias = "deque[None]"  # one entry per call: append and pop are atomic, += is not
+_MAX_TOOLS = 10_000  # tools to remember; an application may register new ones without end
+
+
+class ActiveCalls:
+    """Counts the running calls of each tool, without a lock; they are read when metrics are collected."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, Running] = {}
+        register_after_fork(self._forget)
+
+    def begin(self, name: str) -> Running:
+        """Count a call that begins. The caller pops one entry of the returned deque when the call ends."""
+        try:
+            running = self._running[name]
+        except KeyError:
+            running = self._add(name)
+        running.append(None)
+        return running
+
+    def observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+        """Return the running calls of each tool. Waiting calls are measured first, so that this collection has them."""
+        from opentelemetry.metrics import Observation
+
+        measure_queues()
+        return [Observation(len(running), {semconv.TOOL_NAME: name}) for name, running in list(self._running.items())]
+
+    def _add(self, name: str) -> Running:
+        if len(self._running) >= _MAX_TOOLS:
+            self._running = {each: running for each, running in list(self._running.items()) if running}
+        return self._running.setdefault(name, deque())
+
+    def _forget(self) -> None:
+        """In the child of a fork: forget the calls, which run in the parent."""
+        self._running = {}
+
+
+_of_providers: WeakKeyDictionary[Any, ActiveCalls] = WeakKeyDictionary()
+
+
+def find_active_calls(provider: object, meter: Meter) -> ActiveCalls:
+    """Return the counter of a meter provider: one instrument, however many pipelines report to it."""
+    try:
+        found = _of_providers.get(provider)
+        if found is None:
+            found = _of_providers.setdefault(provider, ActiveCalls())
+            _make_instrument(meter, found)
+    except TypeError:  # the provider cannot be weakly referenced or hashed
+        found = ActiveCalls()
+        _make_instrument(meter, found)
+    return found
+
+
+def _make_instrument(meter: Meter, active: ActiveCalls) -> None:
+    meter.create_observable_up_down_counter(semconv.ACTIVE_METRIC, [active.observe], "{call}", "Calls that run now")
+
+
+# An ended call: its tool, ns, verdict, repairs, stage rows, attempt rows and context. Not the report,
 # which would keep arguments and results for as long as the measurement waits.
 Measurement: TypeAlias = tuple[
     str, int, str | None, Sequence[Repair], Sequence[StageRow], Sequence[AttemptRow], Context | None
@@ -34,8 +93,8 @@ class Instruments:
 
     Args:
         meter: Makes the instruments.
-        active: The calls that run now.
-        stages: Record the duration of each stage as well.
+        active: Counts the running calls.
+        stages: Whether to record the duration of each stage as well.
     """
 
     def __init__(self, meter: Meter, active: ActiveCalls, *, stages: bool) -> None:
@@ -59,7 +118,7 @@ class Instruments:
         self._dropped.add(calls)
 
     def record(self, measurement: Measurement) -> None:
-        """Record a call that ended, in its own context, so that an exemplar leads to its trace."""
+        """Record an ended call, in its own context, so that an exemplar leads to its trace."""
         tool, ns, verdict, repairs, rows, attempts, context = measurement
         agent = label_agent(context)
         labels = {semconv.TOOL_NAME: tool, semconv.TOOL_TYPE: semconv.FUNCTION, **agent}
@@ -73,13 +132,13 @@ class Instruments:
             verdicts = collect_verdicts(attempts, verdict)
             for stage, _, _, of_stage, attempt, _, own in rows:
                 labels = {semconv.STAGE: stage, semconv.TOOL_NAME: tool, **agent}
-                # A stage that passed a failure on counts what was decided: a lost connection is not `internal`.
+                # A stage that passed a failure on counts as the deciding verdict: a lost connection is not `internal`.
                 decided = of_stage and ((attempt and verdicts.get(attempt)) or of_stage)
                 self._stage.record(own / 1e9, _with_error(labels, decided), context)
 
 
 def measure(report: LiveReport, verdict: str | None, context: Context | None) -> Measurement:
-    """What is recorded of a call that ended, in the context in which it ran. None: the current one."""
+    """Extract the data to record from an ended call. ``context`` is the one it ran in; None means the current one."""
     tool = report.tool
     return (
         semconv.OTHER if tool is None else tool.name,
@@ -93,10 +152,10 @@ def measure(report: LiveReport, verdict: str | None, context: Context | None) ->
 
 
 def record_safely(instruments: Instruments, measurement: Measurement) -> None:
-    """Record a call that ended. A meter provider is foreign code: what it raises is logged."""
+    """Record an ended call. A meter provider is foreign code: log an exception that it raises."""
     try:
         instruments.record(measurement)
-    except BaseException as exc:  # not an Exception alone: it must not end the deferring thread
+    except BaseException as exc:  # of any class: it must not end the deferring thread
         if is_interrupt(exc):
             raise
         _logger.exception("A listener failed: a call could not be measured")
@@ -107,7 +166,7 @@ def _with_error(labels: dict[str, str], verdict: str | None) -> dict[str, str]:
 
 
 def make_instruments(provider: MeterProvider | None, *, stages: bool) -> Instruments | None:
-    """The instruments of a provider, or of the global one. None while that records nothing, as before one is set."""
+    """Return the instruments of a provider, by default the global one; None while it records nothing."""
     from opentelemetry import metrics
 
     source = provider if provider is not None else metrics.get_meter_provider()

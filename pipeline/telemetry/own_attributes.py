@@ -1,4 +1,4 @@
-"""Attributes that an application adds to the spans of its calls: who asks, and what a function of its own says."""
+"""Attributes of the application on the spans of its calls: the principal, and the result of its own function."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _OURS = (
     semconv.ERROR_TYPE,
     semconv.EXCEPTION_TYPE,
 )  # by how they begin
-_MAX_INT = 2**63  # OTLP has 64 bits, and one larger number would lose the whole batch
-_MAX_ATTRIBUTES = 64  # of one call: the SDK keeps 128 on a span, and of more the first ones go, which are ours
-_MAX_TOLD = 1_000  # attributes to remember; their names may be made without end
-_told: set[tuple[str, str]] = set()
+_MAX_INT = 2**63  # OTLP has 64 bits; one larger number would lose the whole batch
+_MAX_ATTRIBUTES = 64  # per call: beyond 128 on a span the SDK drops the first ones, which are ours
+_MAX_WARNED = 1_000  # attributes to remember; an application may make new names without end
+_warned: set[tuple[str, str]] = set()
 
 
 def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
-    """Set what the function returns for the call, which it gets as it was sent and without its secrets.
+    """Set the attributes that ``describe`` returns for the call, which it gets as sent but without its secrets.
 
-    Attributes of ours stay, and what no attribute can hold is left out; the first of each name is logged, and so is one
-    beyond 64. If the function raises, that is logged.
+    Our own attributes stay, and values that no attribute can hold are left out. The first of each name is logged, and
+    so is an attribute beyond 64. An exception of the function is logged.
     """
     recorded = report.recorded
     try:
@@ -47,21 +47,21 @@ def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
         _logger.exception("The attributes of a call could not be made")
         return
     if len(items) > _MAX_ATTRIBUTES:
-        _tell(_name(items.pop()[0]), f"there are more than {_MAX_ATTRIBUTES}")
+        _warn_once(_name(items.pop()[0]), f"there are more than {_MAX_ATTRIBUTES}")
     for given_key, value in items:
         key = _name(given_key)
         if not isinstance(given_key, str) or not key:
-            _tell(type(given_key).__name__, "its name is no text")
+            _warn_once(type(given_key).__name__, "its name is no text")
         elif key.startswith(_OURS):
-            _tell(key, "this name is the library's")
+            _warn_once(key, "this name is the library's")
         elif (plain := _read_value(value)) is None:
-            _tell(key, f"an attribute holds no {type(value).__name__} like this")
+            _warn_once(key, f"an attribute holds no {type(value).__name__} like this")
         else:
             span.set_attribute(to_wire_text(key), plain)
 
 
 def name_principal(span: Span, call: Call) -> None:
-    """Set who asks, if that is known."""
+    """Set the principal of the call, if it has one."""
     if call.principal:
         span.set_attribute(semconv.PRINCIPAL, to_wire_text(call.principal))
 
@@ -71,7 +71,7 @@ def _name(key: object) -> str:
 
 
 def _read_value(value: object) -> AttributeValue | None:
-    """The value as an attribute: a text, a truth value, a number, or several of one type. None: it is none of these."""
+    """Return the value as an attribute: a text, a bool, a number, or several of one type; None for anything else."""
     try:
         return _convert(value)
     except BaseException as exc:  # a foreign number or sequence may raise anything
@@ -96,8 +96,8 @@ def _convert(value: object) -> AttributeValue | None:
     return cast("AttributeValue", each) if None not in each and len(set(map(type, each))) <= 1 else None
 
 
-def _tell(key: str, reason: str) -> None:
-    """Say once for each name that an attribute was left out."""
-    if (key, reason) not in _told and len(_told) < _MAX_TOLD:
-        _told.add((key, reason))
+def _warn_once(key: str, reason: str) -> None:
+    """Log that an attribute was left out, once per name and reason."""
+    if (key, reason) not in _warned and len(_warned) < _MAX_WARNED:
+        _warned.add((key, reason))
         _logger.warning("The attribute %r of Trace(attributes=…) is left out: %s", key, reason)

@@ -1,4 +1,4 @@
-"""Every queue of deferred spans in the process: flushed before a provider shuts down."""
+"""All queues of deferred spans in the process, flushed before a provider shuts down."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from weakref import WeakSet
 
 from ..forking import register_after_fork
 
-DRAIN_SECONDS = 5.0  # what a process may be kept from its end; a dead backend must not hold it for longer
+DRAIN_SECONDS = 5.0  # how long the end of a process may be delayed by a backend that does not answer
 
 
 class SpanQueue(Protocol):
     """A queue of spans that are still to be made."""
 
     def flush(self) -> object:
-        """Make all spans that wait, on the caller's thread."""
+        """Make all waiting spans, on the caller's thread."""
         ...
 
     def wait_until_made(self, timeout: float) -> bool:
-        """Have all spans made that wait now, for so many seconds at most. Returns whether all were made."""
+        """Have all waiting spans made within so many seconds. Return True if they were."""
         ...
 
     def measure(self) -> object:
-        """Record the metrics of all calls that wait, on the caller's thread."""
+        """Record the metrics of all waiting calls, on the caller's thread."""
         ...
 
     def drain(self, timeout: float) -> bool:
-        """Make all spans that wait, and drop what is not made after so many seconds. Returns whether all were made."""
+        """Make all waiting spans, and drop those left after so many seconds. Return True if none was dropped."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """Whether none waits."""
+        """Whether no span waits."""
         ...
 
 
 class _Queues:
-    """The queues that exist. They are held weakly: a queue goes with the pipeline that uses it."""
+    """The existing queues. The references are weak: a queue goes with the pipeline that uses it."""
 
     def __init__(self) -> None:
         self._all: WeakSet[SpanQueue] = WeakSet()
@@ -63,7 +63,7 @@ _queues = _Queues()
 
 
 def register_queue(queue: SpanQueue) -> None:
-    """Include a queue in `flush_queues`, for as long as somebody else holds it."""
+    """Include a queue in `flush_queues`, for as long as it is referenced elsewhere."""
     _queues.add(queue)
 
 
@@ -74,7 +74,8 @@ def flush_queues(timeout: float | None = None) -> bool:
         timeout: Seconds, for all of them; the queues' own threads then make the spans. Default None: no limit, and the
             caller's thread does.
 
-    Returns whether nothing waits any more, of the calls that had ended before.
+    Returns:
+        Whether all calls that had ended before are done.
     """
     if timeout is None:
         for queue in _queues.list():
@@ -86,18 +87,19 @@ def flush_queues(timeout: float | None = None) -> bool:
 
 
 def measure_queues() -> None:
-    """Record the metrics of the calls that wait in any queue, on the caller's thread."""
+    """Record the metrics of the waiting calls of all queues, on the caller's thread."""
     for queue in _queues.list():
         queue.measure()
 
 
 def drain_queues(timeout: float = DRAIN_SECONDS) -> bool:
-    """Flush every queue before a provider or the process ends; what is not made in time is dropped and counted.
+    """Flush every queue before a provider or the process ends. Calls left after the timeout are dropped and counted.
 
     Args:
         timeout: Seconds, for all of them.
 
-    Returns whether all was made.
+    Returns:
+        Whether none was dropped.
     """
     until = monotonic() + timeout
     late = [queue for queue in _queues.list() if not queue.drain(max(until - monotonic(), 0))]

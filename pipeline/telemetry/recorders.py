@@ -1,4 +1,4 @@
-"""The recorders of one call's spans: one for a call that is recorded, one for a call that was sampled out."""
+"""The recorders of one call's spans: for a call that is recorded, and for a call that was sampled out."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from .metrics import Instruments, measure, record_safely
 from .spans import Anchors, end_span, has_notable, make_stage_spans
 
 _logger = get_logger()
-_TOGETHER = 5_000  # ns; two readings of clocks take a tenth of it
+_TOGETHER = 5_000  # ns; reading two clocks takes a tenth of it
 _MAX_READINGS = 4
 
 
 class SampledOutRecorder:
-    """Keeps the span of a call that was sampled out current, so that whatever runs inside is sampled out too."""
+    """Keeps the span of a call that was sampled out current, so that spans inside it are sampled out too."""
 
-    recording = False
+    is_sampled = False
     offset = 0
-    live_sinks = ()  # said here: to look for an attribute that there is not takes five times as long
+    live_sinks = ()  # defined, because looking up a missing attribute takes five times as long
 
     def __init__(self, span: Span, context: Context) -> None:
         self._span = span
@@ -54,12 +54,12 @@ class SampledOutRecorder:
 
 @attrs.frozen
 class SpanOptions:
-    """What the recorders of one trace have in common.
+    """Options that the recorders of one trace share.
 
     Args:
         tracer: Starts the spans of attempts and stages.
-        deferred: Makes them on a thread of its own. None: the recorder does, when the call ends.
-        detail: What the spans hold.
+        deferred: Makes them on its own thread. None: the recorder does, when the call ends.
+        detail: Options of spans.
     """
 
     tracer: Tracer
@@ -68,19 +68,19 @@ class SpanOptions:
 
 
 class SpanRecorder:
-    """Records one call: its span and those of its attempts are live, those of stages are made at its end.
+    """Records one call: the spans of the call and its attempts are live, those of its stages are made at its end.
 
     Args:
-        options: Those of the trace.
+        options: The options of the trace.
         span: The span of the call, started.
         started: When the call started (wall clock, ns).
-        context: The context in which the call was made.
-        named: The span has its final name. False: the tool was not known when the span started.
+        context: The caller's context.
+        named: Whether the span has its final name. False: the tool was not known when it started.
     """
 
-    recording = True
+    is_sampled = True
     live_sinks = ()
-    # What most recorders never set. An attribute of the class costs the start of a call nothing.
+    # Most recorders never set these. As class attributes they add nothing to the start of a call.
     _metrics: Instruments | None = None
     _rows: Sequence[StageRow] = ()
     _facts = NO_FACTS
@@ -88,24 +88,24 @@ class SpanRecorder:
 
     def __init__(self, options: SpanOptions, span: Span, started: int, context: Context, *, named: bool) -> None:
         self._options, self._span, self._named = options, span, named
-        # If the wall clock was set back since the call started, count from the start: children nest in time.
+        # If the wall clock was set back since the call started, count from the start, so that children nest in time.
         now, wall = _read_clocks()
         self.offset = self._latest = offset = max(wall, started) - now
         inside = set_span_in_context(span, context)
         self._anchors: Anchors = {0: (inside, offset)}
-        self._attempts: list[AttemptSpan] = []  # that ended, of a trace that defers their spans
-        self._open: list[Span] = []  # that run: more than one if a stage calls on while an attempt runs
+        self._attempts: list[AttemptSpan] = []  # ended ones, if the trace defers their spans
+        self._open: list[Span] = []  # running ones: several if a stage calls its inside again during an attempt
         self._token = attach(inside)
 
     def count(self, metrics: Instruments, tool: Tool[..., Any] | None) -> None:
-        """Measure the call as well. It begins now."""
+        """Record metrics of the call as well. It begins now."""
         self._running = metrics.begin_call(OTHER if tool is None else tool.name)
         self._metrics = metrics
 
     def attempt_begins(self, number: int, tool: Tool[..., Any] | None) -> object:
-        """Make the span of an attempt current: the tool's own spans stand under it."""
-        outer = get_current()  # with baggage or a span that a middleware put there
-        if self._open and get_current_span(outer) in self._open:  # attempts stand side by side
+        """Make the span of an attempt current, so that the tool's own spans become its children."""
+        outer = get_current()  # it may hold baggage or a span of a middleware
+        if self._open and get_current_span(outer) in self._open:  # attempts are siblings
             outer = set_span_in_context(self._span, outer)
         options = self._options
         live: Span | None = None
@@ -127,7 +127,7 @@ class SpanRecorder:
         return span, attach(inside), offset, tool
 
     def attempt_ends(self, opened: Any, row: AttemptRow, error: object = None) -> None:
-        """End the span of an attempt, red if the attempt failed; with ``defer``, have it ended."""
+        """End the span of an attempt, red if it failed; if spans are deferred, keep it for the thread."""
         if opened is None:
             return
         span, token, offset, tool = opened
@@ -145,7 +145,7 @@ class SpanRecorder:
             self._attempts.append(span)
 
     def call_ends(self, report: LiveReport | None, verdict: str | None) -> None:
-        """Set the attributes of the call's span, and have all spans made and ended."""
+        """Set the attributes of the call's span, and make or queue all other spans."""
         detach(self._token)
         del self._token  # it holds the caller's context variables, and this recorder may wait in a queue
         options, self._over, self._verdict = self._options, True, verdict
@@ -154,7 +154,7 @@ class SpanRecorder:
         if self._metrics is not None:
             self._measure(self._metrics, report, verdict)
         if report is not None:
-            # Copies: a run of the inside that a stage left behind still writes to the report.
+            # Copies: a run that a stage left behind may still write to the report.
             self._rows, self._attempt_rows = report.rows.copy(), report.attempt_rows.copy()
             span, tool, detail = self._span, report.tool, options.detail
             try:
@@ -166,7 +166,7 @@ class SpanRecorder:
                     span.set_attribute(semconv.TOOL_NAME, tool.name)
                 if detail.more:
                     set_detail_attributes(span, report, detail)
-            except BaseException as exc:  # the text of the user's own values is foreign code, and so are processors
+            except BaseException as exc:  # rendering the user's values runs foreign code, and so do span processors
                 if is_interrupt(exc):
                     raise
                 _logger.exception("A call could not be recorded")
@@ -174,11 +174,11 @@ class SpanRecorder:
             self.make_spans()
             return
         options.deferred.add(self)
-        if options.detail.stages:  # else its span gets their durations
+        if options.detail.stages:  # else `make_spans` sets their durations on the call's span
             end_span(self._span, verdict, self._end, self._facts)
 
     def make_spans(self) -> None:
-        """End the spans of the attempts, make those of the stages, and end the call's span if that has not ended."""
+        """End the spans of the attempts, make those of the stages, and end the call's span if it has not ended."""
         options, rows = self._options, self._rows
         stages = options.detail.stages
         try:
@@ -196,7 +196,7 @@ class SpanRecorder:
                     )
             elif rows:
                 self._span.set_attributes(sum_stage_durations(rows))
-        except BaseException as exc:  # a tracer of somebody else may raise anything
+        except BaseException as exc:  # a foreign tracer may raise anything
             if is_interrupt(exc):
                 raise
             _logger.exception("A call could not be recorded")
@@ -204,7 +204,7 @@ class SpanRecorder:
             end_span(self._span, self._verdict, self._end, self._facts)
 
     def make_without_stages(self) -> None:
-        """What `make_spans` does, but for the stages."""
+        """Do as `make_spans`, without the stages."""
         self._rows = ()
         self.make_spans()
 
@@ -220,11 +220,11 @@ class SpanRecorder:
 
 
 def _read_clocks() -> tuple[int, int]:
-    """The monotonic clock and the wall clock, of the same moment.
+    """Read the monotonic clock and the wall clock at the same moment.
 
-    The monotonic clock is read first: what comes between the readings can only make a span of a stage start later, so
-    children start no earlier than their parents. If that took long, another process ran between them, and the stages
-    would seem to start after the attempt that they came before: both are read again.
+    The monotonic clock is read first: a delay between the readings can only make a stage span start later, so children
+    start no earlier than their parents. After a long delay, caused by another process, stages would seem to start after
+    the attempt that followed them: then both are read again.
     """
     for _ in range(_MAX_READINGS - 1):
         now, wall = perf_counter_ns(), time_ns()

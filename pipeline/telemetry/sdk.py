@@ -1,4 +1,4 @@
-"""The part of `configure` that needs the OpenTelemetry SDK. No other module of this package imports the SDK."""
+"""The part of `configure` that needs the OpenTelemetry SDK; beside `log_export`, only this module imports it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..forking import register_after_fork
 from .queues import drain_queues, flush_queues
 from .span_tree import ASCII, UNICODE, Guides, draw_tree, id_of
 
-__all__ = [  # what other modules name in signatures; the rest they call as sdk.…
+__all__ = [  # the names that other modules use in signatures; they call the rest as sdk.…
     "CountingExporter",
     "FlushDeferred",
     "InMemorySpanExporter",
@@ -37,11 +37,11 @@ __all__ = [  # what other modules name in signatures; the rest they call as sdk.
 ]
 
 Signal: TypeAlias = Literal["traces", "metrics", "logs"]
-_MAX_TRACES = 1_000  # incomplete traces kept for the console; the top span of a trace may never end here
+_MAX_TRACES = 1_000  # incomplete traces kept for the console; their top span may never end in this process
 
 
 class CountingExporter(SpanExporter):
-    """Passes spans on to another exporter and counts those that it delivered (``sent``) and did not (``lost``)."""
+    """Passes spans on to another exporter, and counts delivered ones (``sent``) and the others (``lost``)."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         self._exporter = exporter
@@ -78,19 +78,19 @@ class FlushDeferred(SpanProcessor):
     """
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Make what is deferred, for at most so many milliseconds. Returns False if something still waits."""
+        """Make the deferred spans, for at most so many milliseconds. Return False if some still wait."""
         return flush_queues(timeout_millis / 1000)
 
     def shutdown(self) -> None:
-        """Make what is deferred. What is not made after 5 seconds is dropped, and counted in ``deferred.dropped``."""
+        """Make the deferred spans. Those left after 5 seconds are dropped, and counted in ``deferred.dropped``."""
         drain_queues()
 
 
 class TreePrinter(SpanProcessor):
-    """Writes each trace to stderr as a tree, when the topmost of its spans that was made in this process ends."""
+    """Writes each trace to stderr as a tree, when its topmost span of this process ends."""
 
     def __init__(self) -> None:
-        self._incomplete: dict[int, list[ReadableSpan]] = {}  # by trace id: ended spans whose top has not ended
+        self._incomplete: dict[int, list[ReadableSpan]] = {}  # by trace id: ended spans whose top span has not ended
         self._renew_lock()
         register_after_fork(self._renew_lock)
 
@@ -103,7 +103,7 @@ class TreePrinter(SpanProcessor):
         if context is None or not context.trace_flags.sampled:
             return
         if parent is None or parent.is_remote:
-            flush_queues()  # stage spans may be deferred; not under the lock, because they come in here too
+            flush_queues()  # stage spans may be deferred; outside the lock, because they end here too
             _write(draw_tree(self._take(span, context.trace_id), _choose_guides()))
             return
         with self._lock:
@@ -112,7 +112,7 @@ class TreePrinter(SpanProcessor):
                 del self._incomplete[next(iter(self._incomplete))]
 
     def shutdown(self) -> None:
-        """Forget the spans that were not written: their top never ended."""
+        """Forget the spans that were not written, because their top never ended."""
         self._incomplete.clear()
 
     def _take(self, top: ReadableSpan, trace_id: int) -> list[ReadableSpan]:
@@ -131,7 +131,7 @@ class TreePrinter(SpanProcessor):
 
 
 def _write(text: str) -> None:
-    with suppress(OSError, ValueError):  # stderr may be closed, which must not fail whoever ends a span
+    with suppress(OSError, ValueError):  # stderr may be closed, which must not fail the code that ends a span
         sys.stderr.write(f"{text}\n")
 
 
@@ -140,13 +140,13 @@ def _choose_guides() -> Guides:
 
 
 def make_resource(attributes: Mapping[str, Any]) -> Resource:
-    """The resource that describes this process: ``OTEL_RESOURCE_ATTRIBUTES`` with these attributes over them."""
+    """Return the resource that describes this process: these attributes over ``OTEL_RESOURCE_ATTRIBUTES``."""
     return Resource.create(dict(attributes))
 
 
 def make_exporter(signal: Signal, name: str, options: Mapping[str, Any]) -> Any:
-    """The exporter with that entry point. Raises SetupError if none of that name is installed."""
-    group = f"opentelemetry_{signal}_exporter"  # the entry point group in which packages register exporters
+    """Return the exporter with that entry point. Raises SetupError if it is not installed."""
+    group = f"opentelemetry_{signal}_exporter"  # the group of entry points for exporters
     found = next(iter(entry_points(group=group, name=name)), None)
     if found is None:
         installed = ", ".join(sorted({each.name for each in entry_points(group=group)})) or "none"
@@ -160,9 +160,9 @@ def make_exporter(signal: Signal, name: str, options: Mapping[str, Any]) -> Any:
 def make_tracer_provider(
     resource: Resource, sampler: Sampler | None, exporters: Iterable[SpanExporter], *, console: bool
 ) -> tuple[TracerProvider, list[CountingExporter]]:
-    """A provider that sends spans in batches (``OTEL_BSP_*``), and the exporters that count them.
+    """Return a provider that sends spans in batches (``OTEL_BSP_*``), and the exporters that count them.
 
-    Without a sampler the provider uses that of ``OTEL_TRACES_SAMPLER``.
+    Without a sampler the provider uses ``OTEL_TRACES_SAMPLER``.
     """
     provider = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
     provider.add_span_processor(FlushDeferred())
@@ -175,13 +175,13 @@ def make_tracer_provider(
 
 
 def make_meter_provider(resource: Resource, exporters: Iterable[Any]) -> MeterProvider:
-    """A provider that sends metrics every ``OTEL_METRIC_EXPORT_INTERVAL``; a Prometheus reader is scraped instead."""
+    """Return a provider that sends metrics every ``OTEL_METRIC_EXPORT_INTERVAL``. Prometheus scrapes its reader."""
     readers = [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in exporters]
     return MeterProvider(readers, resource, shutdown_on_exit=False)
 
 
 def make_recording_provider() -> tuple[TracerProvider, InMemorySpanExporter]:
-    """A provider that sends nothing and keeps every span, whatever the environment says about sampling."""
+    """Return a provider that sends nothing and keeps every span, whatever the environment says about sampling."""
     kept = InMemorySpanExporter()
     provider = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(kept))
@@ -205,7 +205,7 @@ def refuse_second_provider(*, meter: bool) -> None:
 
 
 def set_global_providers(tracer: TracerProvider, meter: MeterProvider | None = None) -> None:
-    """Make them the global ones."""
+    """Make them the global providers."""
     set_tracer_provider(tracer)
     if meter is not None:
         set_meter_provider(meter)

@@ -26,7 +26,7 @@ _OTLP: dict[str, str] = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto
 
 @attrs.define(eq=False)
 class Telemetry:
-    """What `configure` set up. It shuts down at the end of the process or, as a context manager, of the block.
+    """The providers of `configure`. It shuts down at the end of the process or, as a context manager, of the block.
 
     Args:
         tracer_provider: Where spans go.
@@ -37,7 +37,7 @@ class Telemetry:
     tracer_provider: TracerProvider
     meter_provider: MeterProvider
     logger_provider: LoggerProvider | None = None
-    _providers: tuple[Any, ...] = attrs.field(default=(), repr=False)  # those that are to be flushed and shut down
+    _providers: tuple[Any, ...] = attrs.field(default=(), repr=False)  # to flush and to shut down
     _exporters: Sequence[CountingExporter] = attrs.field(default=(), repr=False)
 
     @property
@@ -56,18 +56,19 @@ class Telemetry:
         Args:
             timeout: Seconds, for each of the providers. Default 30.
 
-        Returns False if it took longer, or if spans were lost.
+        Returns:
+            False if it took longer, or if spans were lost.
         """
         lost, done = self.lost, True
         for provider in self._providers:
             try:
                 done &= provider.force_flush(int(timeout * 1000)) is not False
-            except Exception:  # noqa: BLE001  # a meter provider raises what its readers raised, of any type
+            except Exception:  # noqa: BLE001  # a meter provider passes on the exceptions of its readers, of any type
                 done = False
         return done and self.lost == lost
 
     def shutdown(self) -> None:
-        """Send everything that waits and stop: what is recorded afterwards goes nowhere. A second call does nothing."""
+        """Send everything that waits and stop. Later spans, metrics and records are lost. Idempotent."""
         atexit.unregister(self.shutdown)
         providers, self._providers = self._providers, ()
         for provider in providers:
@@ -173,7 +174,7 @@ def is_disabled() -> bool:
 
 
 def explain_missing_sdk(what: str, exc: ModuleNotFoundError) -> Exception:
-    """A SetupError that says how to install the SDK. If another module is missing: the exception itself."""
+    """Return a SetupError that says how to install the SDK; if another module is missing, the exception itself."""
     if not str(exc.name).startswith("opentelemetry"):
         return exc
     return SetupError(f'{what} needs the OpenTelemetry SDK: pip install "toolcall-pipeline[otel]"')
@@ -187,7 +188,7 @@ def _read_loggers(given: object) -> list[str]:
 
 
 def _read_variable(name: str) -> str:
-    """An environment variable; empty and unset mean the same, as the specification says."""
+    """Return an environment variable; empty and unset mean the same, as the specification says."""
     return os.environ.get(name, "").strip()
 
 
@@ -197,7 +198,7 @@ def _has_endpoint(signal: Signal) -> bool:
 
 
 def _choose_names(signal: Signal, given: str | None, default: str) -> list[str]:
-    """The names of the exporters for a signal. Empty if one of them is ``none``."""
+    """Return the names of the exporters for a signal; empty if one of them is ``none``."""
     written = given or _read_variable(f"OTEL_{signal.upper()}_EXPORTER") or default
     names = [name.strip() for name in written.split(",") if name.strip()]
     return [] if "none" in names else names
@@ -206,7 +207,7 @@ def _choose_names(signal: Signal, given: str | None, default: str) -> list[str]:
 def _choose_exporter(
     signal: Signal, name: str, endpoint: str | None, protocol: OtlpProtocol | None
 ) -> tuple[str, dict[str, str]]:
-    """The entry point of an exporter, and its arguments. It reads everything else from the environment itself."""
+    """Return the entry point of an exporter and its arguments. It reads all else from the environment itself."""
     if name == "otlp":
         name = _OTLP[_choose_protocol(signal, protocol)]
     if endpoint is None or name not in _OTLP.values():
@@ -215,7 +216,7 @@ def _choose_exporter(
 
 
 def _choose_protocol(signal: Signal, given: str | None) -> str:
-    """The protocol for a signal; http/protobuf by default, as the specification advises (Python's SDK uses grpc)."""
+    """Return the protocol for a signal; by default http/protobuf, as the specification advises (Python's SDK: grpc)."""
     of_signal = _read_variable(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
     chosen = given or of_signal or _read_variable("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
     if chosen not in _OTLP:
@@ -224,7 +225,7 @@ def _choose_protocol(signal: Signal, given: str | None) -> str:
 
 
 def _build_endpoint(endpoint: str, signal: Signal, name: str) -> str:
-    """The URL for one signal: OTLP over HTTP appends a path, gRPC has none."""
+    """Return the URL for one signal: OTLP over HTTP appends a path, gRPC has none."""
     parts = read_url("endpoint", endpoint)
     if name == _OTLP["grpc"]:
         return f"{parts.scheme}://{parts.netloc}"

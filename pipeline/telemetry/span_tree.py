@@ -11,7 +11,7 @@ from ..outside_text import neutralise
 from ..semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 
 REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why
-_MAX_NAME = 200  # characters of the name of a span, which a library of somebody else may make of any text
+_MAX_NAME = 200  # characters of the name of a span, which a foreign library may make of any text
 _MAX_REASON = 1_000  # characters of one reason
 UNICODE = ("├ ", "│ ", "└ ", "  ")
 ASCII = ("|-", "| ", "`-", "  ")
@@ -19,7 +19,7 @@ Guides: TypeAlias = tuple[str, str, str, str]  # before a span, before those bel
 
 
 class FinishedSpan(Protocol):
-    """What is read of a span: the SDK's ``ReadableSpan``, or an object with the same properties."""
+    """The properties of a span that are read here: the SDK's ``ReadableSpan``, or a similar object."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class FinishedSpan(Protocol):
 
     @property
     def parent(self) -> SpanContext | None:
-        """The ids of the span above it. None: it is the top of its trace."""
+        """The ids of its parent. None: it is the top of its trace."""
         ...
 
     @property
@@ -67,17 +67,17 @@ SpanId: TypeAlias = tuple[int, int]  # of the trace, of the span
 
 
 def id_of(context: SpanContext | None) -> SpanId | None:
-    """The id of a span, unique among all traces. None for None."""
+    """Return the id of a span, unique among all traces; None for None."""
     return (context.trace_id, context.span_id) if context is not None else None
 
 
 def duration_ms(span: FinishedSpan) -> float:
-    """Milliseconds from its start to its end."""
+    """Return the milliseconds from its start to its end."""
     return ((span.end_time or 0) - (span.start_time or 0)) / 1e6
 
 
 def format_reasons(span: FinishedSpan, keys: Sequence[str] = REASON_KEYS) -> str:
-    """The attributes that say why a span ended as it did, as ``key=value``. Mostly empty."""
+    """Return the attributes that say why a span ended as it did, as ``key=value``; mostly empty."""
     reasons: list[str] = []
     for key in keys:
         value = (span.attributes or {}).get(key)
@@ -88,7 +88,7 @@ def format_reasons(span: FinishedSpan, keys: Sequence[str] = REASON_KEYS) -> str
 
 
 def walk_tree(spans: Collection[S], guides: Guides = UNICODE) -> Iterator[tuple[str, S]]:
-    """Each span with the guides to draw before it: first the span, then those below it, by start time.
+    """Yield each span with the guides to draw before it: first the span, then those below it, by start time.
 
     Every span is yielded. One whose parent is not among ``spans`` stands at the top.
     """
@@ -112,7 +112,7 @@ def walk_tree(spans: Collection[S], guides: Guides = UNICODE) -> Iterator[tuple[
 
 
 def draw_tree(spans: Collection[FinishedSpan], guides: Guides = UNICODE, keys: Sequence[str] = REASON_KEYS) -> str:
-    """The spans as text, one per line: guides and name, milliseconds, ERROR if it failed, and why."""
+    """Return the spans as text, one per line: guides and name, milliseconds, ERROR if it failed, and why."""
     rows = [(guide + neutralise(span.name, limit=_MAX_NAME), span) for guide, span in walk_tree(spans, guides)]
     width = max((len(label) for label, _ in rows), default=0)
     lines = (

@@ -1,4 +1,4 @@
-"""How spans end, and how the spans of stages are made from a report.
+"""How spans end, which stage decided a failure, and how the spans of stages are made from a report.
 
 Stage spans are made when the call is over, with past timestamps; the specification allows that (trace/api, Span
 creation). Span names follow the GenAI conventions (`execute_tool`) or are the names of stages. API only, no SDK.
@@ -6,7 +6,7 @@ creation). Span names follow the GenAI conventions (`execute_tool`) or are the n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from opentelemetry.context import Context
@@ -15,25 +15,23 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 from .. import semconv
 from ..event_loops import is_interrupt
 from ..outside_text import get_logger
-from ..report import AttemptRow, StageRow
-from .blame import collect_verdicts, find_deciding
+from ..report import CANCELLED, AttemptRow, StageRow
 from .failures import Facts, describe_status
 
 INTERNAL = SpanKind.INTERNAL
 
 # Attempt number (0: the call) -> the context of its span, and the ns that turn perf_counter_ns into its wall clock.
 Anchors: TypeAlias = dict[int, tuple[Context, int]]
-NOTABLE = 1_000_000  # ns of work, beyond which a stage is notable
-_APART = 10_000  # ns; a stage that worked so long outside of its span says so
+NOTABLE = 1_000_000  # ns of work; a stage with more is notable
+_APART = 10_000  # ns; a stage that worked longer than that outside of its span has an attribute for it
 _logger = get_logger()
 
 
 def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = None) -> None:
-    """End a span: red with ``error.type`` and what failed if there is a verdict, else with its status unset.
+    """End a span: red with ``error.type`` and the facts if there is a verdict, else with its status unset.
 
-    With ``facts`` None, as of a stage, the status has no description.
-
-    OK is the application's to set, says the specification. Errors of span processors are logged.
+    With ``facts`` None, as for a stage, the status has no description. The status OK belongs to the application, says
+    the specification. Exceptions of span processors are logged.
     """
     try:
         if verdict is not None:
@@ -49,7 +47,7 @@ def end_span(span: Span, verdict: str | None, end: int, facts: Facts | None = No
 
 
 def has_notable(rows: Sequence[StageRow]) -> bool:
-    """Whether a stage has a failure, a note, or a millisecond of work. Most calls have none that has."""
+    """Return True if a stage failed, has a note, or worked for more than a millisecond. In most calls none does."""
     for _, _, _, of_stage, _, note, own in rows:  # noqa: SIM110  # a generator takes twice as long
         if of_stage is not None or note or own > NOTABLE:
             return True
@@ -67,22 +65,22 @@ def make_stage_spans(
 ) -> None:
     """Start and end one span for each row of a report, under the call or the attempt in which the stage ran.
 
-    A stage that decided the failure of its call or attempt is red. One that only passed it on has its verdict as an
-    attribute.
+    The stage that decided the failure of its call or attempt is red. A stage that only passed it on has its verdict as
+    an attribute.
 
     Args:
         tracer: Starts them.
         rows: The stages.
         anchors: The contexts of the call and of its attempts.
-        attempts: Of the call.
-        verdict: On the call.
-        notable: Make no span for a stage without a failure of its own, a note, or a millisecond of work.
+        attempts: The attempts of the call.
+        verdict: The verdict of the call.
+        notable: Skip stages without a failure of their own, a note, or a millisecond of work.
     """
     start_span, of_call = tracer.start_span, anchors[0]
     deciding: frozenset[int] | None = None
     for index, (name, start, end, of_stage, attempt, note, own) in enumerate(rows):
         attributes, decided = None, None
-        if of_stage is not None or note or own - end + start > _APART:  # of few stages
+        if of_stage is not None or note or own - end + start > _APART:  # few stages
             if of_stage is not None:
                 if deciding is None:
                     deciding = find_deciding(rows, collect_verdicts(attempts, verdict))
@@ -110,3 +108,26 @@ def _describe_stage(note: str, own: int, verdict: str | None, decided: str | Non
     if verdict is not None and decided is None:
         attributes[semconv.STAGE_VERDICT] = verdict
     return attributes
+
+
+Verdicts: TypeAlias = Mapping[int, str | None]  # by attempt number; 0: the call
+
+
+def collect_verdicts(attempts: Sequence[AttemptRow], verdict: str | None) -> Verdicts:
+    """Return the verdicts of a call and of its attempts."""
+    return {0: verdict, **{number: of_attempt for number, _, _, _, _, of_attempt, _ in attempts}}
+
+
+def find_deciding(rows: Sequence[StageRow], verdicts: Verdicts) -> frozenset[int]:
+    """Return the indices of the rows of the stages that decided a failure.
+
+    In each attempt, and outside of all attempts, that is the outermost stage whose verdict equals the verdict of the
+    attempt or the call: Classify, and not Execute, whose crash it read. No stage decides a cancellation. Rows stand in
+    the order of their ends, so the outermost stage is the last.
+    """
+    deciding = {
+        attempt: index
+        for index, (_, _, _, verdict, attempt, _, _) in enumerate(rows)
+        if verdict not in (None, CANCELLED) and verdict == verdicts.get(attempt)
+    }
+    return frozenset(deciding.values())

@@ -23,10 +23,9 @@ from ..semconv import (
     STAGE_VERDICT,
     TOOL_NAME,
 )
-from ..telemetry.blame import collect_verdicts, find_deciding
 from ..telemetry.detail import NOTABLE_STAGES, Stages
 from ..telemetry.span_tree import FinishedSpan, id_of
-from ..telemetry.spans import NOTABLE
+from ..telemetry.spans import NOTABLE, collect_verdicts, find_deciding
 
 Role: TypeAlias = Literal["call", "attempt", "stage"]
 Breach: TypeAlias = tuple[str, FinishedSpan | None]  # the rule that is broken, and the span that breaks it

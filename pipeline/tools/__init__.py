@@ -1,4 +1,4 @@
-"""What the pipeline knows of a tool, and the registry that holds tools by name."""
+"""Tools, the registry that holds them by name, and the meaning of their exceptions."""
 
 from ..introspection import is_async
 from .canonical import CanonicalNames
@@ -13,6 +13,7 @@ from .matching import Spelling, SuggestionIndex, find_bare_name, suggest_names
 from .registry import ToolRegistry
 from .tool_options import Detector, Effect
 from .transport_noise import find_command, list_readings, split_at_tokens
+from .view import ToolView
 
 __all__ = [
     "CanonicalNames",
@@ -28,6 +29,7 @@ __all__ = [
     "ToolContext",
     "ToolFailed",
     "ToolRegistry",
+    "ToolView",
     "classify",
     "classify_own",
     "exit_status",

@@ -30,11 +30,10 @@ from typing import Any, cast
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..privacy import PublicText, approved
 from .client_exceptions import WITHOUT_MEANING, find_meaning
+from .client_rules import parse_retry_after
 from .definition import Tool
-from .error_building import build_error
-from .error_tables import ErrorTable, declared
+from .error_tables import ErrorTable, build_error, declared
 from .failure import ToolFailed
-from .http_status import parse_retry_after
 
 _MAX_DEPTH = 20  # groups within groups
 

@@ -24,12 +24,12 @@ from .client_rules import (
     read_postgres,
     read_psycopg,
     read_sqlite,
+    read_status,
     read_subprocess,
     read_urllib,
     read_urllib3,
 )
 from .failure import ToolFailed
-from .http_status import read_status
 
 Rule: TypeAlias = Kind | Callable[[BaseException], "Kind | Meaning | None"]
 

@@ -17,11 +17,9 @@ import attrs
 from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
-from .client_rules import Kind
-from .error_building import build_error
+from .client_rules import Kind, kind_of_status
+from .error_tables import build_error
 from .failure import FailureKind, ToolFailed, as_seconds
-from .foreign_values import clean, extract_error_text, find_exit_code, find_text, is_error, read
-from .http_status import kind_of_status
 from .tool_options import Detector
 
 # tell: as it came. scrub: without stacks, paths, addresses, class names, keys and passwords. hide: only a fixed text.
@@ -40,6 +38,13 @@ _NAMES: Mapping[str, Kind] = {
     "not_found_error": "not_found",
     **dict.fromkeys(("rate_limit_error", "rate_limited", "rate_limit_exceeded", "overloaded_error"), "transient"),
 }
+
+
+_TEXTS = ("error", "stderr", "message", "detail", "details", "reason")  # in the order of "Tool Error Handling Analysis"
+_CODES = ("exitCode", "exit_code", "returncode")
+_MAX_DEPTH = 8  # levels of errors within errors that are read: one may contain itself
+_MAX_CODE = 2**63
+_FALLBACK = "Tool execution failed"  # the document's
 
 
 def _check_policy(text: TextPolicy) -> TextPolicy:
@@ -79,12 +84,12 @@ class ReturnedError:
 
     def __call__(self, value: object) -> ToolError | None:
         """The failure that a value reports, or None."""
-        return _build_error(value, self.text, find_text(value)) if is_error(value) else None
+        return _build_error(value, self.text, _find_text(value)) if is_error(value) else None
 
     def unwrap(self, value: object) -> object:
         """What the envelope of a success holds; any other value as it is."""
         given: Any = value
-        if not isinstance(value, Mapping) or not (read(given, "ok") is True or read(given, "success") is True):
+        if not isinstance(value, Mapping) or not (_read(given, "ok") is True or _read(given, "success") is True):
             return given
         try:
             envelope: dict[object, object] = dict(given)
@@ -116,7 +121,7 @@ def exit_status(*, allow_nonzero_exit: bool = False, text: TextPolicy = "scrub")
     returned = ReturnedError(text=text)
 
     def detect(value: object) -> ToolError | None:
-        code = find_exit_code(value)
+        code = _find_exit_code(value)
         if code is None:
             return returned(value)
         if allow_nonzero_exit or code == 0:
@@ -128,10 +133,10 @@ def exit_status(*, allow_nonzero_exit: bool = False, text: TextPolicy = "scrub")
 
 def _describe_command(value: object, code: int, policy: TextPolicy) -> str:
     failed = f"Command failed with exit code {code}"
-    said = find_text({"error": read(value, "error"), "message": read(value, "message")})
+    said = _find_text({"error": _read(value, "error"), "message": _read(value, "message")})
     command = _publish(_read_command(value), policy, _MAX_COMMAND, command=True)
     parts = [said and _publish(said, policy, _MAX_OUTPUT), command and f"The command was: {command}"]
-    outputs = ((name, _publish(clean(read(value, name)), policy, _MAX_OUTPUT)) for name in ("stderr", "stdout"))
+    outputs = ((name, _publish(_clean(_read(value, name)), policy, _MAX_OUTPUT)) for name in ("stderr", "stdout"))
     parts += [f"{name}:\n{text}" if "\n" in text else text and f"{name}: {text}" for name, text in outputs]
     shown = "\n".join(filter(None, parts))
     return f"{failed}. {shown}" if shown else failed
@@ -139,23 +144,23 @@ def _describe_command(value: object, code: int, policy: TextPolicy) -> str:
 
 def _read_command(value: object) -> str:
     for name in ("command", "cmd", "args"):
-        found = read(value, name)
+        found = _read(value, name)
         if isinstance(found, (list, tuple)):
             words = [each for each in cast("list[object]", found) if type(each) is str]
             return shlex.join(words)
-        if text := clean(found):
+        if text := _clean(found):
             return text
     return ""
 
 
 def _build_error(value: object, policy: TextPolicy, found: str) -> ToolError:
-    cause = read(value, "error")
+    cause = _read(value, "error")
     exc = cause if isinstance(cause, BaseException) else None
     if exc is not None and not found:
         return Crashed(exc)  # for Classify; its text is private, as that of a raised exception
     kind = _find_kind(value)
     text = _publish(found, policy, _MAX_TEXT) if found else PublicText("Tool execution failed")
-    if not text and (code := find_exit_code(value)):
+    if not text and (code := _find_exit_code(value)):
         text = approved(f"Command failed with exit code {code}")
     if kind in ("timeout", "transient"):
         exc = ToolFailed(found or extract_error_text(value), kind=kind)  # a backend's, for the log
@@ -163,25 +168,25 @@ def _build_error(value: object, policy: TextPolicy, found: str) -> ToolError:
 
 
 def _find_kind(value: object) -> Kind:
-    error = read(value, "error")
+    error = _read(value, "error")
     for holder, name in ((value, "errorType"), (value, "error_type"), (error, "type"), (error, "code")):
-        named = clean(read(holder, name)).lower().replace(" ", "_").replace("-", "_")
+        named = _clean(_read(holder, name)).lower().replace(" ", "_").replace("-", "_")
         if (kind := _NAMES.get(named)) is not None:
             return kind
     for holder in (value, error):
         for name in ("status", "statusCode", "status_code", "code"):
-            if (status := kind_of_status(read(holder, name))) is not None:
+            if (status := kind_of_status(_read(holder, name))) is not None:
                 return status
     return "execution"
 
 
 def _read_details(value: object, policy: TextPolicy) -> FailureDetails:
-    details = read(value, "details")
-    parameter = clean(read(details, "parameter"))
+    details = _read(value, "details")
+    parameter = _clean(_read(details, "parameter"))
     constraint, suggestion = (
-        _publish(clean(read(details, name)), policy, _MAX_OUTPUT) for name in ("constraint", "suggestion")
+        _publish(_clean(_read(details, name)), policy, _MAX_OUTPUT) for name in ("constraint", "suggestion")
     )
-    seconds = (read(holder, name) for holder in (value, details) for name in ("retryAfter", "retry_after"))
+    seconds = (_read(holder, name) for holder in (value, details) for name in ("retryAfter", "retry_after"))
     wait = next((found for each in seconds if (found := as_seconds(each)) is not None), None)
     return FailureDetails(parameter or None, suggestion or None, constraint or None, retry_after=wait)
 
@@ -195,3 +200,115 @@ def _publish(text: str, policy: TextPolicy, limit: int, *, command: bool = False
 
         text = mask(text) if command else scrub(text)
     return approved(text)
+
+
+# --- reading a foreign value: nothing here raises, and a field that cannot be read counts as absent ---
+
+
+def is_error(value: object) -> bool:
+    """Whether a value reports a failure, see `toolcall_pipeline.tools.detectors.returned_error`."""
+    if _read(value, "ok") is False or _read(value, "success") is False or _has_error_flag(value):
+        return True
+    return _find_exit_code(value) not in (None, 0) or _says_something(_read(value, "error"))
+
+
+def extract_error_text(value: object, top_level: str | None = None) -> str:
+    """Find the text in which a value describes its failure; without blanks around it, and never empty.
+
+    The first of these that is not blank: ``top_level``; the value itself, if it is text; its ``error`` (and the errors
+    within that error), ``stderr``, ``message``, ``detail``, ``details``, ``reason``; the texts of an MCP result's
+    ``content``; ``stdout``; "Command failed with exit code N"; "Tool execution failed".
+
+    Args:
+        value: Whatever a tool returned.
+        top_level: A text that came beside the value. Default None: none did.
+    """
+    return _clean(top_level) or _find_text(value) or _FALLBACK
+
+
+def _find_text(value: object) -> str:
+    """As `extract_error_text`, but "" if there is no text."""
+    if issubclass(type(value), (str, bytes)):
+        return _clean(value)
+    code = _find_exit_code(value)
+    failed = "" if code in (None, 0) else f"Command failed with exit code {code}"
+    content = _clean(_read(value, "content")) if _has_error_flag(value) else ""
+    return _search_keys(value, 0) or content or _clean(_read(value, "stdout")) or failed
+
+
+def _search_keys(value: object, depth: int) -> str:
+    for key in _TEXTS:
+        found = _read(value, key)
+        text = _clean(found)
+        if not text and key == "error" and depth < _MAX_DEPTH and not isinstance(found, BaseException):
+            text = _search_keys(found, depth + 1)
+        if text:
+            return text
+    return ""
+
+
+def _clean(value: object) -> str:
+    """A text without the blanks around it, or a list of texts as lines; "" for anything else."""
+    try:
+        if isinstance(value, (bytes, bytearray)):
+            return value.decode(errors="replace").strip()
+        if isinstance(value, str):
+            return str.strip(value)  # a subclass may have a strip of its own
+        if isinstance(value, (list, tuple)):
+            items = cast("list[object]", value)
+            return "\n".join(filter(None, (_clean_item(item) for item in items)))
+    except Exception:  # noqa: BLE001, S110  # a foreign value may raise anything
+        pass
+    return ""
+
+
+def _clean_item(item: object) -> str:
+    text = item if issubclass(type(item), str) else _read(item, "text")  # MCP: {"type": "text", "text": …}
+    return str.strip(text) if isinstance(text, str) else ""
+
+
+def _has_error_flag(value: object) -> bool:
+    return _read(value, "isError") is True or _read(value, "is_error") is True
+
+
+def _says_something(error: object) -> bool:
+    if error is None or error is False or callable(error):  # a method of that name is not an error
+        return False
+    try:
+        if isinstance(error, (int, float)):
+            return error != 0
+        if isinstance(error, (str, bytes, list, tuple)):
+            return bool(str.strip(error) if isinstance(error, str) else len(cast("list[object]", error)))
+    except Exception:  # noqa: BLE001, S110  # a foreign value may raise anything
+        pass
+    return True
+
+
+def _find_exit_code(value: object) -> int | None:
+    """The exit code of a command; None without one."""
+    for key in _CODES:
+        if (code := _as_integer(_read(value, key))) is not None:
+            return code
+    # ``code`` is what Node's child_process has. Without an output beside it, it may be the code of anything.
+    has_output = isinstance(_read(value, "stdout"), (str, bytes)) or isinstance(_read(value, "stderr"), (str, bytes))
+    return _as_integer(_read(value, "code")) if has_output else None
+
+
+def _as_integer(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    plain = int.__int__(value)  # a subclass may have an __int__ of its own
+    return plain if abs(plain) < _MAX_CODE else None
+
+
+def _read(value: object, key: str) -> Any:
+    """A mapping's value or an object's attribute; None if there is none, or if reading it raises."""
+    try:
+        if isinstance(value, Mapping):
+            found: Any = cast("Mapping[str, Any]", value).get(key)
+        else:
+            found = getattr(value, key, None)
+        _ = found.__class__  # a proxy may raise even here
+    except Exception:  # noqa: BLE001  # a foreign value may raise anything
+        return None
+    return found

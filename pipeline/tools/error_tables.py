@@ -1,4 +1,4 @@
-"""``errors=``: a user's own table of exceptions, for one tool or for a pipeline."""
+"""``errors=``, a user's table of exceptions for a tool or a pipeline; and the error that a kind and its parts make."""
 
 from __future__ import annotations
 
@@ -8,15 +8,30 @@ from typing import Any, TypeAlias, cast, get_args
 
 import attrs
 
-from ..errors import ERROR_TYPES, Crashed, FailureDetails, Landed, SetupError, ToolError, Transient
+from ..errors import (
+    ERROR_TYPES,
+    Crashed,
+    Denied,
+    ExecutionFailed,
+    FailureDetails,
+    InvalidParams,
+    Landed,
+    NeedsSetup,
+    NeedsUserInput,
+    Problem,
+    ResourceNotFound,
+    SetupError,
+    TimedOut,
+    ToolError,
+    Transient,
+    Unavailable,
+)
 from ..introspection import is_async
 from ..outside_text import get_logger
-from ..privacy import PublicText
+from ..privacy import PublicText, approved
 from ..timing import wall_time
-from .client_rules import Kind
-from .error_building import build_error
+from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public
-from .http_status import parse_retry_after, read_status
 
 # A kind; or a function of the exception that returns a kind, an error, or None: the next table decides.
 ErrorEntry: TypeAlias = Kind | Callable[[Any], "Kind | ToolError | None"]
@@ -25,6 +40,8 @@ Errors: TypeAlias = Mapping[type[Exception] | str, ErrorEntry]
 
 _KINDS: tuple[str, ...] = (*get_args(FailureKind), "internal")
 _logger = get_logger()
+_NO_DETAILS = FailureDetails()
+_WITH_WAIT: tuple[Kind, ...] = ("unavailable", "timeout", "transient")  # these have a field of their own for it
 
 
 def not_begun(exc: BaseException) -> Transient:
@@ -156,3 +173,61 @@ def _check_entry(owner: str, key: object, entry: object) -> None:
             f"{owner}: `errors` must map {name} to a kind ({', '.join(_KINDS)}) or to a sync function of the "
             f"exception, not to {entry!r}"
         )
+
+
+def build_error(  # noqa: C901  # one case for each kind
+    kind: Kind,
+    tool: str,
+    message: PublicText,
+    details: FailureDetails = _NO_DETAILS,
+    *,
+    retry_after: float | None = None,
+    landed: Landed = "maybe",
+    cause: BaseException | None = None,
+) -> ToolError:
+    """Make the error of a kind; no part is lost in any of them.
+
+    Args:
+        kind: The kind. One that is not known counts as ``execution``.
+        tool: The name of the tool.
+        message: The text for the model. "": the fixed text of the kind.
+        details: What is known beside the text. Default: nothing.
+        retry_after: Seconds until another call makes sense. Default None: what the details say.
+        landed: Whether the side effect happened. Default: it may have.
+        cause: The exception, for the log. Default None: there is none.
+    """
+    wait = details.retry_after if retry_after is None else retry_after
+    if kind in _WITH_WAIT:
+        details = _without("retry_after", details)
+    elif retry_after is not None:
+        details = attrs.evolve(details, retry_after=retry_after)
+    match kind:
+        case "not_found":
+            return ResourceNotFound(message, details, cause=cause)
+        case "permission":
+            return Denied(tool, message, details, cause=cause)
+        case "configuration":
+            return NeedsSetup(approved(tool), message, details, cause=cause)
+        case "needs_input":
+            rest = _without("parameter", details)  # it has a field of its own
+            return NeedsUserInput(message or "What is missing to carry this out?", details.parameter, rest)
+        case "validation":
+            text = message or "the tool refused it"
+            problem = Problem(details.parameter or "", "validator", text)
+            return InvalidParams((problem,), details=_without("parameter", details))
+        case "unavailable":
+            return Unavailable(tool, "busy", wait, message, details)
+        case "timeout":
+            return TimedOut(None, landed=landed, retry_after=wait, message=message, details=details, cause=cause)
+        case "transient":
+            return Transient(cause, wait, landed, message, details)
+        case "internal":
+            return Crashed(cause)
+        case _:
+            return ExecutionFailed(message, details, cause=cause)
+
+
+def _without(name: str, details: FailureDetails) -> FailureDetails:
+    """The details without one of them. Most have it not, and `evolve` takes ten times as long as all the rest."""
+    changes: dict[str, Any] = {name: None}
+    return details if getattr(details, name) is None else attrs.evolve(details, **changes)

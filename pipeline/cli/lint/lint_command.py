@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...messages.verbosity import CHARACTERS_PER_TOKEN
+from ...messages.style import CHARACTERS_PER_TOKEN
 from ...outside_text import dump_neutral_json, neutralise
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr

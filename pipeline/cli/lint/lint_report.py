@@ -7,7 +7,7 @@ from typing import get_args
 import attrs
 
 from ...errors import SetupError
-from ...tools.registry import ToolRegistry
+from ...tools import ToolRegistry, ToolView
 from .error_findings import check_error_texts
 from .error_texts import ErrorTexts, render_errors, sum_texts
 from .findings import Finding, Severity
@@ -57,7 +57,7 @@ class LintReport:
         return self.texts.status_codes + sum("status code" in each.flaws for each in self.sources.texts)
 
 
-def check_registry(registry: ToolRegistry) -> LintReport:
+def check_registry(registry: ToolView) -> LintReport:
     """Check every tool, open or closed. No tool is run."""
     findings: list[Finding] = []
     checked = ToolRegistry()  # the tools that have a schema, all of them open

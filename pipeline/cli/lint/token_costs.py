@@ -7,8 +7,8 @@ import json
 import attrs
 
 from ...adapters import anthropic, openai
-from ...messages.verbosity import CHARACTERS_PER_TOKEN
-from ...tools.registry import ToolRegistry
+from ...messages.style import CHARACTERS_PER_TOKEN
+from ...tools.view import ToolView
 
 
 @attrs.frozen
@@ -19,7 +19,7 @@ class TokenCost:
     anthropic: int
 
 
-def estimate_costs(registry: ToolRegistry) -> dict[str, TokenCost]:
+def estimate_costs(registry: ToolView) -> dict[str, TokenCost]:
     """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks."""
     sent = zip(registry.callable_names(), openai.tools(registry), anthropic.tools(registry), strict=True)
     return {name: TokenCost(*map(_estimate_tokens, definitions)) for name, *definitions in sent}

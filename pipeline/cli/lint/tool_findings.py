@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, cast
 
+from ...provider_names import ANTHROPIC, OPENAI
 from ...tools.definition import Tool
-from ...tools.provider_names import ANTHROPIC, OPENAI
-from ...tools.registry import ToolRegistry
+from ...tools.view import ToolView
 from ..parameter_rows import as_mapping, list_parameters
 from .findings import Finding
 
@@ -26,7 +26,7 @@ _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties", "depe
 _VALUES = ("default", "enum", "const", "examples")
 
 
-def check_tools(registry: ToolRegistry, declared: Mapping[str, bool], known: Collection[str]) -> Iterator[Finding]:
+def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collection[str]) -> Iterator[Finding]:
     """The findings of each tool.
 
     Args:

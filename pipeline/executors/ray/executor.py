@@ -18,7 +18,7 @@ from ...errors import Crashed, SetupError, Transient
 from ...event_loops import get_event_loop
 from ...introspection import is_async
 from ...options import check_count
-from ...state.loop_state import drop_loop_state, end_with_loop, get_loop_state
+from ...stage_state.loop_state import drop_loop_state, end_with_loop, get_loop_state
 from ...tools.definition import Tool
 from ..body import begin_body, end_body
 from ..function_address import find_address

@@ -1,8 +1,12 @@
-"""agent: one span around a turn of an agent, so that the calls of the turn make one trace. API only, no SDK."""
+"""Blocks around calls: `agent`, the span of a turn, and `continued`, for a trace that began in another process.
+
+They need only the API of OpenTelemetry, not the SDK.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from contextvars import Token
 from time import time_ns
 from types import TracebackType
@@ -11,6 +15,7 @@ from typing import Any, cast
 import attrs
 from opentelemetry import trace
 from opentelemetry.context import Context, attach, detach, get_current, set_value
+from opentelemetry.propagators.textmap import DefaultGetter
 from opentelemetry.trace import INVALID_SPAN, Span, Tracer, TracerProvider, set_span_in_context
 
 from .. import semconv
@@ -28,21 +33,20 @@ _logger = get_logger()
 
 
 def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvider | None = None) -> Invocation:
-    """A span ``invoke_agent <name>`` around a block: all that the block calls belongs to one trace.
+    """Open a span ``invoke_agent <name>`` around a block: all calls in the block belong to one trace.
 
-    Use it as ``with`` or ``async with``; the block gets the span, for attributes of the application's own. The name and
-    the conversation are on the spans of the tool calls in the block, the name also on their metrics. A block in a block
-    belongs to its conversation. An exception that leaves the block makes the span red. In an async generator, do not
-    ``yield`` inside the block: the context would leak to the consumer.
+    Use it as ``with`` or ``async with``; the block gets the span, for attributes of the application's own. The spans of
+    the tool calls in the block carry the name and the conversation, their metrics carry the name. A nested block
+    belongs to the conversation of the outer one. An exception that leaves the block makes the span red. In an async
+    generator, do not ``yield`` inside the block: the context would leak to the consumer.
 
     Args:
         name: The name of the agent.
-        conversation_id: The application's id of the conversation. Default "": that of a block around this one, or
-            none.
+        conversation_id: The application's id of the conversation. Default "": the id of the outer block, if any.
         tracer_provider: Where the span goes. Default None: the global provider.
 
     Raises:
-        SetupError: The name is no text, or empty; or another argument is of the wrong type.
+        SetupError: The name is not a text, or is empty; or another argument is of the wrong type.
     """
     if not isinstance(cast("object", name), str) or not name:
         refuse("agent", "name", "a text that is not empty", name)
@@ -60,7 +64,7 @@ def agent(name: str, *, conversation_id: str = "", tracer_provider: TracerProvid
 
 
 def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context: Context) -> Span:
-    """Start the span of a turn. One that records nothing if the tracer raises."""
+    """Start the span of a turn. If the tracer raises, return a span that records nothing."""
     try:
         return tracer.start_span(name, context, INTERNAL, {semconv.OPERATION: semconv.INVOKE_AGENT, **attributes})
     except BaseException as exc:  # a sampler or a span processor may raise anything
@@ -71,13 +75,13 @@ def start_turn(tracer: Tracer, name: str, attributes: Mapping[str, str], context
 
 
 def label_agent(context: Context | None) -> dict[str, str]:
-    """The name of the agent as an attribute of a metric; empty without one. The context None: the current one."""
+    """Return the agent's name in a context (None: the current one) as an attribute of a metric; empty without one."""
     about: Any = (get_current() if context is None else context).get(AGENT)
     return {} if about is None else {semconv.AGENT_NAME: about[semconv.AGENT_NAME]}
 
 
 def read_agent() -> Mapping[str, str]:
-    """The attributes that name the agent whose turn this is, and its conversation. Empty outside of any."""
+    """Return the attributes that name the current agent and its conversation; empty outside of any turn."""
     about: Mapping[str, str] = cast("Any", get_current().get(AGENT)) or {}
     return about
 
@@ -88,7 +92,7 @@ class Invocation:
 
     Args:
         start: Starts its span, in a context, with the attributes that name the agent and the conversation.
-        about: Those attributes. Default: both are unknown.
+        about: These attributes. Default: both are unknown.
     """
 
     _start: Callable[[Mapping[str, str], Context], Span]
@@ -128,11 +132,36 @@ class Invocation:
             end_span(self._span, verdict, time_ns(), NO_FACTS)
 
     async def __aenter__(self) -> Span:
-        """As ``with``."""
+        """See ``__enter__``."""
         return self.__enter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """As ``with``."""
+        """See ``__exit__``."""
         self.__exit__(kind, exc, traceback)
+
+
+@contextmanager
+def continued(carrier: Mapping[str, str]) -> Generator[None]:
+    """Make the calls in the block part of the trace that the carrier names.
+
+    A carrier is a mapping that travelled with a request: HTTP headers, in any case, or the ``_meta`` of an MCP request.
+    The global propagators read it, which are W3C Trace Context and Baggage by default. If the carrier names no trace,
+    nothing changes. In an async generator, do not ``yield`` inside the block: the context would leak to the consumer.
+    """
+    from opentelemetry.propagate import extract  # searches all installed packages for propagators, which takes 15 ms
+
+    token = attach(extract(carrier, get_current(), _AnyCase()))
+    try:
+        yield
+    finally:
+        detach(token)
+
+
+class _AnyCase(DefaultGetter):
+    """Finds a header in any case: in many frameworks ``dict(request.headers)`` has ``Traceparent`` (RFC 9110, 5.1)."""
+
+    def get(self, carrier: Mapping[str, list[str] | str], key: str) -> list[str] | None:
+        found = (name for name in carrier if name.lower() == key.lower())
+        return super().get(carrier, key if key in carrier else next(found, key))

@@ -1,6 +1,7 @@
 """Real HTTP clients in tools, and a server that fails: what a call comes to, and what took effect.
 
-``python tests/http_clients.py`` prints the table: client, fault and effect; kind, attempts, and effects on the server.
+``python tests/support/http_clients.py`` prints the table: client, fault and effect; kind,
+attempts, and effects on the server.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import anyio
 from opentelemetry.trace import format_trace_id, get_current_span
 
 from toolcall_pipeline import Call, Handler, Outcome, Pipeline, ToolContext, ToolFailed, ToolRegistry
+from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.middlewares import standard
 
 print("a line from the import")  # noqa: T201  # stdout belongs to the protocol
@@ -130,5 +131,5 @@ async def serve_again(command: list[str]) -> AsyncGenerator[Any, None]:
     from toolcall_pipeline.mcp import make_server
 
     registry = ToolRegistry()
-    async with registry.add_mcp(command, trust=True, text="tell"):
+    async with add_server(registry, command, trust=True, text="tell"):
         yield make_server(standard(registry, timeout=30))

@@ -1,14 +1,12 @@
-"""Provider names: tool names in the form that model providers accept, and back."""
+"""The names of tools at model providers: a tool's own name, or one made for providers that refuse it, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
-from ..errors import SetupError
-from ..sent_names import ALLOWED, DIGITS
-from ..sent_names import change_name as _change
+from .errors import SetupError
 
 OPENAI = 64  # characters; https://platform.openai.com/docs/api-reference/chat/create, tools.function.name
 ANTHROPIC = 128  # characters; https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
@@ -16,7 +14,31 @@ GEMINI = 64  # https://ai.google.dev/gemini-api/docs/function-calling; newer mod
 BEDROCK = 64  # https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolSpecification.html
 LIMITS = (OPENAI, ANTHROPIC)  # a provider with another limit is one more entry here
 
-_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{DIGITS}}}")
+
+_ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
+_FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGITS = 8  # of the hash that ends a changed name
+_CHANGED = re.compile(rf"[a-zA-Z0-9_-]*_[0-9a-f]{{{_DIGITS}}}")
+
+
+class OfferedName(str):
+    """The name of a tool in a call from a provider that knows some tools by a changed name.
+
+    It is equal to the name as plain text. Texts for the model use the provider's names of tools instead.
+
+    Args:
+        name: The tool's own name; the name as it came, if no tool has it.
+        longest: Characters of a name at that provider. Default 64, as at OpenAI.
+    """
+
+    __slots__ = ("longest",)
+    longest: int
+
+    def __new__(cls, name: str, longest: int = 64) -> Self:
+        """Make the name. A pickle makes it without ``longest``, and sets that afterwards."""
+        self = super().__new__(cls, name)
+        self.longest = longest
+        return self
 
 
 class ProviderNames:
@@ -28,8 +50,8 @@ class ProviderNames:
     registration and is the same in every process, so a stored conversation can go on elsewhere.
 
     Args:
-        tools: The registry's own, by name.
-        aliases: Its tools by their further names.
+        tools: The tools of the registry, by name.
+        aliases: The tools by their further names.
         changes: Returns another number after each change of these, so that no call has to compare all names.
     """
 
@@ -40,11 +62,11 @@ class ProviderNames:
         self._sent: dict[int, dict[str, str]] = {longest: {} for longest in LIMITS}
         self._own: dict[str, str] = {}
 
-    def sent(self, longest: int) -> dict[str, str]:
-        """The name that each tool has at a provider, by the tool's own name.
+    def map_names(self, longest: int) -> dict[str, str]:
+        """Return the name that each tool has at a provider, by the tool's own name.
 
         Raises:
-            SetupError: ``longest`` is none of `LIMITS`, so no process could read the names back.
+            SetupError: ``longest`` is not one of `LIMITS`, so no process could read the names back.
         """
         if longest not in LIMITS:
             known = ", ".join(map(str, LIMITS))
@@ -53,7 +75,7 @@ class ProviderNames:
         return self._sent[longest]
 
     def find_own(self, sent: str) -> str | None:
-        """The own name of the tool that a provider knows as ``sent``; None unless that is a changed name."""
+        """Find the own name of the tool that a provider knows as ``sent``; None unless ``sent`` is a changed name."""
         if len(sent) > max(LIMITS) or not _CHANGED.fullmatch(sent):  # most names: no maps needed
             return None
         self._update()
@@ -71,15 +93,42 @@ class ProviderNames:
 
 
 def _map_names(names: Collection[str], longest: int, taken: Collection[str], own: dict[str, str]) -> dict[str, str]:
-    """The name that each tool has at a provider; changed names are added to ``own``."""
+    """Return the name that each tool has at a provider, and add the changed names to ``own``."""
     sent: dict[str, str] = {}
     for name in names:
-        if len(name) <= longest and ALLOWED.fullmatch(name):
+        if len(name) <= longest and _ALLOWED.fullmatch(name):
             sent[name] = name
             continue
         salt = 0  # another one only if the name without one is taken
-        while (changed := _change(name, longest, salt)) in taken or own.get(changed, name) != name:
+        while (changed := _change_name(name, longest, salt)) in taken or own.get(changed, name) != name:
             salt += 1
         own[changed] = name
         sent[name] = changed
     return sent
+
+
+def make_provider_name(name: str, longest: int) -> str:
+    """Return the name of a tool at a provider, where the tool's registry is not at hand.
+
+    It is the name in `ToolView.provider_names`, unless another tool already has the name that would be made.
+
+    Args:
+        name: The tool's own name, or one that was made already.
+        longest: Characters of a name at that provider.
+    """
+    return name if len(name) <= longest and _ALLOWED.fullmatch(name) else _change_name(name, longest, 0)
+
+
+def _change_name(name: str, longest: int, salt: int) -> str:
+    """Return a name of allowed characters that ends with a hash of the whole name.
+
+    Args:
+        name: The tool's own name.
+        longest: Characters of a name at the provider.
+        salt: Another number makes another name, for one that is taken; 0 for the first.
+    """
+    from hashlib import sha256  # takes 2 ms to import, and few names have to be changed
+
+    salted = f"{name}\0{salt}" if salt else name
+    digest = sha256(salted.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{_FORBIDDEN.sub('_', name)[: longest - _DIGITS - 1]}_{digest}"

@@ -118,17 +118,8 @@ class ScriptedServer:
 
 
 def add(tools: ToolRegistry, played: ScriptedServer, **options: Any) -> AbstractAsyncContextManager[RemoteServer]:
-    """Add the tools of a server, with the options of `ToolRegistry.add_mcp`."""
-    defaults: Message = {
-        "prefix": "",
-        "trust": False,
-        "text": "scrub",
-        "effects": {},
-        "fingerprints": {},
-        "connecting": 20.0,
-        "patience": 5.0,
-    }
-    return add_server(tools, None, connect=played.connect, **{**defaults, **options})
+    """Add the tools of a server, with the options of `add_server`."""
+    return add_server(tools, None, connect=played.connect, **options)
 
 
 class HeldTime:

@@ -21,6 +21,7 @@ from returns.result import Failure, Success
 from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definition, said, until
 from support import StoppedTime, a_tool
 from toolcall_pipeline import Call, Outcome, Pipeline, SetupError, ToolRegistry, Unavailable, render
+from toolcall_pipeline.mcp import add_server
 from toolcall_pipeline.mcp.definition_texts import escape_description, escape_schema
 from toolcall_pipeline.mcp.fingerprints import make_fingerprint
 from toolcall_pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
@@ -405,10 +406,12 @@ async def test_others_may_take_its_tools_away(held_time: HeldTime, caplog: pytes
     assert [tool.name for tool in tools] == ["b"]
 
 
-def test_a_view_adds_no_server() -> None:
-    """It shares the tools of its registry."""
-    with pytest.raises(SetupError, match="a view registers no tools; add the server to the registry of the view"):
-        ToolRegistry().view(()).add_mcp(["x"])
+async def test_a_view_gets_no_server() -> None:
+    """A view registers no tools, so a server is added to its registry."""
+    view: Any = ToolRegistry().view(())
+    with pytest.raises(SetupError, match=r"add_server: `registry` must be a ToolRegistry, not <.*View"):
+        async with add_server(view, ["x"]):
+            pytest.fail("it was added")
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -532,8 +535,8 @@ async def test_names_that_are_taken(caplog: pytest.LogCaptureFixture, held_time:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"text": "all"}, "add_mcp: `text` must be tell, scrub or hide, not 'all'"),
-        ({"prefix": None}, "add_mcp: `prefix` must be a str, not None"),
+        ({"text": "all"}, "add_server: `text` must be tell, scrub or hide, not 'all'"),
+        ({"prefix": None}, "add_server: `prefix` must be a str, not None"),
         ({"effects": {"read": "keyed"}}, r"`effects\['read'\]` must be read, idempotent or mutating, not 'keyed'"),
         ({"patience": -1}, "`patience` must be .* ≥ 0"),
         ({"fingerprints": {"read": 1}}, r"`fingerprints\['read'\]` must be a str, not 1"),
