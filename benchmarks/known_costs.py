@@ -1,4 +1,4 @@
-"""How exact `toolcall bench` is: stages of known cost, told by it against measured alone.
+"""The accuracy of `toolcall bench`: stages of known cost, as it reports them and as they are measured alone.
 
 python -m benchmarks.known_costs [--check]
 """
@@ -105,7 +105,7 @@ async def _end(call: object) -> Any:
 
 
 async def measure_alone(name: str) -> float:
-    """What a stage takes without a pipeline, in ns, the median of many runs: of the wall if it waits, else CPU."""
+    """Return the median ns of a stage without a pipeline, over many runs: wall time if it waits, else CPU time."""
     stage: Any = MIDDLEWARES.get(name) or CHECKS.get(name)
     waits = stage in (sleep, block)
     clock = time.perf_counter_ns if waits else time.thread_time_ns
@@ -130,7 +130,7 @@ async def measure_alone(name: str) -> float:
 
 
 def list_rows() -> list[tuple[str, float, Figure]]:
-    """Each stage with its true cost and what is told, all in one pipeline."""
+    """Return each stage with its true cost and the measured one, all in one pipeline."""
     pipeline = standard(tools).replace("trace", Watch())
     names: dict[str, str] = {"5 µs in an observer": "trace"}
     stages: dict[str, Any] = {**MIDDLEWARES, **CHECKS}

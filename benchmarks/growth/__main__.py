@@ -67,7 +67,7 @@ def _tell(chart: Chart, curves: Sequence[Curve]) -> Iterator[str]:
 
 
 def _write(chart: Chart, curves: Sequence[Curve], folder: Path) -> None:
-    """Write the plot of a chart, and its figures into the one file of all charts, in which the others stay."""
+    """Write the plot of a chart, and its figures into the file of all charts, where the others stay."""
     file = folder / "growth.json"
     charts: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["charts"] if file.exists() else {}
     charts[chart.key] = {"measured": datetime.now(UTC).date().isoformat(), **_as_json(chart, curves)}

@@ -1,4 +1,4 @@
-"""What a call costs with larger and larger arguments."""
+"""The cost of a call with larger and larger arguments."""
 
 from __future__ import annotations
 

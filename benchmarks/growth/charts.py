@@ -38,8 +38,8 @@ class Chart:
     Args:
         key: Short: for the command line, and the name of its file.
         title: Printed above it.
-        x: What the sizes count.
-        y: What the figures are, with their unit.
+        x: The unit of the sizes.
+        y: The meaning and the unit of the figures.
         sizes: In ascending order.
         subjects: Its curves.
         exact: Whether a figure is counted and not timed, so that one round says all. Default False.
@@ -64,7 +64,7 @@ class Curve:
 
     @property
     def exponent(self) -> float | None:
-        """Of n, by which it grew over its last two sizes: 0 is flat, 1 linear; None: it has one size."""
+        """The exponent of n in its growth over the last two sizes: 0 is flat, 1 linear; None: it has one size."""
         last_two = list(self.points.items())[-2:]
         if len(last_two) == 1:
             return None

@@ -1,4 +1,4 @@
-"""What a call costs, and how much memory it takes, while more and more of them are under way."""
+"""The cost and the memory of a call, while more and more calls are under way."""
 
 from __future__ import annotations
 

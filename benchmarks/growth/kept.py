@@ -36,7 +36,7 @@ Make: TypeAlias = Callable[[int, "Clock"], Keep]  # for so many principals
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that is set by hand."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -48,7 +48,7 @@ class Clock:
 
 @attrs.frozen
 class _Kept:
-    """Bytes for each of so many principals, each of whom makes one call.
+    """Bytes per principal, with one call each.
 
     Args:
         rested: Whether a day passes then, and one more principal calls.
@@ -63,7 +63,7 @@ class _Kept:
 
     async def slice(self) -> float:
         """The bytes for each of them."""
-        await self._count(10)  # what is made at first use is no key's
+        await self._count(10)  # the first use allocates what no key needs again
         return await self._count(self.size) / self.size
 
     async def _count(self, size: int) -> float:

@@ -1,4 +1,4 @@
-"""What a call costs in pipelines of more and more stages."""
+"""The cost of a call in pipelines of more and more stages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All charts, in the order in which they are measured."""
+"""All charts, in the order of their measurement."""
 
 from __future__ import annotations
 

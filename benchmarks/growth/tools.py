@@ -1,4 +1,4 @@
-"""What a call, a wrong name and a list of tools cost in registries of more and more tools."""
+"""The cost of a call, a wrong name and a list of tools in registries of more and more tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call costs in a framework with the pipeline around it, beside the framework's own, in the same run."""
+"""The cost of a call in a framework with the pipeline around it, beside the framework's own, in the same run."""
 
 from __future__ import annotations
 

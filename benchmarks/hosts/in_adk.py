@@ -21,7 +21,7 @@ UNSEEN: frozenset[str] = frozenset()
 
 
 class FakeModel(BaseLlm):
-    """Makes one call, then keeps what it was told."""
+    """Makes one call, then keeps the result that it got."""
 
     name: str
     arguments: dict[str, Any]

@@ -15,7 +15,7 @@ UNSEEN = frozenset({"unknown name", "near name"})
 
 
 class FakeModel(FunctionInvocationLayer[Any], BaseChatClient[Any]):
-    """Makes one call, then keeps what it was told."""
+    """Makes one call, then keeps the result that it got."""
 
     def __init__(self, mistake: Mistake, times: int) -> None:
         super().__init__()

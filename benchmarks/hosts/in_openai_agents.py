@@ -19,7 +19,7 @@ UNSEEN: frozenset[str] = frozenset()
 
 
 class FakeModel(Model):
-    """Makes one call, then keeps what it was told."""
+    """Makes one call, then keeps the result that it got."""
 
     def __init__(self, mistake: Mistake, times: int) -> None:
         self.mistake = mistake

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import attrs
 
 SECRET = "password=hunter2"  # noqa: S105  # stands in the text of a crash
-_SHOWN = 70  # characters of what the model is told
+_SHOWN = 70  # characters of the text for the model
 
 
 class Tools:
@@ -48,8 +48,8 @@ class Mistake:
     label: str
     name: str
     arguments: str  # JSON text
-    result: str | None  # what the model is told of a call that runs; None: it is told a mistake
-    told: str = ""  # a part of what it is told of a mistake
+    result: str | None  # the text for the model if the call runs; None: it gets an error
+    told: str = ""  # a part of the error text
 
 
 MISTAKES = (
@@ -66,9 +66,9 @@ MISTAKES = (
 
 @attrs.frozen
 class Told:
-    """What became of one call."""
+    """The result of one call."""
 
-    text: str  # what the model is told; "" where the run died
+    text: str  # the text for the model; "" if the run died
     died: str = ""  # the class of the exception that ended the run
 
 
@@ -79,12 +79,12 @@ class Framework(Protocol):
     UNSEEN: frozenset[str]  # labels of mistakes that no public hook of the framework sees
 
     async def ask(self, mistake: Mistake, tools: Tools, *, behind: bool, times: int = 1) -> str:
-        """Let a fake model make one call, with the pipeline or without. Returns what the model is told of it."""
+        """Let a fake model make one call, with the pipeline or without. Return the text that the model gets."""
         ...
 
 
 async def try_all(ask: Callable[..., Awaitable[str]], *, behind: bool) -> list[Told]:
-    """What the model is told of each mistake."""
+    """Return the text that the model gets for each mistake."""
     told: list[Told] = []
     for mistake in MISTAKES:
         try:
@@ -95,7 +95,7 @@ async def try_all(ask: Callable[..., Awaitable[str]], *, behind: bool) -> list[T
 
 
 def find_broken(told: list[Told], unseen: frozenset[str]) -> list[str]:
-    """The promises that were not kept."""
+    """List the promises that were not kept."""
     broken: list[str] = []
     for mistake, got in zip(MISTAKES, told, strict=True):
         right = got.text.strip('"') == mistake.result if mistake.result is not None else mistake.told in got.text
@@ -109,7 +109,7 @@ def find_broken(told: list[Told], unseen: frozenset[str]) -> list[str]:
 
 
 def print_table(before: list[Told], after: list[Told]) -> None:
-    """Print what the model is told, before and after."""
+    """Print the texts that the model gets, before and after."""
     for mistake, without, behind in zip(MISTAKES, before, after, strict=True):
         print(f"  {mistake.label:<20} {_show(without):<{_SHOWN + 2}} | {_show(behind)}")
 

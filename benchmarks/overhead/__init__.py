@@ -1,1 +1,1 @@
-"""What the pipeline costs, as ratios to a hand-written loop and to bare spans."""
+"""The cost of the pipeline, as ratios to a hand-written loop and to bare spans."""

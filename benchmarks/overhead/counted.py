@@ -92,7 +92,7 @@ _SPAN = "a bare span"
 
 
 def make_rows() -> list[CountedRow]:
-    """Build the pipelines, and return the rows in the order in which they are counted."""
+    """Build the pipelines, and return the rows in counting order."""
     pipeline = around(add, boom)
     kinds = around_all()
     own = with_own(kinds)

@@ -1,4 +1,4 @@
-"""What failures cost, in units of the loop's success, and what a wrong name costs among many tools."""
+"""The cost of failures, in units of the loop's success, and of a wrong name among many tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What importing the two packages costs, in fresh processes."""
+"""The cost of importing the two packages, in fresh processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a call consists of whose spans are made in place: the SDK's part, the pipeline's, one after the other.
+"""The parts of a call whose spans are made in place: the SDK's part, then the pipeline's.
 
 The two parts add up to less than the call takes. Run one after the other they take as long as the call: each finds the
-caches of the processor full of the other.
+caches of the processor full of the other's data.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _NoTracer(Tracer):
 
 
 class _NoProvider(TracerProvider):
-    """Makes a tracer that makes nothing, and says that somebody records."""
+    """Makes a tracer that makes nothing and claims to record."""
 
     def get_tracer(self, *_: Any, **__: Any) -> Tracer:
         return _NoTracer()
@@ -62,7 +62,7 @@ _Made: TypeAlias = tuple[str, Mapping[str, Any] | None, SpanId | None, SpanId | 
 
 
 def _spans_of(pipeline: Pipeline) -> Sequence[_Made]:
-    """The spans of one call, each after its parent: name, attributes, its own id, and that of its parent."""
+    """Return the spans of one call, each after its parent: name, attributes, its own id and its parent's."""
     provider, kept = make_recording_provider()
     anyio.run(pipeline.replace("trace", Trace(tracer_provider=provider)), ADD)
     spans = sorted(kept.get_finished_spans(), key=lambda span: (span.start_time or 0, -(span.end_time or 0)))

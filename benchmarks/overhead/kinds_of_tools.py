@@ -1,4 +1,4 @@
-"""What a call costs by the kind of its tool, in calls of a tool that only reads: the other groups call such a tool."""
+"""The cost of a call by the kind of its tool, in calls of a read-only tool, which the other groups call."""
 
 from __future__ import annotations
 

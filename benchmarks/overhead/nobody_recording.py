@@ -1,4 +1,4 @@
-"""What a call costs while nobody records it: the seven stages, further ones, and what the seven consist of."""
+"""The cost of a call that is not recorded: the seven stages, further ones, and the parts of the seven."""
 
 from __future__ import annotations
 

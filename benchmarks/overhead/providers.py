@@ -52,7 +52,7 @@ class Provider:
         self._traces: list[Trace] = []
 
     def bare(self, each: int = 1, *, whole: bool = False) -> Scenario:
-        """Start and end that many spans without attributes, current for nobody."""
+        """Start and end that many spans without attributes, without making them current."""
         return self._spans("bare", None, each, exported=each, whole=whole)
 
     def sampled_out(self, name: str, attributes: Mapping[str, str | int]) -> Scenario:

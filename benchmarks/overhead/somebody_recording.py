@@ -1,4 +1,4 @@
-"""What a call costs while its spans are recorded, in units of bare spans."""
+"""The cost of a call while its spans are recorded, in units of bare spans."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ async def by_hand(call: Call) -> tuple[str, object]:
 
 
 def around(*functions: Function) -> Pipeline:
-    """Build the default stack. No provider is set in this process, so nobody records."""
+    """Build the default stack. No provider is set in this process, so calls are not recorded."""
     tools = ToolRegistry()
     for function in functions:
         tools.register(Tool(function.__name__, function, "read"))

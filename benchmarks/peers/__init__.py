@@ -1,1 +1,1 @@
-"""What a tool call costs, and what becomes of it, in this pipeline and in the agent frameworks beside it."""
+"""The cost and the result of a tool call, in this pipeline and in the agent frameworks beside it."""

@@ -14,9 +14,9 @@ class Peer:
     """A framework.
 
     Args:
-        label: How it is called.
-        more: What it does that this pipeline does not.
-        less: What it leaves to its user.
+        label: Its name in the table.
+        more: Features that this pipeline does not have.
+        less: Work that it leaves to its user.
     """
 
     label: str
@@ -86,7 +86,7 @@ PEERS: Mapping[str, Peer] = {
     ),
 }
 
-# Each says why the figure of another one is lower. What went wrong there is said beside it.
+# Each says why the figure of another one is lower; its faults stand beside it.
 _BARE = "it looks up, validates and runs, no more: no retry, no effects, no repairs, and a fixed text"
 _SPANS = (
     "it exports one span or none; ours exports one for the call, one for each attempt and one for each stage, or the "

@@ -1,4 +1,4 @@
-"""The one exporter of every process: it keeps the spans of a judged call, and drops those of a measured one."""
+"""The one exporter of every process: it keeps the spans of a judged call, and drops a measured one's."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def wait(a: int, b: int) -> int:
 
 
 FUNCTIONS: tuple[Function, ...] = (add, measure, walk, crash, look_up, pay, wait)
-CHANGING = frozenset({"pay"})  # the others may be repeated: a subject that can be told so is told
+CHANGING = frozenset({"pay"})  # the others may be repeated; subjects with an option for that are configured so
 
 
 class _Two(TypedDict):

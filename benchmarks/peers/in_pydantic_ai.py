@@ -57,7 +57,7 @@ async def serve(variant: str, recorder: Recorder | None) -> AsyncGenerator[Prepa
     async def answer(call: ToolCallPart) -> str:
         try:
             result = await manager.handle_call(call)
-        except ToolRetryError as exc:  # the agent tells the model
+        except ToolRetryError as exc:  # the agent sends it to the model
             return str(exc.tool_retry.model_response_str())
         value = result.return_value if isinstance(result, ToolReturn) else result
         return str(ToolReturnPart(call.tool_name, value, call.tool_call_id).model_response_str())

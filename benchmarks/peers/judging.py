@@ -1,4 +1,4 @@
-"""What becomes of a call: what the model is told, whether the run survives, what leaked, what took effect."""
+"""The fate of a call: the text that the model gets, whether the run survives, leaks, and effects."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, NamedTuple
 from benchmarks.peers.functions import SECRET_OF_A_CRASH, SECRET_OF_THE_USER, Ran
 from benchmarks.peers.scenarios import Scenario
 
-_SHOWN = 300  # characters that are kept of what the model is told
+_SHOWN = 300  # characters that are kept of the text for the model
 
 
 class Verdict(NamedTuple):
-    """What became of the calls of a scenario.
+    """The results of the calls of a scenario.
 
     Args:
-        told: What the model is told; of many calls, of the first one.
+        told: The text that the model gets; for many calls, the first one's.
         died: The class of the exception that ended the run; "": it survived.
-        right: Whether the answer is that of a success; None: there is none.
+        right: Whether the answer is the expected success; None: none is expected.
         leaked: Where a secret was found: of an exception in "text" or "trace", of an argument in "trace" or "log". The
-            exception may stand in the log: that is where somebody looks who has to mend the tool.
+            log may hold the exception, because the developer who fixes the tool looks there.
         begun: How often the body of the tool began.
         done: How often it took effect.
         spans: How many were exported.
@@ -41,9 +41,9 @@ async def judge(scenario: Scenario, send: Callable[[], Awaitable[Sequence[str]]]
     """Send the calls once.
 
     Args:
-        scenario: That is judged.
+        scenario: The scenario to judge.
         send: Sends its calls.
-        spans: Gives what was exported since it was asked before, as JSON, a line for each span.
+        spans: Returns the spans exported since its last call, as JSON, a line for each.
     """
     spans()
     Ran.begun = Ran.done = 0

@@ -1,6 +1,6 @@
 """``python -m benchmarks.peers.process NAME EFFORT FILE``: one subject in one fresh process, in its own environment.
 
-It judges and measures every scenario, first while nobody records, then with a provider and one exporter.
+It judges and measures every scenario, first without recording, then with a provider and one exporter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Prepare = Callable[[Sequence[Sent]], Send]
 
 
 class Subject(Protocol):
-    """What a module ``in_NAME`` has to have."""
+    """The members of a module ``in_NAME``."""
 
     VARIANTS: Mapping[str, str]  # the entry point and the configuration of each
     PACKAGES: Sequence[str]  # whose versions are recorded
@@ -37,12 +37,12 @@ class Subject(Protocol):
     def serve(self, variant: str, recorder: Recorder | None) -> AbstractAsyncContextManager[Prepare]:
         """Set the tools up.
 
-        What comes is given calls, and makes a function that sends them and returns what the model is told; what that
-        raises ends the run of an agent.
+        The context gives a function of calls. That returns a function which sends them and returns the texts for the
+        model; an exception from it ends the run of an agent.
 
         Args:
             variant: One of `VARIANTS`.
-            recorder: Of the provider that records; None: none does.
+            recorder: The recorder of the provider, or None without one.
         """
         ...
 

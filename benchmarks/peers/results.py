@@ -1,4 +1,4 @@
-"""What the processes found, put together: a subject in a variant is a row, and a scenario a cell."""
+"""The findings of the processes, put together: a subject in a variant is a row, and a scenario a cell."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.peers.scenarios import Scenario
 
 @attrs.frozen
 class Cell:
-    """What became of a scenario: a verdict, and what it cost in each process.
+    """The result of a scenario: a verdict, and the cost in each process.
 
     Args:
         costs: In loops by hand, one for each process.
-        told: What the model is told.
+        told: The text that the model gets.
         died: The class of the exception that ended the run; "": it survived.
-        right: Whether the answer is that of a success; None: there is none.
+        right: Whether the answer is the expected success; None: none is expected.
         leaked: Where a secret was found.
         begun: How often the body of the tool began.
         done: How often it took effect.
@@ -59,7 +59,7 @@ class Row:
 
     @property
     def success(self) -> float:
-        """What a successful call costs; 0: this variant is not measured without a provider."""
+        """The cost of a successful call; 0: this variant is not measured without a provider."""
         return self.cells["success"].cost if "success" in self.cells else 0
 
     @property
@@ -87,7 +87,7 @@ def find_ours(rows: Sequence[Row]) -> Row:
 
 
 def find_faults(scenario: Scenario, cell: Cell) -> list[str]:
-    """What went wrong, in words."""
+    """List the faults of a cell, in words."""
     faults = [f"the run ends: {cell.died}"] if cell.died else []
     if cell.right is False and not cell.died:
         faults.append("no result")
@@ -97,7 +97,7 @@ def find_faults(scenario: Scenario, cell: Cell) -> list[str]:
 
 
 def to_json(rows: Sequence[Row], about: Mapping[str, object], absent: Mapping[str, str]) -> dict[str, object]:
-    """What is kept, with the ratio to ours."""
+    """Return the results as JSON data, with the ratio to ours."""
     ours = find_ours(rows)
     return {
         **about,

@@ -27,10 +27,10 @@ class Scenario(NamedTuple):
     """Some calls that are sent in one message.
 
     Args:
-        key: In the results.
-        label: In the table.
-        calls: That are sent.
-        answer: What the model is told, if the call can succeed; None: it cannot.
+        key: Its name in the results.
+        label: Its name in the table.
+        calls: The calls.
+        answer: The text that the model gets if the call can succeed; None: it cannot.
         done: How often the tool may take effect, all in all.
         traced: Whether a provider is set that records all spans.
         refused: Whether the backend of the tool refuses the first attempt.

@@ -8,7 +8,7 @@ from benchmarks.peers.catalogue import OURS, PEERS, REASONS
 from benchmarks.peers.results import Row, find_faults, find_ours
 from benchmarks.peers.scenarios import BY_KEY, SCENARIOS
 
-_SHOWN = 110  # characters of what the model is told
+_SHOWN = 110  # characters of the text for the model
 
 
 def write_table(rows: Sequence[Row], about: Mapping[str, object], absent: Mapping[str, str]) -> str:

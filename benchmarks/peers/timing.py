@@ -63,7 +63,7 @@ async def _fit(run: Run, seconds: float) -> int:
 
 
 async def _spend(run: Run, times: int, settle: Callable[[], object] | None = None) -> float:
-    """Nanoseconds of CPU of each call. What a failure raises is caught: whoever calls would have to."""
+    """Return the nanoseconds of CPU per call. Exceptions are caught, as a caller would have to."""
     gc.collect()
     await _repeat(run, times // _LEAST)  # a collection empties the caches of the processor
     began = process_time_ns()

@@ -23,7 +23,7 @@ from toolcall_pipeline.testing import assert_trace
 
 
 def find_trace(spans: Sequence[FinishedSpan], call_id: str) -> list[FinishedSpan]:
-    """The spans of the trace in which the call with that id is, in the order of the tree."""
+    """Return the spans of the call's trace, in the order of the tree."""
     ids = {span.context.trace_id for span in spans if span.context and _get(span, CALL_ID) == call_id}
     return [span for _, span in walk_tree([span for span in spans if span.context and span.context.trace_id in ids])]
 
@@ -40,7 +40,7 @@ def find_passed_on(spans: Sequence[FinishedSpan]) -> tuple[str, ...]:
 
 
 def compare(case: TraceCase, spans: Sequence[FinishedSpan]) -> list[str]:
-    """What is wrong with the trace of a case. Empty: nothing."""
+    """List the faults in the trace of a case."""
     wrong: list[str] = []
     for what, found, expected in (
         ("red", find_red(spans), case.red),
@@ -58,9 +58,9 @@ def compare(case: TraceCase, spans: Sequence[FinishedSpan]) -> list[str]:
 
 
 def _find_unsaid(spans: Sequence[FinishedSpan]) -> Iterator[str]:
-    """Spans whose status and whose attributes do not say the same of what failed."""
+    """Yield the spans whose status and attributes describe different failures."""
     for span in spans:
-        reason = _get(span, REASON) if span.status.description else None  # that of a stage is words of its own
+        reason = _get(span, REASON) if span.status.description else None  # a stage's reason is free text
         facts = [_get(span, PROBLEMS) or (), [reason], [_get(span, CAUSE)], [_get(span, EXCEPTION_TYPE)]]
         said = ", ".join(fact for each in facts for fact in each if fact)
         if (span.status.description or f"{_get(span, ERROR_TYPE)}: ").partition(": ")[2] != said:
@@ -77,7 +77,7 @@ def draw_table(spans: Sequence[FinishedSpan]) -> str:
 
 
 def _join(lines: Sequence[str]) -> str:
-    """The lines, with those of several attempts in one: ``attempt 1, 2, 3 [timeout]``."""
+    """Join the lines of several attempts into one: ``attempt 1, 2, 3 [timeout]``."""
     numbers: dict[tuple[str, str], list[str]] = {}
     for line in lines:
         found = re.fullmatch(r"attempt (\d+)(.*)", line)

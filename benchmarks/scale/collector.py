@@ -102,7 +102,7 @@ def send_cases(
 
 
 def find_faults(spans: Sequence[ReceivedSpan], sent: int) -> list[str]:
-    """What is not as it was sent. Empty: nothing."""
+    """List the differences between the received spans and the sent ones."""
     wrong = [] if len(spans) == sent else [f"{sent} spans were sent, {len(spans)} are there"]
     for number, case in enumerate(CASES):
         wrong += compare(case, find_trace(spans, f"case-{number}"))

@@ -56,13 +56,13 @@ def order(context: ToolContext, n: int) -> int:
 """
 TOOLS = ("pay", "post", "order")
 _FILES = ("effects", "results.jsonl.begun", "results.jsonl")  # a kill comes when one of these has grown
-_MAX_GROWTH = 12  # lines by which it has grown then, at most
+_MAX_GROWTH = 12  # lines that it grows by until the kill, at most
 _SECONDS = 60.0  # for one run to get that far
 
 
 @attrs.frozen
 class Tally:
-    """What was found when the last run had ended."""
+    """The findings after the last run."""
 
     kills: int
     lines: int  # of CALLS

@@ -1,4 +1,4 @@
-"""What ``toolcall proxy`` adds to a call beside a proxy made of the SDK, and what becomes of calls as servers die.
+"""The cost of ``toolcall proxy`` beside a proxy made of the SDK, and the fate of calls as servers die.
 
 ``make test-mcp`` runs it, in an environment that has the package ``mcp``.
 """

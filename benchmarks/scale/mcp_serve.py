@@ -1,4 +1,4 @@
-"""What ``toolcall serve`` costs beside a server of the SDK: the p50 of a call, in both eras, over both transports.
+"""The cost of ``toolcall serve`` beside a server of the SDK: the p50 of a call, in both eras, over both transports.
 
 Calls are made in short slices in turns, of the same tool in both servers. ``make test-mcp`` runs it, in an environment
 that has the package ``mcp``.

@@ -11,7 +11,7 @@ tools = ToolRegistry()
 
 @dataclass
 class Sum:
-    """What `add` returns."""
+    """The result of `add`."""
 
     total: int
 

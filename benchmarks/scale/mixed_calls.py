@@ -1,4 +1,4 @@
-"""CALLS for ``toolcall run`` in which a known share of lines has each mistake, and what RESULTS must hold for them."""
+"""CALLS for ``toolcall run`` with a known share of lines for each mistake, and the rows expected in RESULTS."""
 
 from __future__ import annotations
 

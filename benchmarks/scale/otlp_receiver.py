@@ -21,7 +21,7 @@ _CODES = {0: StatusCode.UNSET, 1: StatusCode.OK, 2: StatusCode.ERROR}
 
 
 class ReceivedSpan(NamedTuple):
-    """A span as it was received, with the attributes of a finished span and those of its resource."""
+    """A span as it was received, with the attributes of a finished span and of its resource."""
 
     name: str
     context: SpanContext | None
@@ -35,7 +35,7 @@ class ReceivedSpan(NamedTuple):
 
 
 class Received:
-    """What has arrived so far; ``url`` is where it is awaited."""
+    """The spans received so far at ``url``."""
 
     def __init__(self, url: str) -> None:
         self.url = url

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.scale.phoenix_spans import ReadSpan, read_spans
 from benchmarks.scale.servers import HOST, free_ports, get, running, wait_for
 
-SETTINGS = {  # it connects to nobody, its pages load nothing from elsewhere, and it runs no agents
+SETTINGS = {  # it opens no connections, its pages load nothing from elsewhere, and it runs no agents
     "PHOENIX_HOST": HOST,
     "PHOENIX_TELEMETRY_ENABLED": "false",
     "PHOENIX_ALLOW_EXTERNAL_RESOURCES": "false",

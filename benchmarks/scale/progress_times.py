@@ -26,7 +26,7 @@ tools = ToolRegistry()
 
 @tools.tool(effect="read", context=True)
 async def steps_async(context: ToolContext) -> None:
-    """Tell three steps in 1.2 s."""
+    """Report three steps in 1.2 s."""
     for n in (1, 2, 3):
         await anyio.sleep(PAUSE)
         context.progress(n, 3)
@@ -34,7 +34,7 @@ async def steps_async(context: ToolContext) -> None:
 
 @tools.tool(effect="read", context=True)
 def steps(context: ToolContext) -> None:
-    """Tell them in a thread."""
+    """Report them in a thread."""
     for n in (1, 2, 3):
         time.sleep(PAUSE)
         context.progress(n, 3)

@@ -47,7 +47,7 @@ def tell_spent() -> list[float]:
 
 
 def read_spent(told: Iterable[list[float]]) -> Spent:
-    """What several calls of `tell_spent` told; of one actor, the last."""
+    """Merge the results of several calls of `tell_spent`; the last one of each actor counts."""
     return {int(pid): seconds for pid, seconds in sorted(told)}
 
 

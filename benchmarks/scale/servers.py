@@ -25,7 +25,7 @@ def get(url: str) -> bytes:
 
 
 def free_ports(number: int) -> list[int]:
-    """Return ports on which nobody listens."""
+    """Return ports that are not in use."""
     sockets = [socket.create_server((HOST, 0)) for _ in range(number)]
     ports: list[int] = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -45,7 +45,7 @@ def wait_for(failure: str, look: Callable[[], T]) -> T:
                 return found
         except OSError:  # a URLError is one
             pass
-        time.sleep(0.2)  # it is another process: there is no event to wait for
+        time.sleep(0.2)  # another process gives no event to wait for
     raise SystemExit(f"{failure} within {_PATIENCE:.0f} seconds")
 
 

@@ -58,7 +58,7 @@ _MOST_GROWTH = 8.0  # MB, from then on
 
 @attrs.define
 class Soak:
-    """What is counted during a run.
+    """The counts of a run.
 
     Args:
         rng: decides on faults.

@@ -29,7 +29,7 @@ class TraceCase:
     """One call, and what its trace shows. A span is `call`, `attempt 1`, or a stage such as `attempt 1/execute`.
 
     Args:
-        title: What happens.
+        title: A short description.
         tool: The name that the model sends.
         red: The spans with the status ERROR, in the order of the tree, each with the description of its status or, if
             it has none, with its ``error.type``.
@@ -102,7 +102,7 @@ def permit(_call: ValidCall) -> ValidCall | Failure[Denied]:
 
 
 async def busy(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
-    """A Concurrency all of whose units another call has."""
+    """A Concurrency whose units are all taken by another call."""
     full = Concurrency(1, max_queue=0)
     occupied = anyio.Event()
 

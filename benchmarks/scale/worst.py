@@ -1,6 +1,6 @@
 """``python -m benchmarks.scale.worst``: how long one call of n bytes can hold the event loop.
 
-Calls are tried that a model, or somebody who writes through it, may send: hand-made families, and random ones.
+It tries calls that a model, or an attacker who writes through it, may send: hand-made families, and random ones.
 Each goes through the standard stages; what it takes is all on the loop, since the tools do nothing: the name,
 the limits, the schema, repairs, advice, the text of the refusal, and the report's `undeclared`. The bound is 50 ms and
 0.1 ms for each kB; the best of three runs counts, as the machine may have other work.
@@ -114,7 +114,7 @@ class Judge:
 
 
 async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
-    """Send a case and read all that is told of it. Returns the seconds and the kind of outcome."""
+    """Send a case and read its report and its text. Return the seconds and the kind of outcome."""
     begun = perf_counter()
     report = await pipeline.report(Call(case.tool, case.arguments))
     outcome = report.outcome

@@ -16,7 +16,7 @@ from toolcall_pipeline import Tool, tool
 
 
 class Add(TypedDict):
-    """One of three forms that no field tells apart."""
+    """One of three forms with the same fields."""
 
     left: Expr
     right: Expr
