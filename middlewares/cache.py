@@ -46,8 +46,8 @@ class Cache:
     value that cannot be copied.
 
     Any call of a tool that is not ``read``, successful or not, invalidates what was asked for before it ended; so an
-    idempotent tool that is cached by name and called with "a", "b" and "a" again runs three times. ``ttl`` is for changes
-    that do not come through this stage, or take effect after their call has ended.
+    idempotent tool that is cached by name and called with "a", "b" and "a" again runs three times. ``ttl`` is for
+    changes that do not come through this stage, or take effect after their call has ended.
 
     It stands outside of Retry. Threads may share an instance; calls wait for each other in one event loop only.
 
