@@ -64,7 +64,7 @@ class Validate:
             return Failure(stopped)
         tool = call.tool
         arguments: Any = call.arguments
-        # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
+        # Valid arguments of most tools are flat: then only long texts can break a limit, and the rest is looked at only
         # where it is not valid.
         parameters = tool.parameters
         if not parameters.flat:
