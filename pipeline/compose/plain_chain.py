@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from ..call import Call, Outcome
 from ..guards import Guards, guard_stage, run_inside
+from .deadline import run_within
 from .stage import Handler, Stage
 from .stage_bugs import read_verdict
 
@@ -21,7 +22,7 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
         stages: The stages, the end last.
         guards_of_reads: For a call of a read that a stage made itself, and that has no guards therefore.
     """
-    handler = guard_end(stages[-1])
+    handler = guard_end(stages)
     if len(stages) > 1 and not stages[-2].placement.announces_body:  # one that announces hands on its call or a copy
         handler = _with_guards(handler, guards_of_reads)
     for stage in reversed(stages[:-1]):
@@ -30,16 +31,32 @@ def compile_plain(stages: Sequence[Stage], guards_of_reads: Guards) -> Handler[A
     return handler
 
 
-def guard_end(stage: Stage) -> Handler[Any]:
-    """The end of a chain. One that does not announce when a body begins counts as having begun when it is entered."""
-    run: Handler[Any] = stage.run
-    if stage.placement.announces_body:
-        return run
+def guard_end(stages: Sequence[Stage]) -> Handler[Any]:
+    """The end of a chain, the last of these stages.
 
-    async def count(call: Any) -> Outcome:
+    One that does not announce when a body begins counts as having begun when it is entered. In a stack without Timeout
+    the end keeps the ``timeout=`` of a tool itself: the tool may be registered after the pipeline was built.
+    """
+    end = stages[-1]
+    run: Handler[Any] = end.run
+    if not end.placement.announces_body:
+        run = _count_as_body(run)
+    return run if any(stage.placement.kind == "timeout" for stage in stages) else _within_time_of_tool(run)
+
+
+def _count_as_body(run: Handler[Any]) -> Handler[Any]:
+    async def handle(call: Any) -> Outcome:
         return await run_inside(run, call, announces_body=False)
 
-    return count
+    return handle
+
+
+def _within_time_of_tool(run: Handler[Any]) -> Handler[Any]:
+    def handle(call: Any) -> Any:  # returns the end's own coroutine
+        tool = getattr(call, "tool", None)  # an end may take a call without one
+        return run(call) if tool is None or tool.timeout is None else run_within(tool.timeout, call, run)
+
+    return handle
 
 
 def _with_guards(run: Handler[Any], guards_of_reads: Guards) -> Handler[Any]:

@@ -33,7 +33,7 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     repeating = next((stage for stage in stages if stage.placement.repeats), None)
     reading = next((stage for stage in reversed(stages) if stage.placement.kind == "classify"), None)
     read: _Read | None = getattr(reading.obj, "read_crash", None) if reading is not None else None
-    handler = _recorded_end(stages[-1])
+    handler = _recorded_end(stages)
     if repeating is None:
         handler = _recorded_attempt(handler, read)
     checks: list[Stage] = []  # next to each other, innermost first
@@ -51,8 +51,9 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     return _recorded_checks(checks[::-1], handler) if checks else handler
 
 
-def _recorded_end(stage: Stage) -> Handler[Any]:
-    name, obj, run = stage.name, stage.obj, guard_end(stage)
+def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
+    stage, run = stages[-1], guard_end(stages)
+    name, obj = stage.name, stage.obj
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report

@@ -134,8 +134,8 @@ class ToolDecorator:
         meta: A mapping of the author's own, such as a category; the pipeline does not read it. Default: empty.
         output_schema: The JSON Schema of its result, for clients that ask for it; results are not checked. Default:
             none.
-        timeout: Seconds for each attempt, > 0, if the pipeline has the stage Timeout, as `standard` makes it for such a
-            tool. The limit for the tool's name in that stage comes first. None, the default: as for all tools.
+        timeout: Seconds for each attempt, > 0. In a pipeline with the stage Timeout, the limit for the tool's name in
+            that stage comes first. None, the default: as for all tools.
         attempts: Attempts of a call, the first one included, ≥ 1, if the pipeline has the stage Retry. The
             policy for the tool's name in that stage comes first. None, the default: as for all tools.
     """

@@ -70,7 +70,7 @@ class Tool(Generic[P, T]):
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
     meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, never shown
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
-    timeout: float | None = attrs.field(default=None, repr=False)  # seconds, for the stage Timeout
+    timeout: float | None = attrs.field(default=None, repr=False)  # seconds of one attempt
     attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
