@@ -10,7 +10,6 @@ from returns.result import Failure, Success
 
 from ..call import Outcome, ValidCall
 from ..compose import Placement
-from ..error_makers import make_crashed
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..executors import (
     Executor,
@@ -24,7 +23,6 @@ from ..executors import (
     run_inside,
 )
 from ..options import read_by_name, refuse
-from ..outcomes import fail, succeed
 from ..privacy import approved
 from ..tools import Tool, classify_own
 
@@ -113,13 +111,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return fail(make_crashed(exc))  # in no variable: the traceback would hold itself
+            return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))  # the tool awaited what was cancelled elsewhere
         kind = type(value)
-        return succeed(value) if kind is not Success and kind is not Failure else _read_result(value)
+        return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
 
     async def _run(self, call: ValidCall) -> Outcome:
         """Run the body in the executor of the tool."""
@@ -167,18 +165,18 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
     except NotBegunError as exc:
         return exc.outcome
     except Exception as exc:  # noqa: BLE001  # an object in the params that cannot be copied
-        return fail(make_crashed(exc))
+        return Failure(Crashed(exc))
     try:
         value: object = await tool.fn(**params)
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-        return guards.conclude(call, fail(make_crashed(exc)))
+        return guards.conclude(call, Failure(Crashed(exc)))
     except BaseException as exc:
         if not is_stray_cancellation(exc):
             guards.end(call)
             raise
         return guards.conclude(call, Failure(Crashed(exc)))
     kind = type(value)
-    return guards.conclude(call, succeed(value) if kind is not Success and kind is not Failure else _read_result(value))
+    return guards.conclude(call, Success(value) if kind is not Success and kind is not Failure else _read_result(value))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
@@ -200,7 +198,7 @@ def _read_result(value: Any) -> Outcome:
     if kind is Success:
         return cast("Outcome", value)
     if kind is not Failure:
-        return succeed(value)
+        return Success(value)
     error = value.failure()
     if type(error) in _ERRORS:
         return cast("Outcome", value)
