@@ -26,7 +26,7 @@ class Available:
         registry: Its ``closed`` says which tools are closed, and why.
 
     Raises:
-        SetupError: ``registry`` is no ToolView.
+        SetupError: ``registry`` is not a ToolRegistry or a view of one.
     """
 
     placement: ClassVar[Placement] = Placement(

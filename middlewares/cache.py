@@ -46,8 +46,8 @@ class Cache:
     value that cannot be copied.
 
     Any call of a tool that is not ``read``, successful or not, invalidates what was asked for before it ended; so an
-    idempotent tool that is cached by name and told "a", "b" and "a" again runs three times. Changes that do not come
-    through this stage, or take effect after their call has ended, are what ``ttl`` is for.
+    idempotent tool that is cached by name and called with "a", "b" and "a" again runs three times. ``ttl`` is for
+    changes that do not come through this stage, or take effect after their call has ended.
 
     It stands outside of Retry. Threads may share an instance; calls wait for each other in one event loop only.
 
@@ -61,8 +61,8 @@ class Cache:
         tools: Names of the only tools to cache, ``read`` or ``idempotent``; so are the names of a ``ttl`` mapping.
             Default None: all ``read`` tools but those that poll, or have a `ToolContext`, whose ``deps`` are in no
             key.
-        on_write: What a call that is no read invalidates: ``"forget_all"`` (default), ``"forget_own"``, what its own
-            principal asked for, or ``"keep"``, nothing.
+        on_write: The answers that a call of a tool other than ``read`` invalidates: ``"forget_all"`` (default),
+            ``"forget_own"``, the answers for its own principal, or ``"keep"``, none.
         key: Replaces the params: calls for which it returns the same value are equal. A call for which it returns
             None is not cached. Default None: the params.
         copy: Copies a value that could be changed, when it is kept and whenever it is given. Default ``deepcopy``.
@@ -73,7 +73,7 @@ class Cache:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="cache",
         reason="outside of retry: a call that is answered from the cache needs no attempt",
         inside_of={"loop_guard": "LoopGuard counts answers from the cache as well"},
@@ -109,7 +109,7 @@ class Cache:
         register_after_fork(self._restart_in_child)
 
     def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Awaitable[Outcome]:
-        """The kept answer, the outcome of an equal call under way, or the inside's outcome."""
+        """Return the kept answer, the outcome of an equal call under way, or the outcome of the inner stages."""
         tool = call.tool
         if self._ttl_by_tool is not None:
             cached = tool.name in self._ttl_by_tool and tool.effect in ("read", "idempotent")

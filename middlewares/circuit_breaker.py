@@ -91,7 +91,7 @@ class CircuitBreaker:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="circuit_breaker",
         reason="inside of retry: each attempt counts, and an open breaker ends the retrying",
     )

@@ -37,7 +37,7 @@ class Classify:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="classify",
         reason="inside of retry, which decides by the kind of error",
         inside_of={

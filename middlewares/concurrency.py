@@ -55,9 +55,9 @@ class Concurrency:
     queues anew, and a refused attempt ends the retrying. Outside of Timeout, the wait is not part of the tool's time,
     and a thread that Timeout abandoned holds no unit.
 
-    A tool may call tools of its own partition. Where they find no units, they run on those of the call that made them,
-    one at a time, since these come back only when it ends. Tools of several partitions that call each other can still
-    wait for each other: set ``max_wait``.
+    A tool may call tools of its own partition. Where they find no free units, they run on the units of the call that
+    made them, one at a time, since these come back only when it ends. Tools of several partitions that call each other
+    can still wait for each other: set ``max_wait``.
 
     The limit holds for one event loop; loops that share an instance, in one thread or several, have the limit each.
 
@@ -66,7 +66,7 @@ class Concurrency:
         max_queue: Calls that may wait, in each partition. 0: none waits. Default None: no limit.
         max_wait: Seconds that a call may wait. Must be > 0; to refuse at once use ``max_queue=0``. Default None: no
             limit.
-        weight: Units that a call takes: a mapping of tool names to units, in which a tool that is missing takes 1, or
+        weight: Units that a call takes: a mapping of tool names to units, where a missing tool takes 1, or
             a function of the call, whose result is clamped to 1 and ``limit``. Default None: 1.
         groups: Mapping of tool names to groups. The tools of a group share their units, for each principal.
         key: Says which calls share units, instead of ``groups``: those for which it returns the same value. A call
@@ -77,7 +77,7 @@ class Concurrency:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="concurrency",
         reason="outside of timeout: the wait in the queue is not the tool's time",
         tool_options=("weight", "groups"),

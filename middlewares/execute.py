@@ -10,7 +10,6 @@ from returns.result import Failure, Success
 
 from ..call import Outcome, ValidCall
 from ..compose import Placement
-from ..error_makers import make_crashed
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
 from ..executors import (
     Executor,
@@ -24,7 +23,6 @@ from ..executors import (
     run_inside,
 )
 from ..options import read_by_name, refuse
-from ..outcomes import fail, succeed
 from ..privacy import approved
 from ..tools import Tool, classify_own
 
@@ -40,7 +38,7 @@ def _add_built_in(executors: Mapping[str, Executor]) -> dict[str, Executor]:
 
 
 def _check_executor(option: str, executor: object) -> None:
-    members = ("name", "marks", "run", "check_tool")
+    members = ("name", "announces_body", "run", "check_tool")
     if isinstance(executor, type) or not all(hasattr(executor, member) for member in members):
         refuse("Execute", option, "an instance of a class that inherits from Executor", executor)
 
@@ -67,7 +65,7 @@ class Execute:
     placement: ClassVar[Placement] = Placement(
         kind="execute",
         reason="the end: the tool itself",
-        marks=True,
+        announces_body=True,
     )
 
     executor: Executor | None = None
@@ -98,9 +96,9 @@ class Execute:
         """
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
-            if (tool.direct or tool.copies_direct) and self.executor is None and guards.count(tool):
+            if (tool.direct or tool.copies_direct) and self.executor is None and guards.counts_effect_of(tool):
                 return await _run_counted(call, guards)
-            return await run_inside(self._run, call, marks=True)
+            return await run_inside(self._run, call, announces_body=True)
         params = call.params
         if not tool.direct or self.executor is not None:
             if not tool.copies_direct or self.executor is not None:
@@ -113,13 +111,13 @@ class Execute:
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
-            return fail(make_crashed(exc))  # in no variable: the traceback would hold itself
+            return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
         except BaseException as exc:
             if not is_stray_cancellation(exc):
                 raise
             return Failure(Crashed(exc))  # the tool awaited what was cancelled elsewhere
         kind = type(value)
-        return succeed(value) if kind is not Success and kind is not Failure else _read_result(value)
+        return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
 
     async def _run(self, call: ValidCall) -> Outcome:
         """Run the body in the executor of the tool."""
@@ -130,7 +128,7 @@ class Execute:
                 call = call.with_params(tool.copy_params(call.params))
             if call.report is not None:
                 call.report.executor = executor.name
-            value = await (executor.run(call) if executor.marks else _run_unmarked(executor, call))
+            value = await (executor.run(call) if executor.announces_body else _run_unmarked(executor, call))
             if tool.detect is not None:
                 value = _apply_detector(tool.detect, value)
         except NotBegunError as exc:
@@ -167,18 +165,18 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
     except NotBegunError as exc:
         return exc.outcome
     except Exception as exc:  # noqa: BLE001  # an object in the params that cannot be copied
-        return fail(make_crashed(exc))
+        return Failure(Crashed(exc))
     try:
         value: object = await tool.fn(**params)
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
-        return guards.conclude(call, fail(make_crashed(exc)))
+        return guards.conclude(call, Failure(Crashed(exc)))
     except BaseException as exc:
         if not is_stray_cancellation(exc):
             guards.end(call)
             raise
         return guards.conclude(call, Failure(Crashed(exc)))
     kind = type(value)
-    return guards.conclude(call, succeed(value) if kind is not Success and kind is not Failure else _read_result(value))
+    return guards.conclude(call, Success(value) if kind is not Success and kind is not Failure else _read_result(value))
 
 
 async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
@@ -187,7 +185,7 @@ async def _run_unmarked(executor: Executor, call: ValidCall) -> object:
     if guards is None or guards.lock is None:
         begin_body(call)
         return await executor.run(call)
-    entry, inside = enter(call, guards, marks=False)
+    entry, inside = enter(call, guards, announces_body=False)
     try:
         return await executor.run(inside)
     finally:
@@ -200,7 +198,7 @@ def _read_result(value: Any) -> Outcome:
     if kind is Success:
         return cast("Outcome", value)
     if kind is not Failure:
-        return succeed(value)
+        return Success(value)
     error = value.failure()
     if type(error) in _ERRORS:
         return cast("Outcome", value)

@@ -43,7 +43,7 @@ class LoopGuard:
 
     ``principal`` should name a conversation; the calls of several under one name are counted together. It stands
     outside of Retry, whose attempts are one call, and of Cache, whose answers count as well. Arguments that are not
-    valid never get here; `toolcall_pipeline.messages.Conversation` tells the model of those. Threads may share an
+    valid never get here; `toolcall_pipeline.messages.Conversation` warns the model about those. Threads may share an
     instance; of equal calls that end at the same time one may not be counted.
 
     Args:
@@ -56,7 +56,7 @@ class LoopGuard:
             nothing is called.
         size: Principals that are remembered: at least the last so many, at most twice as many. Must be ≥ 1. Default
             1024.
-        max_bytes: Estimated bytes of the arguments that are kept, beside those of the last call; the oldest are
+        max_bytes: Estimated bytes of the arguments that are kept, without the last call; the oldest are
             forgotten first. A call whose arguments were forgotten repeats nothing. Must be ≥ 1. Default 16 MiB.
         clock: Returns seconds; only differences count. Default ``time.monotonic``; tests pass their own.
 
@@ -65,7 +65,7 @@ class LoopGuard:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="loop_guard",
         reason="outside of retry: attempts are the runtime's, repetitions the model's",
         tool_options=("exempt",),

@@ -39,7 +39,7 @@ class RateLimit:
 
     Args:
         rate: Calls. Must be > 0 and finite; 0.5 with ``per=60`` is one call in two minutes.
-        per: Seconds in which ``rate`` calls pass. Must be > 0 and finite. Default 1.
+        per: Seconds for ``rate`` calls. Must be > 0 and finite. Default 1.
         burst: Calls that may pass at once after a rest. Must be ≥ 1. Default None: ``rate`` rounded down, at least 1.
         key: Says which calls share a limit: those for which it returns the same value. A call for which it returns
             None is not limited. Default None: each tool and principal has a limit of its own.
@@ -51,7 +51,7 @@ class RateLimit:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="rate_limit",
         reason="after validate: a call that never runs takes nothing from the limit",
     )
@@ -69,7 +69,7 @@ class RateLimit:
         default=timing.sleep, validator=is_function(may_be_async=True), kw_only=True, repr=False
     )
     _interval: float = attrs.field(init=False, repr=False)  # seconds for one call at the even pace
-    _slack: float = attrs.field(init=False, repr=False)  # seconds by which a burst is ahead of the even pace
+    _slack: float = attrs.field(init=False, repr=False)  # seconds that a burst is ahead of the even pace
     _roundings: int = attrs.field(init=False, repr=False)  # of floats, on the way to a slot
     _by_default: bool = attrs.field(init=False, repr=False)  # whether it has the default clock
     _partitions: dict[Hashable, _Partition] = attrs.field(init=False, factory=dict[Hashable, _Partition], repr=False)
@@ -128,7 +128,7 @@ class RateLimit:
         """Take the next slot of a partition, unless it is more than ``max_wait`` seconds away.
 
         Returns:
-            The seconds until the slot, and the time of the slot behind it, by which `release` knows it again.
+            The seconds until the slot, and the time of the slot behind it, which identifies it for `release`.
         """
         with self._lock:
             now = self.clock()
@@ -153,7 +153,7 @@ class RateLimit:
         self._lock = Lock()
 
     def _seconds_until(self, slot: float, now: float) -> float:
-        """Zero if the slot has come, or is no further away than what floats lose by rounding."""
+        """Return the seconds until a slot; 0 if it has come, or if the difference is only rounding of floats."""
         wait = slot - now
         return wait if wait > self._roundings * math.ulp(max(abs(now), self._slack)) else 0.0
 
@@ -168,7 +168,7 @@ class RateLimit:
 class QueueingRateLimit:
     """A `RateLimit` that holds calls back. Made by `RateLimit.queueing`.
 
-    Calls run in the order in which they came. A call that would have to wait past its own deadline is refused at once.
+    Calls run first come, first served. A call that would have to wait past its own deadline is refused at once.
     A call that is cancelled while it waits gives its slot back, unless another call has been given the one behind it.
     """
 

@@ -41,7 +41,7 @@ class Resolve:
 
     It accepts, in this order, a tool's exact name, a declared alias, the name that an adapter sends to a provider
     instead, and each of these under transport noise (see `toolcall_pipeline.tools.transport_noise`). Any other
-    name is refused, with suggestions. So is a name that may be that of two tools: a name that is merely similar never
+    name is refused, with suggestions. So is a name that may mean two tools: a name that is merely similar never
     runs a tool, and none is guessed.
 
     Args:
@@ -160,7 +160,7 @@ class _NameSearch:
         return _unique(tools.get(text) or aliases.get(text) or find(text) for text in readings)
 
     def _find_canonical(self, readings: Iterable[str]) -> list[Tool[..., Any]]:
-        """The tools of which one name has the canonical form of one of these."""
+        """Find the tools with a name whose canonical form is that form of one of these."""
         tools, aliases, sent = self._registry.tools, self._registry.aliases, [text for text in readings if text]
         found = self._names.canonical.find(sent) if sent else []  # the index is made at its first use
         return _unique(tools.get(known) or aliases.get(known) for known in found)

@@ -16,7 +16,7 @@ from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import TimedOut, ToolError, Transient
 from ..options import is_function, is_type, read_by_name
-from ..retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryBudget, RetryPolicy, RetryRules, plan, settle
+from ..retries import RETRYABLE_KINDS, Plan, RetryableKind, RetryBudget, RetryPolicy, RetryRules, downgrade_lost, plan
 from ..telemetry.logs import log_retry
 from ..tools import Tool
 
@@ -55,7 +55,7 @@ class Retry:
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="retry",
         reason="inside of the checks: a bad name never gets better",
         inside_of={
@@ -96,13 +96,15 @@ class Retry:
             error: ToolError = outcome.failure()
             if type(error) not in _REPEATED:
                 return outcome
-            error = cast("TimedOut | Transient", error)
+            error = made = cast("TimedOut | Transient", error)
+            if call.guards is not None:
+                error = call.guards.correct_landed(made)
             wait, reason = self._plan(error, call)
             if call.report is not None:
                 call.report.add_decision(call.attempt, wait, reason)
             if wait is None:
-                settled = settle(error, call.tool)
-                return outcome if settled is error else Failure(settled)
+                settled = downgrade_lost(error, call.tool)
+                return outcome if settled is made else Failure(settled)
             log_retry(call, error, wait, reason)
             await self._wait(wait)
             call = call.next_attempt()

@@ -18,7 +18,7 @@ from ..tools import Tool
 
 R = TypeVar("R", bound=ResolvedCall)
 
-# Parameters by which tools let a model read on, and those that say how much of it.
+# Parameters that let a model read on, and parameters that limit how much it reads.
 _POSITIONS = (
     "offset",
     "start",
@@ -32,8 +32,6 @@ _POSITIONS = (
     "start_index",
 )
 _SIZES = ("limit", "max_results", "page_size", "per_page", "count", "max_lines", "end_line", "top_k", "first")
-
-
 _SHORT = frozenset((bool, int, float))  # `render` bounds the digits of a number
 
 
@@ -63,15 +61,15 @@ class Shape:
         hints: How to get what is left out, by the tool's name: a sentence for the model.
         empty: The word for an empty result. Default None: "(no output)" for no text, "(no results)" for an empty list
             or object.
-        neutralise: Escape control characters, directional marks, tags and other characters that nobody sees, as in
+        neutralise: Escape control characters, directional marks, tags and other invisible characters, as in
             ``\u202e``. Line ends and tabs stay. Default False: results are shown as they are.
 
     Raises:
-        SetupError: A limit is too small, or ``tools`` or ``hints`` is no mapping of names.
+        SetupError: A limit is too small, or ``tools`` or ``hints`` is not a mapping of names.
     """
 
     placement: ClassVar[Placement] = Placement(
-        marks=True,
+        announces_body=True,
         kind="shape",
         reason="outside of cache and retry: what is kept and tried is the whole result",
     )

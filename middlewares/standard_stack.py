@@ -38,7 +38,7 @@ def standard(
     Args:
         tools: The registry in which the pipeline finds its tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
-            limit, and no such stage, unless a tool of the registry has a ``timeout=`` of its own by now.
+            such stage, and no limit but the ``timeout=`` of a tool itself.
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
         canonical_names: See `Resolve`. Default False.
         listed: Tools that the error for an unknown name lists, ≥ 0, see `Resolve`. Default 20.
@@ -67,5 +67,4 @@ def standard(
         .end(Execute(executor, executors={} if executors is None else executors))
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
-    limited = timeout is not None or any(tool.timeout is not None for tool in tools)
-    return pipeline.after("retry", Timeout(timeout)) if limited else pipeline
+    return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

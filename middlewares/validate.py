@@ -11,7 +11,6 @@ from ..call import ResolvedCall, ValidCall
 from ..compose import Placement
 from ..errors import InvalidParams, MalformedCall
 from ..options import check_type, read_names
-from ..outcomes import fail
 from ..parameters import RULES, Limits, Rule
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
@@ -64,7 +63,7 @@ class Validate:
             return Failure(stopped)
         tool = call.tool
         arguments: Any = call.arguments
-        # What is valid for most tools is flat: then only long texts can break a limit, and the rest is looked at only
+        # Valid arguments of most tools are flat: then only long texts can break a limit, and the rest is looked at only
         # where it is not valid.
         parameters = tool.parameters
         if not parameters.flat:
@@ -86,7 +85,7 @@ class Validate:
             # Of the arguments of a flat tool only wrong ones may still be too large: the right texts were measured.
             longest = _ANY if measured else self.limits.flat_value
             if parameters.is_settled(arguments, params, self._rules, longest):
-                return fail(params if len(params.problems) <= self.limits.problems else self.limits.tell(params))
+                return Failure(params if len(params.problems) <= self.limits.problems else self.limits.tell(params))
         if not measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
         return self._repair_or_refuse(call, params)

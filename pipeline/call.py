@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from os import urandom
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
@@ -137,29 +136,39 @@ class Call:
         return read_state(self.state, WIRE, {})
 
     def resolved(self, tool: Tool[..., Any], repairs: tuple[Repair, ...] = ()) -> ResolvedCall:
-        """The next phase: this is the tool; ``repairs`` says what was changed in the name to find it."""
-        made: Any = _new(ResolvedCall)  # and then each field: in two thirds of the time of a call of the class
-        made.name = self.name
-        made.arguments = self.arguments
-        made.id = self.id
-        made.principal = self.principal
-        made.deps = self.deps
-        made.finish_reason = self.finish_reason
-        made.timeout = self.timeout
-        made.state = self.state
-        made.report = self.report
-        made.guards = self.guards
-        made.tool = tool
-        made.repairs = repairs
-        return made  # type: ignore[no-any-return]  # a cast is a call
+        """The next phase: this is the tool; ``repairs`` holds what was changed in the name to find it."""
+        return ResolvedCall(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            self.state,
+            self.report,
+            self.guards,
+            tool,
+            repairs,
+        )
 
     def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
-        """A copy with another report and other guards, in a third of the time of ``attrs.evolve``."""
-        own_fields = _OWN_FIELDS.get(type(self))
-        if own_fields is None:  # also a phase of somebody's own, with fields of its own
+        """A copy with another report and other guards."""
+        if type(self) is not Call:  # a user-defined subclass, which may have fields of its own
             return attrs.evolve(self, report=report, guards=guards)
-        make: Any = type(self)
-        copy: Self = make(*_REQUEST(self), report, guards, *own_fields(self))
+        make: Any = Call  # the class of this very object, for the type checkers
+        copy: Self = make(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            self.state,
+            report,
+            guards,
+        )
         return copy
 
 
@@ -180,24 +189,46 @@ class ResolvedCall(Call):
 
     def validated(self, params: dict[str, Any], repairs: tuple[Repair, ...] = ()) -> ValidCall:
         """The next phase: these are the arguments, parsed; ``repairs`` says what was changed in them."""
-        tool = self.tool
-        made: Any = _new(ValidCall)  # as in `resolved`
-        made.name = self.name
-        made.arguments = self.arguments
-        made.id = self.id
-        made.principal = self.principal
-        made.deps = self.deps
-        made.finish_reason = self.finish_reason
-        made.timeout = self.timeout
-        made.state = self.state
-        made.report = self.report
-        made.guards = self.guards
-        made.tool = tool
-        made.repairs = self.repairs + repairs if repairs else self.repairs
-        made.params = params
-        made.attempt = 1
-        made.idempotency_key = make_uuid() if tool.context else ""
-        return made  # type: ignore[no-any-return]
+        repairs = self.repairs + repairs if repairs else self.repairs
+        key = make_uuid() if self.tool.context else ""
+        return ValidCall(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            self.state,
+            self.report,
+            self.guards,
+            self.tool,
+            repairs,
+            params,
+            1,
+            key,
+        )
+
+    def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
+        """As in `Call`."""
+        if type(self) is not ResolvedCall:
+            return attrs.evolve(self, report=report, guards=guards)
+        make: Any = ResolvedCall  # the class of this very object, for the type checkers
+        copy: Self = make(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            self.state,
+            report,
+            guards,
+            self.tool,
+            self.repairs,
+        )
+        return copy
 
 
 @phase
@@ -214,9 +245,33 @@ class ValidCall(ResolvedCall):
     attempt: int = 1
     idempotency_key: str = ""
 
+    def under(self, report: LiveReport | None, guards: Guards | None) -> Self:
+        """As in `Call`."""
+        if type(self) is not ValidCall:
+            return attrs.evolve(self, report=report, guards=guards)
+        make: Any = ValidCall  # the class of this very object, for the type checkers
+        copy: Self = make(
+            self.name,
+            self.arguments,
+            self.id,
+            self.principal,
+            self.deps,
+            self.finish_reason,
+            self.timeout,
+            self.state,
+            report,
+            guards,
+            self.tool,
+            self.repairs,
+            self.params,
+            self.attempt,
+            self.idempotency_key,
+        )
+        return copy
+
     def with_params(self, params: dict[str, Any]) -> Self:
         """The same attempt with other params."""
-        if type(self) not in _OWN_FIELDS:  # a phase of somebody's own, which may be frozen
+        if type(self) is not ValidCall:  # as above; it may be frozen, too
             return attrs.evolve(self, params=params)
         copy: Any = self.under(self.report, self.guards)
         copy.params = params
@@ -231,11 +286,3 @@ def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
     """Say who asks for calls that do not say it; the list is changed and returned. See `Call.asked_by`."""
     calls[:] = [call.asked_by(principal, deps) for call in calls]
     return calls
-
-
-_new: Any = object.__new__
-_REQUEST = attrgetter("name", "arguments", "id", "principal", "deps", "finish_reason", "timeout", "state")
-_OWN_FIELDS: dict[type[Call], attrgetter[Any]] = {
-    ResolvedCall: attrgetter("tool", "repairs"),
-    ValidCall: attrgetter("tool", "repairs", "params", "attempt", "idempotency_key"),
-}

@@ -136,8 +136,8 @@ def plan(
     return Plan(wait, f"{kind}, and " + ("it did not land" if error.landed == "no" else f"the tool is {effect}"))
 
 
-def settle(error: ToolError, tool: Tool[..., Any] | None) -> ToolError:
-    """The error that a call ends with: OutcomeUnknown where a mutating tool's failure may have taken effect.
+def downgrade_lost(error: ToolError, tool: Tool[..., Any] | None) -> ToolError:
+    """Replace an error by OutcomeUnknown where the failed body of a mutating tool may have taken effect.
 
     Retry applies it when it gives up, and the runner of a pipeline to the last outcome of a stack without Retry.
     """

@@ -22,9 +22,8 @@ from scripted_mcp import HeldTime, Message, ScriptedServer, Tell, add, definitio
 from support import StoppedTime, a_tool
 from toolcall_pipeline import Call, Outcome, Pipeline, SetupError, ToolRegistry, Unavailable, render
 from toolcall_pipeline.mcp import add_server
-from toolcall_pipeline.mcp.definition_texts import escape_description, escape_schema
-from toolcall_pipeline.mcp.fingerprints import make_fingerprint
 from toolcall_pipeline.mcp.server_session import InvalidAnswerError, RequestRefusedError
+from toolcall_pipeline.mcp.tool_definitions import escape_description, escape_schema, make_fingerprint
 from toolcall_pipeline.messages.parts import Audio, File, Image, Link
 from toolcall_pipeline.messages.values import as_json
 from toolcall_pipeline.middlewares import standard

@@ -473,7 +473,7 @@ async def test_a_view_of_a_pipeline_in_a_pipeline() -> None:
     tools, whole, ran = narrow()
 
     class End:
-        placement = Placement(marks=True)  # the inner pipeline does
+        placement = Placement(announces_body=True)  # the inner pipeline does
 
         async def __call__(self, call: ValidCall) -> Any:
             return await whole(call)

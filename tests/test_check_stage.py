@@ -169,7 +169,7 @@ async def tries_twice(call: Call, call_next: Next) -> Outcome:
 class Marks:
     """Declares more than its function does."""
 
-    placement: ClassVar[Placement] = Placement(marks=True)
+    placement: ClassVar[Placement] = Placement(announces_body=True)
     function: Callable[[Any, Next], Awaitable[Outcome]]
 
     async def __call__(self, call: ValidCall, call_next: Next) -> Outcome:
@@ -186,7 +186,7 @@ async def denies_afterwards(call: ValidCall, call_next: Next) -> Outcome:
 
 
 class MarksAsAnEnd:
-    placement = Placement(marks=True)
+    placement = Placement(announces_body=True)
 
     async def __call__(self, call: ValidCall) -> Outcome:
         try:
@@ -224,7 +224,7 @@ async def denies_after_a_bug(call: ValidCall, call_next: Next) -> Outcome:
 
 
 class EndsNoBodyWhenCancelled:
-    placement = Placement(marks=True)
+    placement = Placement(announces_body=True)
 
     async def __call__(self, call: ValidCall) -> Outcome:
         begin_body(call)
@@ -289,7 +289,7 @@ BROKEN: list[tuple[Any, str]] = [
     (answers_when_cancelled, "answers with a value of type Failure when it is cancelled. Let cancellation pass"),
     (raises_when_cancelled, "raises RuntimeError when it is cancelled"),
     (tries_twice, r"runs its inside again and does not declare Placement\(repeats=True\)"),
-    (Marks(runs_the_body), r"declares Placement\(marks=True\), and runs the body of the tool itself"),
+    (Marks(runs_the_body), r"declares announces_body=True, and runs the body of the tool itself"),
     (Marks(denies_afterwards), r"answers 'permission' after its inside ran, as if nothing had"),
     (MarksAsAnEnd(), r"does not call begin_body\(call\) before each body"),
     (an_end_that_raises, r"lets an exception of the tool pass: answer with Failure\(Crashed\(exc\)\)"),
@@ -436,7 +436,7 @@ class Wraps(Own):
 class Eager(Own):
     """Says when a body begins after it did."""
 
-    marks = True
+    announces_body = True
 
     async def run(self, call: ValidCall) -> object:
         value = await super().run(call)
@@ -446,11 +446,11 @@ class Eager(Own):
 
 
 class Unmarked(Own):
-    marks = True
+    announces_body = True
 
 
 class Deaf(Own):
-    marks = True
+    announces_body = True
 
     async def run(self, call: ValidCall) -> object:
         try:
@@ -509,7 +509,7 @@ class FailsWithText(Own):
 class Early(Own):
     """Says that a body ended before it began."""
 
-    marks = True
+    announces_body = True
 
     async def run(self, call: ValidCall) -> object:
         begin_body(call)
@@ -520,7 +520,7 @@ class Early(Own):
 class Forgets(Own):
     """Does not say that a body ended which was cancelled."""
 
-    marks = True
+    announces_body = True
 
     async def run(self, call: ValidCall) -> object:
         begin_body(call)

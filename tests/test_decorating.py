@@ -204,7 +204,7 @@ async def test_a_tool_has_attempts_of_its_own() -> None:
 
 
 async def test_a_tool_has_a_time_limit_of_its_own() -> None:
-    """`standard` adds the stage for a tool with `timeout=`; what the stage says of the tool by name comes first."""
+    """A tool with `timeout=` needs no stage; the limit that a stage has for the tool by name comes first."""
     tools = ToolRegistry()
 
     @tools.tool(effect="read", timeout=1e-3, attempts=1)
@@ -216,10 +216,9 @@ async def test_a_tool_has_a_time_limit_of_its_own() -> None:
         return "done"
 
     run = standard(tools)
-    assert "timeout" in run.stages
     assert await run.call("hang") == Failure(TimedOut(1e-3, landed="maybe"))
     assert await run.call("quick") == Success("done")
-    named = await run.replace("timeout", Timeout(None, tools={"hang": 2e-3})).call("hang")
+    named = await run.after("retry", Timeout(None, tools={"hang": 2e-3})).call("hang")
     assert named == Failure(TimedOut(2e-3, landed="maybe"))
 
 

@@ -188,7 +188,9 @@ def test_a_users_own_stage_is_explained_by_its_docstring() -> None:
     assert lines[5] == "silent     middleware"
 
 
-@pytest.mark.parametrize("name", [each for each in toolcall_pipeline.middlewares.__all__ if each != "standard"])
+@pytest.mark.parametrize(
+    "name", [each for each in vars(toolcall_pipeline.middlewares)["__all__"] if each != "standard"]
+)
 def test_every_stage_says_why(name: str) -> None:
     """Each stage that we ship has its reason, in one line."""
     why = getattr(toolcall_pipeline.middlewares, name).placement.reason

@@ -285,7 +285,7 @@ class Delayed(Executor):
     """Waits in a queue of its own, then runs the body; in one of the two its time is up."""
 
     name = "delayed"
-    marks = True
+    announces_body = True
 
     def __init__(self, hangs_in: str) -> None:
         self.hangs_in = hangs_in
@@ -309,7 +309,7 @@ class Delayed(Executor):
 class Unmarked(Delayed):
     """Runs the body without a word to the time limit."""
 
-    marks = False
+    announces_body = False
 
     async def run(self, call: ValidCall) -> object:
         await self.step("queue")

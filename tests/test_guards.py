@@ -15,11 +15,8 @@ from toolcall_pipeline import (
     Denied,
     Effect,
     ExecutionFailed,
-    InvalidParams,
-    NeedsUserInput,
     NotExecuted,
     OutcomeUnknown,
-    Problem,
     TimedOut,
     ToolFailed,
     ToolRegistry,
@@ -33,13 +30,12 @@ from toolcall_pipeline.guards import (
     NotBegunError,
     OneEffect,
     TimeLimit,
+    as_outcome_unknown,
+    denies_effect,
     enter,
-    hides_effect,
     landed_of,
     run_inside,
-    tell_lost,
 )
-from toolcall_pipeline.guards.landed import landed_of_own_work
 
 BUSY = Unavailable("probe", "busy")
 
@@ -94,27 +90,24 @@ def a_registry() -> ToolRegistry:
     return tools
 
 
-LANDED: list[tuple[object, str, str]] = [  # as a body's outcome, and as that of a stage that did not call on
-    (Success(None), "yes", "yes"),
-    (Failure(BUSY), "no", "no"),
-    (Failure(TimedOut(landed="no")), "no", "no"),
-    (Failure(Transient(landed="yes")), "yes", "yes"),
-    (Failure(Transient()), "maybe", "maybe"),
-    (Failure(ExecutionFailed("", cause=ToolFailed("it is full", landed=False))), "no", "no"),
-    (Failure(ExecutionFailed("")), "maybe", "maybe"),
-    (Failure(UnknownTool("x")), "maybe", "no"),
-    (Failure(NotExecuted("held")), "maybe", "no"),
-    (Failure(InvalidParams((Problem("a", "type", "a number"),))), "maybe", "no"),
-    (Failure(NeedsUserInput("which one?")), "maybe", "no"),
-    (Failure(Denied("me")), "maybe", "no"),
-    (None, "maybe", "maybe"),
+LANDED: list[tuple[object, str]] = [
+    (Success(None), "yes"),
+    (Failure(BUSY), "no"),
+    (Failure(TimedOut(landed="no")), "no"),
+    (Failure(Transient(landed="yes")), "yes"),
+    (Failure(Transient()), "maybe"),
+    (Failure(ExecutionFailed("", cause=ToolFailed("it is full", landed=False))), "no"),
+    (Failure(ExecutionFailed("")), "maybe"),
+    (Failure(UnknownTool("x")), "maybe"),
+    (Failure(Denied("me")), "maybe"),
+    (None, "maybe"),
 ]
 
 
-@pytest.mark.parametrize(("outcome", "as_body", "as_stage"), LANDED)
-def test_what_an_outcome_tells_of_the_effect(outcome: Any, as_body: str, as_stage: str) -> None:
-    """A body that ran may have landed unless its outcome says no; a stage's own refusal means that nothing ran."""
-    assert (landed_of(outcome), landed_of_own_work(outcome)) == (as_body, as_stage)
+@pytest.mark.parametrize(("outcome", "landed"), LANDED)
+def test_what_an_outcome_tells_of_the_effect(outcome: Any, landed: str) -> None:
+    """A body that ran may have landed unless its outcome says no."""
+    assert landed_of(outcome) == landed
 
 
 HIDING: list[tuple[Any, bool]] = [
@@ -132,7 +125,7 @@ HIDING: list[tuple[Any, bool]] = [
 @pytest.mark.parametrize(("error", "hides"), HIDING, ids=str)
 def test_which_errors_hide_that_a_body_ran(error: Any, hides: bool) -> None:
     """Those that say neither that a body ran nor that it may have landed."""
-    assert hides_effect(error) == hides
+    assert denies_effect(error) == hides
 
 
 LOST: list[tuple[Any, OutcomeUnknown]] = [
@@ -145,7 +138,7 @@ LOST: list[tuple[Any, OutcomeUnknown]] = [
 @pytest.mark.parametrize(("error", "told"), LOST, ids=str)
 def test_what_is_told_of_a_body_that_was_hidden(error: Any, told: OutcomeUnknown) -> None:
     """That its outcome is unknown, with the error itself where that one can be a cause, and how to look it up."""
-    assert tell_lost(error, a_tool("pay", "mutating", verify_with="look")) == told
+    assert as_outcome_unknown(error, a_tool("pay", "mutating", verify_with="look")) == told
 
 
 def test_the_end_of_the_time_refuses_what_has_not_begun() -> None:
@@ -235,21 +228,27 @@ def test_a_stage_is_a_body_until_it_calls_on() -> None:
     """Until then it has begun; when it calls on it is known that its own body did nothing."""
     heard = Heard()
     guards = Guards.of(heard)
-    entry, _given = enter(under(guards), guards, marks=False, stage=True)
+    entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
     assert heard.told == ["begin"]
-    entry.call_on()
+    entry.enter_inside()
     assert heard.told == ["begin", "end", "no"]
-    entry.call_on()
+    entry.enter_inside()
     assert not entry.leave(Success(1))
     assert heard.told == ["begin", "end", "no"]
 
 
-def test_a_stage_that_did_not_call_on_was_the_body() -> None:
-    """Its outcome then says what became of the effect."""
-    for outcome, landed in ((Success(1), "yes"), (Failure(BUSY), "no"), (Failure(Transient()), "maybe")):
+def test_a_stage_that_did_not_call_on() -> None:
+    """A value is its own work; whatever it fails with, nothing landed, unless the failure itself says that it did."""
+    failures = (BUSY, Transient(), TimedOut(3.0), ExecutionFailed("no"), OutcomeUnknown(), Denied("me"))
+    cases = [
+        (Success(1), "yes"),
+        (Failure(Transient(landed="yes")), "yes"),
+        *((Failure(each), "no") for each in failures),
+    ]
+    for outcome, landed in cases:
         heard = Heard()
         guards = Guards.of(heard)
-        entry, _given = enter(under(guards), guards, marks=False, stage=True)
+        entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
         assert entry.leave(cast("Any", outcome))
         assert heard.told == ["begin", "end", landed]
 
@@ -258,9 +257,9 @@ def test_a_stage_that_did_not_call_on_was_the_body() -> None:
 def test_nothing_begins_inside_of_a_stage_that_failed(outcome: Any) -> None:
     """A task that it left behind calls on in vain: somebody was told already that there is no body."""
     guards = Guards.of(Heard())
-    entry, given = enter(under(guards), guards, marks=False, stage=True)
+    entry, given = enter(under(guards), guards, announces_body=False, is_stage=True)
     entry.leave(outcome)
-    for begin in (entry.call_on, lambda: given.guards.begin(given)):
+    for begin in (entry.enter_inside, lambda: given.guards.begin(given)):
         with pytest.raises(NotBegunError) as refused:
             begin()
         assert refused.value.outcome == Failure(NotExecuted("the call has been answered"))
@@ -270,7 +269,7 @@ def test_what_a_stage_left_behind_may_begin_after_it_succeeded() -> None:
     """Nobody was told that there will be no body; the guards count it as one more."""
     heard = Heard()
     guards = Guards.of(heard)
-    entry, given = enter(under(guards), guards, marks=False, stage=True)
+    entry, given = enter(under(guards), guards, announces_body=False, is_stage=True)
     entry.leave(Success(1))
     given.guards.begin(given)
     assert heard.told == ["begin", "end", "yes", "no", "begin"]
@@ -279,12 +278,13 @@ def test_what_a_stage_left_behind_may_begin_after_it_succeeded() -> None:
 def test_an_entry_is_changed_under_the_lock_of_the_call() -> None:
     """Another thread may be about to begin a body."""
     lock: Any = CountingLock()
-    guards = Guards((Heard(),), lock)
-    entry, _given = enter(under(guards), guards, marks=False, stage=True)
+    heard = (Heard(),)
+    guards = Guards(heard, heard, lock)
+    entry, _given = enter(under(guards), guards, announces_body=False, is_stage=True)
     held = [lock.held]
-    entry.call_on()
+    entry.enter_inside()
     held.append(lock.held)
-    entry.leave(Success(1))
+    entry.leave(None)
     held.append(lock.held)
     assert held == [1, 2, 3]
 
@@ -299,7 +299,7 @@ def test_guards_that_need_the_params_hear_of_nothing_before_there_are_some() -> 
     ):
         heard = HeardWithParams() if needs else Heard()
         guards = Guards.of(heard)
-        enter(call.under(None, guards), guards, marks=False, stage=stage)
+        enter(call.under(None, guards), guards, announces_body=False, is_stage=stage)
         assert heard.told == told
 
 
@@ -323,11 +323,11 @@ async def test_an_end_that_does_not_mark_is_asked_for_when_it_is_entered() -> No
         return Success(1)
 
     guards = Guards.of_reads([tools])
-    refused: Any = await run_inside(run, under(guards, "read"), marks=False)
+    refused: Any = await run_inside(run, under(guards, "read"), announces_body=False)
     assert (refused.failure().kind, entered) == ("unavailable", [])
-    assert await run_inside(run, under(guards, "read"), marks=True) == Success(1)
-    assert await run_inside(run, a_call(), marks=False) == Success(1)
-    assert await run_inside(run, under(Guards.of(OneEffect())), marks=False) == Success(1)
+    assert await run_inside(run, under(guards, "read"), announces_body=True) == Success(1)
+    assert await run_inside(run, a_call(), announces_body=False) == Success(1)
+    assert await run_inside(run, under(Guards.of(OneEffect())), announces_body=False) == Success(1)
     assert len(entered) == 3
 
 
@@ -338,5 +338,5 @@ async def test_a_stage_that_puts_another_tool_in_place_of_a_read_is_told() -> No
         raise AssertionError
 
     call = under(Guards.of_reads([]), "mutating")
-    outcome: Any = await run_inside(run, call, marks=True)
+    outcome: Any = await run_inside(run, call, announces_body=True)
     assert str(outcome.failure().cause) == "probe is a read, and a stage handed on the mutating tool probe"

@@ -15,11 +15,11 @@ import toolcall_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
-    forking lazy_names outcomes privacy semconv timing
+    forking lazy_names privacy semconv timing
     outside_text
     error_kind
     errors
-    call_state error_makers guards introspection provider_names
+    call_state guards introspection provider_names
     call event_loops options
     caller parameters
     messages report

@@ -141,7 +141,7 @@ def test_the_wheel_holds_one_package(wheel: zipfile.ZipFile) -> None:
         for path in (ROOT / folder).rglob("*.py")
     }
     operations = {f"telemetry/operations/{name}" for name in ("README.md", "alerts.yml", "dashboard.json")}
-    assert files | {f"toolcall_pipeline/{name}" for name in (*operations, "py.typed")} <= held
+    assert files | {f"toolcall_pipeline/{name}" for name in (*operations, "py.typed", "__init__.pyi")} <= held
 
 
 def test_the_metadata(wheel: zipfile.ZipFile) -> None:

@@ -49,21 +49,17 @@ def test_every_public_name_is_documented(value: Any) -> None:
                 assert member.__doc__, name
 
 
-def names_for_type_checkers(package: types.ModuleType) -> dict[str, set[str]]:
-    """What the ``if TYPE_CHECKING:`` of a package imports, by module."""
-    assert package.__file__ is not None
-    tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
-    blocks = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
-    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {str(node.module): {alias.name for alias in node.names} for node in imports}
-
-
 @pytest.mark.parametrize("package", LAZY_PACKAGES, ids=lambda package: package.__name__)
-def test_type_checkers_see_what_is_imported_at_first_use(package: Any) -> None:
-    """The table of a package names the same modules and the same names as its imports for type checkers."""
-    assert names_for_type_checkers(package) == {
-        module: set(provided.split()) for module, provided in package._NAMES.items() if provided
-    }
+def test_the_stub_of_a_lazy_package_is_its_list_of_names(package: types.ModuleType) -> None:
+    """Each line of the stub is read at run time as type checkers read it: module, name, and nothing else."""
+    assert package.__file__ is not None
+    stub = ast.parse(Path(package.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    names = [alias.asname for node in imports for alias in node.names]
+    assert sorted(str(name) for name in names) == package.__all__
+    assert set(package.__all__) <= set(dir(package))
+    others = [node for node in stub.body if not isinstance(node, ast.ImportFrom)]
+    assert [ast.unparse(node) for node in others] == (["__version__: str"] if package is toolcall_pipeline else [])
 
 
 def test_a_name_is_imported_once_and_an_unknown_one_is_refused() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from returns.result import Failure, Success
@@ -21,6 +22,7 @@ from toolcall_pipeline import (
     OutcomeUnknown,
     Placement,
     SetupError,
+    Stack,
     TimedOut,
     ToolContext,
     ToolFailed,
@@ -32,7 +34,7 @@ from toolcall_pipeline import (
 from toolcall_pipeline.compose.deadline import run_within
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.guards import Guards, NotBegunError
-from toolcall_pipeline.middlewares import Execute, Retry, Timeout, standard
+from toolcall_pipeline.middlewares import Execute, Resolve, Retry, Timeout, Validate, standard
 from toolcall_pipeline.testing import script
 
 SOON = 0.1  # seconds; a body in the event loop has begun by then, for nothing in front of it gives the loop away
@@ -78,7 +80,7 @@ async def queue(call: Any, call_next: Any) -> Outcome:
 class Queue:
     """One that says that it never does the work of a tool."""
 
-    placement = Placement(marks=True)
+    placement = Placement(announces_body=True)
 
     async def __call__(self, call: Any, call_next: Any) -> Outcome:
         return await queue(call, call_next)
@@ -432,3 +434,32 @@ async def test_cut_off_while_it_waits_for_a_thread(monkeypatch: pytest.MonkeyPat
         assert report.outcome == Success(None)
         assert [(attempt.verdict, attempt.landed) for attempt in report.attempts] == [("timeout", "no"), (None, "yes")]
         assert runs == [1]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.parametrize("late", [True, False], ids=["registered later", "registered before"])
+async def test_a_tools_own_limit_holds_without_a_stage(traced: bool, late: bool) -> None:
+    """The `timeout=` of a tool limits each attempt in a stack without Timeout, whenever the tool was registered."""
+    tools = ToolRegistry()
+    tool = a_tool(fn=anyio.sleep_forever, timeout=SOON)
+    if not late:
+        tools.register(tool)
+    pipeline = standard(tools, attempts=1)
+    own = Stack().check(Resolve(tools)).check(Validate()).end(Execute())
+    if late:
+        tools.register(tool)
+    assert "timeout" not in pipeline.stages
+    for each in (pipeline if traced else pipeline.without("trace"), own):
+        with anyio.fail_after(30):
+            report = await each.report(Call("probe"))
+            outcome = await each.call("probe")
+        assert outcome == report.outcome == Failure(TimedOut(SOON, landed="maybe"))
+        assert [attempt.landed for attempt in report.attempts] == ["maybe"]
+
+
+async def test_a_stage_that_says_no_limit_for_a_tool_wins_over_the_tools_own() -> None:
+    """Where a Timeout stands, it decides: ``tools={"probe": None}`` lifts the limit of the tool itself."""
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=anyio.lowlevel.checkpoint, timeout=0.000001))
+    pipeline = standard(tools).after("retry", Timeout(None, tools={"probe": None}))
+    assert await pipeline.call("probe") == Success(None)

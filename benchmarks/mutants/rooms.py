@@ -107,7 +107,7 @@ ROOMS = {
         ("test_retry.py", "test_planner.py", "test_budget.py", "test_effects.py"),
     ),
     "chain": Room(
-        ("pipeline/compose/*_chain.py", "pipeline/compose/guarded_stage.py"),
+        ("pipeline/compose/*_chain.py",),
         (
             "test_compose.py",
             "test_own_time.py",

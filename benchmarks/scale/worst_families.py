@@ -16,7 +16,7 @@ from toolcall_pipeline import Tool, tool
 
 
 class Add(TypedDict):
-    """One of three forms with the same fields."""
+    """One of three forms without a discriminating field."""
 
     left: Expr
     right: Expr

@@ -26,7 +26,7 @@ _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hash
 
 
 class Runnable(Protocol):
-    """What runs calls and finds their tools: a `Pipeline`, or the `Caller` of a tool."""
+    """Runs calls and finds their tools: a `Pipeline`, or the `Caller` of a tool."""
 
     def __call__(self, call: Call, /) -> Awaitable[Outcome]:
         """Run one call."""
@@ -54,29 +54,29 @@ async def gather(
     """Run many calls at once. A failed call stops none of the others.
 
     Calls of tools that declare a ``resource`` keep an order: those that only read it run together, and one that
-    changes it runs alone on it, after the calls before it. If a body of a change is still running when its call ends,
-    be it that of an earlier attempt, the later calls on that resource are not executed. A call whose resource cannot be
-    told from its arguments may mean any, so it keeps its place among all calls that declare one.
+    changes it runs alone on it, after the calls before it. If a write is still running after its call ended (even an
+    earlier attempt), later calls on that resource return `NotExecuted`. A call whose resource is unknown from its
+    arguments may mean any, so it keeps its place among all calls that declare one.
 
-    All calls belong to one trace: that of the span around this, else one with a span ``invoke_agent`` of its own.
+    All calls belong to one trace: the trace of the span around this call, else one with a span ``invoke_agent``.
 
     Args:
         pipeline: Runs each call.
-        calls: The calls, such as those of one reply of a model.
+        calls: The calls, such as all calls of one model reply.
         limit: How many run at a time. Default 50.
         timeout: Seconds for all calls together. Those that run then end as with any time limit, in ``TimedOut`` or
             ``OutcomeUnknown``; those that have not begun are ``NotExecuted``. 0 or less: none begins. Default None:
             no limit.
         each: Seconds for one call, its attempts and waits included; a shorter ``Call.timeout`` counts instead.
             Default None: no limit.
-        principal: Who asks, for each call that does not say it. Default "": nobody in particular.
+        principal: The caller's name, for each call that has none. Default "": unknown.
         deps: The caller's own object, for each call that has none. Default None: none.
 
     Returns:
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
 
     Raises:
-        SetupError: ``limit`` is no integer ≥ 1, a time is no number, ``pipeline`` is none, or ``calls`` are no calls.
+        SetupError: ``limit``, a time, ``pipeline`` or ``calls`` has a wrong type, or ``limit`` is below 1.
     """
 
     def run(_: int, call: Call) -> Awaitable[Outcome]:
@@ -97,7 +97,7 @@ def gather_sync(
     principal: str = "",
     deps: object = None,
 ) -> list[Outcome]:
-    """`gather` for code without an event loop; see `Pipeline.call_sync`. The parameters are those of `gather`."""
+    """`gather` for code without an event loop; see `Pipeline.call_sync`. It takes the same parameters."""
     run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
     return PORTAL.run(run, pipeline, calls, limit)
 

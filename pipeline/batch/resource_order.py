@@ -19,7 +19,7 @@ _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hash
 
 
 def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
-    """What the call works on; None if that cannot be told."""
+    """Find the resource that a call works on; None if it is unknown."""
     if isinstance(tool.resource, str) or tool.resource is None:
         return tool.resource
     try:
@@ -61,7 +61,7 @@ class _RunningBodies(Guard):
         self.running += 1
 
     def end(self, call: Call) -> None:  # noqa: ARG002
-        """It returned or raised, perhaps in a thread that nobody waits for any more."""
+        """It returned or raised, perhaps in an abandoned thread."""
         self.running -= 1
 
 
@@ -76,7 +76,7 @@ class ResourceOrder:
         self._knots = 0
 
     def add(self, index: int, earlier: Iterable[int | None], *, changes: bool = False) -> None:
-        """Add a call that waits for these earlier ones; None is no call."""
+        """Add a call that waits for these earlier ones; None is ignored."""
         found = set(earlier) - {None}
         self._waits[index] = len(found)
         for each in found:
@@ -147,7 +147,7 @@ def order_by_resource(calls: Sequence[Call], tools: Mapping[str, Tool[..., Any]]
 
 
 def _is_still_running(outcome: object) -> bool:
-    """Whether an outcome says so, as that of an executor which knows more than when its bodies begin and end."""
+    """Whether the outcome says that the body still runs. An executor may know it without an announced begin and end."""
     error = error_of(outcome)
     cause = error.cause if type(error) is OutcomeUnknown else error
     return type(cause) is TimedOut and cause.still_running

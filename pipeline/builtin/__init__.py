@@ -25,7 +25,7 @@ def install(
     when: Callable[[], bool] | None = None,
     environment: str | None = None,
 ) -> tuple[str, ...]:
-    """Register our tools. Call it last, with the pipeline that is used and that somebody else holds.
+    """Register our tools. Call it last, with the pipeline that is used and that you keep a reference to.
 
     Args:
         tools: The registry of that pipeline, or the one behind its view.

@@ -1,4 +1,4 @@
-"""Batch: a tool by which a model makes several calls in one; each of them goes through the pipeline."""
+"""Batch: a tool that makes several calls in one; each of them goes through the pipeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..tools.context import ToolContext
 from ..tools.definition import Tool
 from .pipeline_reference import PipelineReference
 
-# Keys of an entry: first those of document 004, then those that models write instead.
+# Keys of an entry: first the key of document 004, then the ones that models write instead.
 _TOOL_KEYS = ("tool", "tool_name", "name")
 _ARGUMENT_KEYS = ("args", "arguments", "parameters")
 _LONGEST_RESULT = 80_000  # characters of all outputs; `render` would cut a longer text in the middle, between calls
@@ -106,7 +106,7 @@ class Batch:
         """Work from now on, for this pipeline and all others that have the tool.
 
         Args:
-            pipeline: Held weakly, so somebody else has to keep it.
+            pipeline: Held weakly, so keep a reference to it.
         """
         self._pipeline.set(pipeline)
 
@@ -146,7 +146,7 @@ class Batch:
         """The handler of the tool.
 
         Args:
-            context: Of the batch; its principal and deps are those of the calls.
+            context: The context of the batch; the calls get its principal and deps.
             calls: The entries, as the model wrote them.
 
         Returns:

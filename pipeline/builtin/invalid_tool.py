@@ -36,7 +36,7 @@ class Invalid:
         """Work from now on, for this pipeline and all others that have the tool.
 
         Args:
-            pipeline: Held weakly, so somebody else has to keep it.
+            pipeline: Held weakly, so keep a reference to it.
         """
         self._pipeline.set(pipeline)
 

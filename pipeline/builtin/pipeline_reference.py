@@ -30,7 +30,7 @@ class PipelineReference:
         that called through another pipeline than its caller would let a model out of its view.
 
         Args:
-            context: What the tool was called with.
+            context: The context of the tool's call.
             service: The tool, for the failure.
 
         Returns:

@@ -22,9 +22,9 @@ class Placement:
             will do as well: nobody knows what it does.
         repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
             pipeline has at most one such stage.
-        marks: The stage never runs the tool's body itself or, if it is an end, says when it begins, with `begin_body`;
-            what it answers in place of its inside is true of the whole call. Default False: the stage counts as the
-            body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
+        announces_body: The stage never runs the tool's body itself or, if it is an end, says when the body begins, with
+            `begin_body`; what it answers in place of its inside is true of the whole call. Default False: the stage
+            counts as the body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
         owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
@@ -35,7 +35,7 @@ class Placement:
     inside_of: Mapping[str, str] = attrs.field(factory=dict[str, str])
     needs: Mapping[str, str] = attrs.field(factory=dict[str, str])
     repeats: bool = False
-    marks: bool = False
+    announces_body: bool = False
     tool_options: tuple[str, ...] = ()
     owns_registry: bool = False
 

@@ -10,11 +10,11 @@ from returns.result import Success
 
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
-from ..guards import Guards, landed_of
+from ..guards import Guards, guard_stage, landed_of
 from ..report import CANCELLED, LiveReport, error_of, kind_of
-from .guarded_stage import guard_end, guard_stage
-from .mistakes import check_answer, check_verdict
+from .plain_chain import guard_end
 from .stage import Handler, Stage
+from .stage_bugs import check_answer, read_verdict
 
 # By these names a type checker does not narrow a value of any type to one of unknown things.
 _SUCCESS: Any = Success
@@ -33,7 +33,7 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     repeating = next((stage for stage in stages if stage.placement.repeats), None)
     reading = next((stage for stage in reversed(stages) if stage.placement.kind == "classify"), None)
     read: _Read | None = getattr(reading.obj, "read_crash", None) if reading is not None else None
-    handler = _recorded_end(stages[-1])
+    handler = _recorded_end(stages)
     if repeating is None:
         handler = _recorded_attempt(handler, read)
     checks: list[Stage] = []  # next to each other, innermost first
@@ -51,8 +51,9 @@ def compile_recorded(stages: Sequence[Stage]) -> Handler[Any]:
     return _recorded_checks(checks[::-1], handler) if checks else handler
 
 
-def _recorded_end(stage: Stage) -> Handler[Any]:
-    name, obj, run = stage.name, stage.obj, guard_end(stage)
+def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
+    stage, run = stages[-1], guard_end(stages)
+    name, obj = stage.name, stage.obj
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
@@ -90,12 +91,8 @@ def compile_recorded_checks(stages: Sequence[Stage]) -> Callable[[Any], Any]:
             began = perf_counter_ns()
             kind: str | None = "internal"
             try:
-                verdict = check(call)
-                if isinstance(verdict, _CALL):
-                    kind = None
-                else:
-                    check_verdict(stage, verdict)
-                    kind = kind_of(verdict)
+                verdict: Any = read_verdict(stage, check(call))
+                kind = kind_of(verdict)
             except Exception as exc:
                 report.let_pass(exc)
                 raise
@@ -134,7 +131,8 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
     writes to a branch of the report, and is an attempt of its own if the first one is a part of an attempt.
     """
     name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
-    run, guarded = stage.run, guard_stage(stage)
+    run = stage.run
+    guarded = run if stage.placement.announces_body else guard_stage(run)
     inner_attempt = _recorded_attempt(inner, read)
 
     async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915

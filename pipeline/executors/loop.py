@@ -20,7 +20,7 @@ class Loop(Executor):
     """
 
     name: ClassVar[str] = "loop"
-    marks: ClassVar[bool] = True
+    announces_body: ClassVar[bool] = True
 
     async def run(self, call: ValidCall) -> object:
         """Run the body. A coroutine is awaited, also if the function was not known to be async.

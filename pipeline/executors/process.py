@@ -50,7 +50,7 @@ class Process(Executor):
     """
 
     name: ClassVar[str] = "process"
-    marks: ClassVar[bool] = True
+    announces_body: ClassVar[bool] = True
 
     def __init__(self, workers: int | None = None) -> None:
         if os.name != "posix":

@@ -19,12 +19,12 @@ class Executor(Protocol):
     name: ClassVar[str]  # for the attempts of a report, such as "thread"
     # Whether run calls `begin_body` and `end_body` itself. If not, a body counts as begun as soon as run is entered, so
     # a mutating call whose time is up in a queue of the executor is not retried.
-    marks: ClassVar[bool] = False
+    announces_body: ClassVar[bool] = False
     # Whether it works without `async with`. One that must be opened first says False: then a pipeline says so as well.
     opens_itself: ClassVar[bool] = True
 
     async def run(self, call: ValidCall) -> object:
-        """Run the body of one call; if the executor ``marks``, with `begin_body` before it and `end_body` after it.
+        """Run the body of one call, between `begin_body` and `end_body` if the executor ``announces_body``.
 
         Args:
             call: The call, with its tool and with ``params``, the arguments of the tool by name.

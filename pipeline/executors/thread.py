@@ -113,7 +113,7 @@ class Thread(Executor):
     """
 
     name: ClassVar[str] = "thread"
-    marks: ClassVar[bool] = True
+    announces_body: ClassVar[bool] = True
 
     def __init__(self, threads: int = 40, max_abandoned: int = 40) -> None:
         check_count("Thread", "threads", threads)

@@ -2,28 +2,28 @@
 
 from .bodies import Bodies
 from .call_guards import Guards
-from .entry import Entry, enter
 from .guard import Guard, NotBegunError, tool_of
-from .guarded_run import refuse_swap, run_inside
-from .landed import hides_effect, landed_of, tell_lost
+from .landed import as_not_landed, as_outcome_unknown, denies_effect, landed_of
 from .one_effect import OneEffect
 from .open_tools import OpenTools
+from .stage_entry import StageEntry, enter, guard_stage, run_inside
 from .time_limit import TimeLimit
 
 __all__ = [
     "Bodies",
-    "Entry",
     "Guard",
     "Guards",
     "NotBegunError",
     "OneEffect",
     "OpenTools",
+    "StageEntry",
     "TimeLimit",
+    "as_not_landed",
+    "as_outcome_unknown",
+    "denies_effect",
     "enter",
-    "hides_effect",
+    "guard_stage",
     "landed_of",
-    "refuse_swap",
     "run_inside",
-    "tell_lost",
     "tool_of",
 ]

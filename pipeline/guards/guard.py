@@ -40,6 +40,11 @@ class Guard:
     def end(self, call: Call) -> None:
         """The body returned or raised, perhaps in a thread that nobody waits for any more."""
 
+    def conclude(self, call: Call, landed: Landed) -> None:
+        """The body that began with this very call returned or raised, and its outcome is known."""
+        self.end(call)
+        self.learn_landed(call, landed)
+
     def learn_landed(self, call: Call, landed: Landed) -> None:
         """The outcome of a body that began says whether its effect happened."""
 

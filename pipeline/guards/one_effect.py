@@ -39,7 +39,7 @@ class OneEffect(Bodies):
 
     def refuse(self, call: Call) -> Outcome | None:
         """OutcomeUnknown after an effect that may have landed, TimedOut beside an idempotent body that still runs."""
-        if not self.begun or (tool := tool_of(call)) is None:
+        if not (self.undecided or self.running) or (tool := tool_of(call)) is None:
             return None
         if self.undecided and (tool.effect == "mutating" or self._has_another_key(call, tool)):
             return Failure(OutcomeUnknown(Transient(landed="maybe"), tool.verify_with))
@@ -63,12 +63,22 @@ class OneEffect(Bodies):
 
     def end(self, call: Call) -> None:
         """It returned or raised."""
-        tool = getattr(call, "tool", None)
-        if tool is None or tool.effect != "read":
+        if self._counts(call):
             self.running -= 1
 
     def learn_landed(self, call: Call, landed: Landed) -> None:
         """Its outcome is known."""
-        tool = tool_of(call)
-        if landed == "no" and (tool is None or tool.effect != "read"):
+        if landed == "no" and self._counts(call):
             self.undecided -= 1
+
+    def conclude(self, call: Call, landed: Landed) -> None:
+        """As the base does, in one step."""
+        tool = getattr(call, "tool", None)
+        if tool is None or tool.effect != "read":
+            self.running -= 1
+            if landed == "no":
+                self.undecided -= 1
+
+    def _counts(self, call: Call) -> bool:
+        tool = tool_of(call)
+        return tool is None or tool.effect != "read"

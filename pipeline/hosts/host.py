@@ -214,7 +214,7 @@ class _InHost(Executor):
     """Runs the body that the framework handed over with the call."""
 
     name: ClassVar[str] = "host"
-    marks: ClassVar[bool] = True
+    announces_body: ClassVar[bool] = True
 
     async def run(self, call: ValidCall) -> object:
         body = _body.get()

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from returns.result import Failure
 
-from ..call import Call, ValidCall, is_failure
+from ..adapters.common import says_error
+from ..call import Call, Outcome, ResolvedCall, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import ExecutionFailed
 from ..messages import render
+from ..messages.result_parts import find_parts
+from ..messages.values import to_data
 from ..privacy import approved
-from ..tools import Effect
+from ..tools import Effect, ToolView
 from .checked_arguments import foresee
+from .exporting import list_media, list_offered
 from .extras import requires
 from .host import Host, HostTool
-from .pydantic_ai_names import put_names_right, tell_unknown_names
-from .pydantic_ai_tools import export_tools
 
 with requires("pydantic-ai-slim"):
-    from pydantic_ai import exceptions as told
+    from pydantic_ai import BinaryContent, FunctionToolset, RunContext, Tool, exceptions
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ModelRetry, ToolFailed
-
-__all__ = ["ToolcallCapability", "export_tools"]
+    from pydantic_ai.messages import ModelRequest, RetryPromptPart, ToolCallPart, ToolReturnPart
 
 _PASSES = (
-    *(told.ApprovalRequired, told.CallDeferred, told.SkipToolExecution, told.SkipToolValidation),
-    *(told.ToolRetryError, told.ToolFailedError, told.UsageLimitExceeded, told.RunCancelled),
+    *(
+        exceptions.ApprovalRequired,
+        exceptions.CallDeferred,
+        exceptions.SkipToolExecution,
+        exceptions.SkipToolValidation,
+    ),
+    *(exceptions.ToolRetryError, exceptions.ToolFailedError, exceptions.UsageLimitExceeded, exceptions.RunCancelled),
 )
 
 
@@ -93,3 +100,80 @@ class ToolcallCapability(AbstractCapability[Any]):
 
 def _describe(tool: Any) -> HostTool:
     return HostTool(tool.description or "", tool.parameters_json_schema, (tool.metadata or {}).get("effect"))
+
+
+def put_names_right(response: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
+    """A reply of the model, with the names of the tools that its calls mean beyond doubt.
+
+    Args:
+        response: The reply.
+        pipeline: For the tools that the model was offered.
+        known: Names that stay: these tools', and those of the output tools.
+    """
+    return replace(response, parts=[_rename(part, pipeline, known) for part in response.parts])
+
+
+def tell_unknown_names(context: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
+    """A request, with what the pipeline says of unknown names in place of what Pydantic AI says.
+
+    Args:
+        context: The request. Its history is not changed.
+        pipeline: As with `put_names_right`.
+        known: As with `put_names_right`.
+    """
+    *before, last = context.messages or [None]
+    if not isinstance(last, ModelRequest):
+        return context
+    told = replace(last, parts=[_retell(part, pipeline, known) for part in last.parts])
+    return replace(context, messages=[*before, told])
+
+
+def _rename(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
+    if not isinstance(part, ToolCallPart) or part.tool_name in known:
+        return part
+    found = pipeline.resolve(Call(part.tool_name))
+    return replace(part, tool_name=found.tool.name) if isinstance(found, ResolvedCall) else part
+
+
+def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
+    if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in known:
+        return part
+    found = pipeline.resolve(Call(part.tool_name))
+    return replace(part, content=render(found)) if type(found) is Failure else part
+
+
+def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]:
+    """A toolset of the tools that may be called now: ``Agent(model, toolsets=[export_tools(tools, run)])``.
+
+    The pipeline gets the id of each call, and the agent's ``deps``. A failure is a `ToolFailed`, which spends none of
+    Pydantic AI's retries: the pipeline has tried again where that is safe. An image or a PDF file is a `BinaryContent`.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+    """
+    return FunctionToolset([_export(each, own, pipeline) for each, own in list_offered(registry)])
+
+
+def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
+    async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
+        outcome = await pipeline(Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps))
+        if says_error(outcome):
+            raise ToolFailed(render(outcome))
+        return _to_return(outcome)
+
+    description = offered.get("description", "")
+    return Tool.from_schema(run, offered["name"], description, json_schema=offered["parameters"], takes_ctx=True)
+
+
+def _to_return(outcome: Outcome) -> object:
+    """What Pydantic AI can write into the history: a value that it cannot would end the run."""
+    value = outcome.unwrap()
+    if type(value).__module__.startswith("pydantic_ai"):
+        return value
+    media = list_media(outcome)
+    if media is None:
+        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome)
+    return [
+        part if isinstance(part, str) else BinaryContent(data=part.data, media_type=part.media_type) for part in media
+    ]

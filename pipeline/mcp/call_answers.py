@@ -14,8 +14,8 @@ from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from ..tools.detectors import ReturnedError, TextPolicy
 from .jsonrpc import Message, is_message
+from .result_blocks import KIND
 from .server_session import Answer, InvalidAnswerError, RequestRefusedError, SessionLostError
-from .tool_results import KIND
 
 _REQUEST_TIMEOUT: Final = -32001  # of the package mcp
 _MAX_TEXT: Final = 8_000  # characters of an error

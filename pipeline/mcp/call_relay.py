@@ -22,8 +22,8 @@ from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
 from .policy import Policy
+from .result_blocks import make_error_result
 from .server import ServerGoneError
-from .tool_results import make_error_result
 from .upstream import Upstream
 
 _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake

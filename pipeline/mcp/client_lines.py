@@ -7,12 +7,12 @@ from typing import cast
 from anyio.abc import TaskGroup
 
 from ..outside_text import neutralise
-from .call_batch import CallBatch
 from .jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,
     SERVER_ENDED,
     TOOLS_CALL,
+    CallBatch,
     Message,
     dump,
     find_id,

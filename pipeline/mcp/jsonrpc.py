@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 from secrets import token_hex
@@ -235,3 +236,28 @@ _LENIENT = json.JSONDecoder(parse_int=_read_int)
 _PAIRS = json.JSONDecoder(object_pairs_hook=_Pairs)
 _STRICT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 _ASCII_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+class CallBatch:
+    """Collects the answers to a batch.
+
+    Args:
+        keys: The keys of its requests, see `key_of`; a key that occurs twice gets two answers.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self._missing = Counter(keys)
+        self._answers: list[bytes] = []
+
+    def add(self, key: str, answer: bytes | None) -> bytes | None:
+        """Add an answer; None for a request that gets none, since it was cancelled.
+
+        Returns:
+            The line with all answers, once the last one is there; None before, and if there is none at all.
+        """
+        if not self._missing[key]:
+            return None
+        self._missing[key] -= 1
+        if answer is not None:
+            self._answers.append(answer.rstrip(b"\r\n"))
+        return join_array(self._answers) if self._answers and not self._missing.total() else None

@@ -12,10 +12,9 @@ import anyio
 from .. import timing
 from ..outside_text import get_logger, neutralise
 from ..tools import ToolRegistry
-from .effect_hints import read_effect
 from .jsonrpc import Message, read_object
 from .policy import Policy
-from .tool_definitions import make_tool, read_name
+from .tool_definitions import make_tool, read_effect, read_name
 
 _LOG = get_logger()
 _MAX_TOOLS = 10_000  # of one server; a list without end ends here

@@ -12,10 +12,15 @@ from ..errors import SetupError, Unavailable
 from ..outside_text import get_logger, neutralise
 from ..parameters import check_schema
 from ..tools import Effect, Tool, ToolContext, ToolRegistry
-from .definition_texts import escape_description, escape_name, escape_schema
-from .effect_hints import read_effect
-from .fingerprints import make_fingerprint
-from .tool_definitions import make_tool, read_name
+from .tool_definitions import (
+    escape_description,
+    escape_name,
+    escape_schema,
+    make_fingerprint,
+    make_tool,
+    read_effect,
+    read_name,
+)
 
 _LOG = get_logger()
 _MAX_PINS: Final = 10_000  # fingerprints that are kept of one server

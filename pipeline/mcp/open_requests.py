@@ -7,8 +7,7 @@ from secrets import token_hex
 
 import attrs
 
-from .call_batch import CallBatch
-from .jsonrpc import Message, is_request, key_of, read_object
+from .jsonrpc import CallBatch, Message, is_request, key_of, read_object
 from .session import Session
 
 CANCELLED = "notifications/cancelled"

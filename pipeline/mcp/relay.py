@@ -12,10 +12,9 @@ from anyio.abc import TaskGroup
 from ..compose import Pipeline
 from ..outside_text import get_logger
 from ..tools import ToolRegistry
-from .call_batch import CallBatch
 from .call_relay import CallRelay
 from .client_lines import ClientLines
-from .jsonrpc import dump
+from .jsonrpc import CallBatch, dump
 from .lines import BrokenLineError, LineReader, LineWriter, LongLine
 from .open_requests import CANCELLED, OpenRequests
 from .policy import Policy

@@ -142,26 +142,26 @@ class RemoteServer:
         """Connect, register the tools, and return when the connection is lost."""
         with anyio.CancelScope(deadline=anyio.current_time() + self._connecting) as scope:
             async with self._connect(self._tell_changed) as session:
-                await self._learn(session)
+                await self._refresh_tools(session)
                 scope.deadline = inf
-                self._rise(session)
+                self._mark_connected(session)
                 if not self._begun:
                     self._begun = True
                     self._tools.warn_of_unknown_effects()
                     task_status.started()
                 try:
-                    await self._follow(session)
+                    await self._watch_list(session)
                 finally:
-                    self._fall(group)  # now: to close a connection takes seconds, and calls should wait meanwhile
+                    self._mark_lost(group)  # now: to close a connection takes seconds, and calls should wait meanwhile
         if scope.cancelled_caught:
             raise TimeoutError(f"no connection within {self._connecting:g} seconds")
 
-    def _rise(self, session: ServerSession) -> None:
+    def _mark_connected(self, session: ServerSession) -> None:
         self._session = session
         self._tools.reopen_all(_DISCONNECTED)
         self._up.set()
 
-    def _fall(self, group: TaskGroup) -> None:
+    def _mark_lost(self, group: TaskGroup) -> None:
         self._session = None
         self._up = anyio.Event()
         group.start_soon(self._close_later, self._up)
@@ -173,7 +173,7 @@ class RemoteServer:
             _LOG.warning("an MCP server is away; its tools are unavailable")
             self._tools.close_all(_DISCONNECTED)
 
-    async def _follow(self, session: ServerSession) -> None:
+    async def _watch_list(self, session: ServerSession) -> None:
         """Read the list again whenever the server says that it changed, until the connection is lost."""
         async with anyio.create_task_group() as group:
 
@@ -185,13 +185,13 @@ class RemoteServer:
             while True:
                 await self._changed.wait()
                 with anyio.fail_after(self._connecting):
-                    await self._learn(session)
+                    await self._refresh_tools(session)
                 await timing.sleep(_BETWEEN_LISTS)
 
     def _tell_changed(self) -> None:
         self._changed.set()
 
-    async def _learn(self, session: ServerSession) -> None:
+    async def _refresh_tools(self, session: ServerSession) -> None:
         self._changed = anyio.Event()  # first: what changes from now on is another change
         definitions = await _list_tools(session)
         self._tools.replace_all(definitions, first=not self._begun)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from returns.result import Failure
+
 from ..adapters.common import to_parts
 from ..call import Outcome, is_failure
+from ..errors import ToolError
 from ..messages import render
 from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.result_parts import find_parts, read_mcp
@@ -18,7 +21,6 @@ from ..messages.values import to_data
 from ..outside_text import get_logger
 from .jsonrpc import Message, is_message
 from .output_forms import OutputForm
-from .tool_results import KIND, make_error_result
 
 _LOG = get_logger()
 _TOLD: Final = "execution"  # the kind of a failure that a tool told of in a result of its own
@@ -124,3 +126,22 @@ def _is_native(value: object, *names: str) -> bool:
 
 
 _BLOCKS: Final = ("TextContent", "ImageContent", "AudioContent", "EmbeddedResource", "ResourceLink")
+
+
+KIND: Final = "toolcall/kind"  # in the `_meta` of a result that the server did not make
+
+
+def make_error_result(error: ToolError, *, complete: bool) -> Message:
+    """Make the result that reports a failure of the pipeline to a client, in the form of a tool's own failure.
+
+    Args:
+        error: The failure.
+        complete: Whether to say ``resultType: "complete"``, as the versions without a handshake demand (from 2026).
+    """
+    outcome: Outcome = Failure(error)
+    result: Message = {
+        "content": [{"type": "text", "text": str(render(outcome))}],
+        "isError": True,
+        "_meta": {KIND: error.kind},
+    }
+    return {"resultType": "complete", **result} if complete else result

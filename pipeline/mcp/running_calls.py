@@ -11,12 +11,11 @@ from anyio.abc import TaskGroup
 
 from ..errors import Unavailable
 from ..outside_text import get_logger
-from .call_batch import CallBatch
 from .call_relay import CallRelay
-from .jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Message, dump, is_id, key_of, make_error, read_object
+from .jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, CallBatch, Message, dump, is_id, key_of, make_error, read_object
 from .lines import BrokenLineError
 from .policy import RelayLimits
-from .tool_results import make_error_result
+from .result_blocks import make_error_result
 
 _LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
-from ..error_makers import make_invalid_params
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText, approved
 from .limits import count_problems, limit_found
@@ -88,7 +87,7 @@ class PydanticErrors:
         if exc.error_count() == 1:
             for name, value in sent.items():
                 if (known := self._wrong_types.get((name, class_of(value)))) is not None:
-                    return make_invalid_params(known, sent, self.schema)
+                    return InvalidParams(known, sent=sent, schema=self.schema)
         return self._list_all(exc, arguments, sent)
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
@@ -97,7 +96,7 @@ class PydanticErrors:
         if len(missing) != exc.error_count() or not self._declared.issuperset(sent):
             return self._list_all(exc, arguments, sent)
         if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all
-            return make_invalid_params(known, sent, self.schema)
+            return InvalidParams(known, sent=sent, schema=self.schema)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
         if len(self._incomplete) < _MAX_CACHED and all(problem.rule == "required" for problem in problems):

@@ -1,1 +1,1 @@
-"""What stages and executors keep between calls. Each imports the module that it needs."""
+"""State that stages and executors keep between calls. Each imports the module that it needs."""

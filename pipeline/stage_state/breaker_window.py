@@ -1,4 +1,4 @@
-"""CallWindow: how many calls of the last seconds failed."""
+"""CallWindow: counts the calls and failures of the last seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KeptAnswers: what a cache keeps, those answers that were used last."""
+"""KeptAnswers: the answers that a cache keeps, the most recently used ones."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ AnswerKey: TypeAlias = tuple[Tool[..., Any], str, Hashable]  # tool, principal, 
 class Answer(NamedTuple):
     """An answer."""
 
-    epoch: object  # in which it was asked for
+    epoch: object  # at the time of the question
     asked_at: float  # seconds of the clock
     outcome: Outcome
-    immutable: bool  # everybody is given this very outcome; otherwise a copy
+    immutable: bool  # every call gets this very outcome; otherwise a copy
     size: int  # bytes, the key included; 0 if it is not kept
 
 
 def make_key(call: ValidCall) -> AnswerKey | None:
-    """The key of a call, equal for equal calls; None if its params are not plain data."""
+    """Return the key of a call, equal for equal calls; None if its params are not plain data."""
     try:
         return call.tool, call.principal, freeze(call.params)
     except (TypeError, RecursionError):
@@ -51,11 +51,11 @@ class KeptAnswers:
         register_after_fork(self._restart_in_child)
 
     def weigh(self, key: AnswerKey, value: object) -> int:
-        """The estimated bytes of an answer with its key; 0 where there is no limit."""
+        """Estimate the bytes of an answer with its key; 0 without a limit."""
         return estimate_bytes(key[1:]) + estimate_bytes(value) if self.max_bytes < inf else 0
 
     def find(self, key: AnswerKey, epoch: object, now: float, ttl: float) -> Answer | None:
-        """The answer of that key and epoch that is younger than ``ttl`` seconds. Another one is forgotten."""
+        """Find the answer of a key that has this epoch and is younger than ``ttl`` seconds. An older one is removed."""
         with self._lock:
             answer = self._answers.get(key)
             if answer is None:
@@ -68,7 +68,7 @@ class KeptAnswers:
             return None
 
     def put(self, key: AnswerKey, answer: Answer) -> None:
-        """Keep an answer, and forget those that were used least recently while there are too many."""
+        """Keep an answer, and remove the least recently used ones while there are too many."""
         with self._lock:
             replaced = self._answers.pop(key, None)  # by a call of another event loop
             self._bytes += answer.size - (0 if replaced is None else replaced.size)

@@ -1,4 +1,4 @@
-"""The units of a concurrency limit: who holds them, who waits for them, and in which event loop."""
+"""The units of a concurrency limit, with their holders and waiters, for each event loop."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Partition:
     """Calls that share their units, and those that wait for some: first come, first served."""
 
     free: int  # units
-    # An ordered dict, because a waiter may leave from anywhere. None until somebody waits: most partitions stay small.
+    # An ordered dict, because a waiter may leave from anywhere. None until a call waits: most partitions stay small.
     queue: OrderedDict[_Waiter, None] | None = attrs.field(init=False, default=None)
 
     @property
     def waiting(self) -> int:
-        """How many calls wait."""
+        """The number of waiting calls."""
         return len(self.queue or ())
 
     def grant(self) -> None:
-        """Give free units to the first in the queue. They count as taken from now on, so that nobody overtakes."""
+        """Give free units to the first in the queue. They count as taken from now on, so that no call overtakes."""
         while self.queue and (waiter := next(iter(self.queue))).weight <= self.free:
             del self.queue[waiter]
             self.free -= waiter.weight
@@ -45,7 +45,7 @@ class Partition:
             waiter.wakes.set()
 
     async def wait(self, weight: int, seconds: float | None) -> bool:
-        """Whether the call got its units in time. If not, they go to those behind it in the queue."""
+        """Wait for units, and return whether the call got them in time. If not, they go to the next in the queue."""
         waiter = _Waiter(weight)
         queue = self.queue = OrderedDict() if self.queue is None else self.queue
         queue[waiter] = None
@@ -69,16 +69,16 @@ class Partition:
 
 @attrs.define(eq=False)
 class Partitions:
-    """The partitions of one event loop. Idle ones are forgotten when there are twice as many as were ever in use then.
+    """The partitions of one event loop. Idle ones are removed when their number has doubled since the last removal.
 
-    So a new partition costs the same however many there are, and what a busy hour left behind goes with the next one.
+    So the cost of a new partition does not depend on their number, and the partitions of a busy hour do not stay.
     """
 
     by_key: dict[Hashable, Partition] = attrs.field(init=False, factory=dict[Hashable, Partition])
     _sweep_at: int = attrs.field(init=False, default=_MANY)
 
     def add(self, key: Hashable, limit: int) -> Partition:
-        """Add one with all its units free, of which there are so many in each."""
+        """Create a partition with `limit` free units."""
         by_key = self.by_key
         if len(by_key) >= self._sweep_at:
             for idle in [key for key, each in by_key.items() if each.free == limit]:
@@ -93,7 +93,7 @@ class Holder:
     """A call that took the last units of a partition, for the calls that its tool makes.
 
     They would wait for units that come back only when this call ends, so it lends its own, to one of them at a time.
-    Whoever took its units before was not the last: it may wait, since this call goes on.
+    A call that took its units before this one may wait, since this call goes on.
     """
 
     partition: Partition
@@ -106,7 +106,7 @@ class Holder:
 class KnownLoop:
     """An event loop. No loop may wake a task of another one, so each has units of its own."""
 
-    thread: int = attrs.field(factory=get_ident)  # by which a context that was copied to another thread is told
+    thread: int = attrs.field(factory=get_ident)  # shows whether the context was copied to another thread
 
 
 _LOOPS: RunVar[KnownLoop] = RunVar("toolcall_concurrency")

@@ -26,10 +26,10 @@ class Row(NamedTuple):
 
 @attrs.define(eq=False)
 class Conversation:
-    """What one principal did last."""
+    """The last calls of one principal."""
 
     calls: dict[Tool[..., Any], LastCall | None] = attrs.field(factory=dict[Any, Any])  # None: the tool is exempt
-    changes: int = 0  # calls that may have changed something and were no repetition
+    changes: int = 0  # calls that may have changed something and repeated nothing
 
 
 @attrs.define(eq=False)
@@ -48,7 +48,7 @@ class LastCalls:
 
     Args:
         size: Principals that are remembered: at least the last so many, at most twice as many.
-        max_bytes: Estimated bytes of the arguments that are kept, beside those of the newest call.
+        max_bytes: Estimated bytes of the arguments that are kept, without the newest call.
     """
 
     def __init__(self, size: int, max_bytes: int) -> None:
@@ -66,7 +66,7 @@ class LastCalls:
         register_after_fork(self._restart_in_child)
 
     def add(self, principal: str, tool: Tool[..., Any], *, exempt: bool) -> LastCall | None:
-        """The last call of a tool that the principal did not call lately; None for a tool that is exempt."""
+        """Add a tool that the principal did not call lately, and return its record; None for an exempt tool."""
         conversation = self.recent.get(principal)
         if conversation is None:
             conversation = self._older.pop(principal, None) or Conversation()

@@ -1,4 +1,4 @@
-"""What an executor or a stage keeps for each event loop: it goes with its owner or with the loop, whichever ends first.
+"""State that an executor or a stage keeps for each event loop. It ends with its owner or the loop, the first to end.
 
 A run variable for each owner would stay for the life of the loop, also after the owner is gone.
 """
@@ -33,10 +33,10 @@ _STATES: RunVar[_LoopStates] = RunVar("toolcall_loop_states")
 
 
 def get_loop_state(owner: object, make: Callable[[], T]) -> T:
-    """Return what the owner keeps for the current event loop; made at the first use.
+    """Return the owner's state for the current event loop, which is made at the first use.
 
     Args:
-        owner: Held weakly. What ``make`` returns must not refer to it.
+        owner: Held weakly. The state must not refer to it.
         make: Makes the state of one event loop.
     """
     by_owner = _get_states().by_owner
@@ -47,7 +47,7 @@ def get_loop_state(owner: object, make: Callable[[], T]) -> T:
 
 
 def drop_loop_state(owner: object) -> Any:
-    """Forget what the owner keeps for the current event loop, and return it; None if there is nothing."""
+    """Remove the owner's state for the current event loop, and return it; None without one."""
     return _get_states().by_owner.pop(owner, None)
 
 

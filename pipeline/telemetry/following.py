@@ -67,6 +67,6 @@ async def _pass_on(events: Events, listener: Callable[[Event], Any]) -> None:
             answer = listener(event)
             if isawaitable(answer):
                 await answer
-        except Exception:
+        except Exception:  # a listener is foreign code
             _logger.exception("A listener failed")
             return

@@ -33,8 +33,8 @@ def check_executor(executor: Executor, *, loops: Sequence[str] = LOOPS) -> None:
 
     - ``run`` runs the body once, returns what the tool returned, and raises what it raised or returns a Failure.
     - It does not change the call, and lets cancellation pass.
-    - With ``marks`` it calls `begin_body` once before each body and `end_body` once after it, also if it is cancelled,
-      and runs no body that `begin_body` refuses.
+    - With ``announces_body`` it calls `begin_body` once before each body and `end_body` once after it, also if it is
+      cancelled, and runs no body that `begin_body` refuses.
     - ``check_tool`` raises nothing but SetupError.
     - It works on each loop, does not hold it up with `time.sleep`, starts no span and, once closed, leaves no task.
 
@@ -69,7 +69,7 @@ async def _check_open(executor: Executor, breaks: Breaks) -> None:
         with anyio.move_on_after(PATIENCE) as limit:
             await _check_return(executor, echo, breaks)
             await _check_raise(executor, fail, breaks)
-            if executor.marks:
+            if executor.announces_body:
                 await _check_refused(executor, echo, breaks)
         if limit.cancelled_caught:
             breaks.rule(f"it does not answer within {PATIENCE:g} seconds")
@@ -121,18 +121,18 @@ async def _check_raise(executor: Executor, body: Callable[..., Any], breaks: Bre
 async def _check_marks(executor: Executor, guard: BodyGuard, breaks: Breaks) -> None:
     if _bodies.begun > 1:
         breaks.rule(f"it runs the body {_bodies.begun} times for one call: only a stage that `repeats` may do so")
-    if not executor.marks:
+    if not executor.announces_body:
         return
     await _wait_for_end(guard)
     if (guard.begun, guard.ended) != (1, 1):
         breaks.rule(
-            f"it says marks = True, and called begin_body {guard.begun} and end_body {guard.ended} times for one body: "
-            "call each once, or leave `marks` out"
+            f"with announces_body = True it called begin_body {guard.begun} and end_body {guard.ended} times for one "
+            "body: call each once, or leave `announces_body` out"
         )
     if _bodies.unmarked:
         breaks.rule(
-            "it says marks = True, and the body runs outside of begin_body and end_body: call the one right before it, "
-            "and the other right after it"
+            "with announces_body = True the body runs outside of begin_body and end_body: call the one right before "
+            "it, and the other right after it"
         )
 
 
@@ -167,7 +167,7 @@ async def _check_cancelled(executor: Executor, body: Callable[..., Any], breaks:
 
             async def tell() -> None:
                 nonlocal waiting
-                with anyio.move_on_after(PATIENCE if executor.marks else _UNSEEN):
+                with anyio.move_on_after(PATIENCE if executor.announces_body else _UNSEEN):
                     while not (guard.begun or _BEGUN.is_set()):  # noqa: ASYNC110  # said in another thread
                         await anyio.sleep(_POLL)
                 waiting = True
@@ -184,12 +184,12 @@ async def _check_cancelled(executor: Executor, body: Callable[..., Any], breaks:
         await cancel_inside(breaks, run)
     finally:
         _RELEASED.set()
-    if executor.marks:
+    if executor.announces_body:
         await _wait_for_end(guard)
         if guard.begun > guard.ended:
             breaks.rule(
-                "it says marks = True, and does not call end_body when it is cancelled after begin_body: call it in "
-                "`finally`"
+                "with announces_body = True it does not call end_body when it is cancelled after "
+                "begin_body: call it in `finally`"
             )
 
 

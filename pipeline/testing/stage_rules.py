@@ -14,11 +14,11 @@ from returns.result import Failure, Success
 
 from ..call import Call, ResolvedCall, ValidCall
 from ..call_state import StateKey
-from ..compose.mistakes import explain_answer, explain_verdict
 from ..compose.resources import OpenResources, list_resources
 from ..compose.stage import Stage
+from ..compose.stage_bugs import explain_answer, explain_verdict
 from ..errors import Crashed, Denied, Transient
-from ..guards import Guards, OneEffect, hides_effect
+from ..guards import Guards, OneEffect, denies_effect
 from ..introspection import unwrap
 from ..report import LiveReport, error_of
 from ..tools import Effect, Tool
@@ -46,8 +46,9 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
     - It answers with an Outcome, or a check with a call, whatever its inside does. It raises only what its inside did.
     - It hands on the call that it was given or a copy, of the same phase, and does not change the one that it has.
     - It lets cancellation pass.
-    - It declares what it does: ``repeats`` if it runs its inside again, ``marks`` only if it never runs the body of a
-      tool and never tells of a tool that ran that it did not; with ``marks`` an end says when the body begins.
+    - It declares what it does: ``repeats`` if it runs its inside again, ``announces_body`` only if it never runs the
+      body of a tool and never answers that a tool that ran did not; with ``announces_body`` an end says when the body
+      begins.
     - It works on each loop, does not hold it up with `time.sleep`, starts no span and leaves no task behind.
 
     Args:
@@ -92,6 +93,7 @@ class _Inside:
             self.check.breaks.rule("it runs its inside again and does not declare Placement(repeats=True)")
         self.ran += 1
         self.running += 1
+        self.check.effect.undecided = int(not any(self.reply is each for each in _HAS_NOT_RUN))  # as a body would be
         try:
             await anyio.lowlevel.checkpoint()
             if callable(self.reply):
@@ -114,6 +116,7 @@ class _Check:
     numbers: Iterator[int] = attrs.field(factory=count)
     bodies: int = 0  # that the stage began
     guard: BodyGuard = attrs.field(factory=BodyGuard)
+    effect: OneEffect = attrs.field(factory=OneEffect)  # of the present call
     body: _Reply = None  # what a body does
 
     async def run(self) -> None:
@@ -170,20 +173,20 @@ class _Check:
             self.breaks.rule(str(mistake))
         if type(answer) is Success and type(cast("Any", answer).unwrap()) in (Success, Failure):
             self.breaks.rule("it answers with an Outcome inside of a Success: return what `await call_next(call)` gave")
-        if not self.stage.placement.marks:
+        if not self.stage.placement.announces_body:
             return
         if self.bodies:
             self.breaks.rule(
-                "it declares Placement(marks=True), and runs the body of the tool itself: leave `marks` out"
+                "it declares announces_body=True, and runs the body of the tool itself: leave `announces_body` out"
             )
         error = error_of(answer)
         may_have_run = inside.ran and not any(reply is each for each in _HAS_NOT_RUN)
         if isinstance(reply, Exception) and type(error) is Crashed:  # which the pipeline would make of it as well
             return
-        if may_have_run and answer is not reply and error is not None and hides_effect(error):
+        if may_have_run and answer is not reply and error is not None and denies_effect(error):
             self.breaks.rule(
-                f"it declares Placement(marks=True), and answers {error.kind!r} after its inside ran, as if nothing "
-                "had: leave `marks` out, or answer what its inside answered"
+                f"it declares announces_body=True, and answers {error.kind!r} after its inside ran, as if nothing "
+                "had: leave `announces_body` out, or answer what its inside answered"
             )
 
     async def _run_end(self, call: Any, reply: _Reply) -> None:
@@ -201,10 +204,10 @@ class _Check:
         self._check_marks_of_end(self.guard.begun if self.sample is not None else self.bodies)
 
     def _check_marks_of_end(self, bodies: int) -> None:
-        if self.stage.placement.marks and (bodies, bodies) != (self.guard.begun, self.guard.ended):
+        if self.stage.placement.announces_body and (bodies, bodies) != (self.guard.begun, self.guard.ended):
             self.breaks.rule(
-                "it declares Placement(marks=True), and does not call begin_body(call) before each body and "
-                "end_body(call) after it, in `finally`: leave `marks` out, or call both"
+                "it declares Placement(announces_body=True), and does not call begin_body(call) before each body and "
+                "end_body(call) after it, in `finally`: leave `announces_body` out, or call both"
             )
 
     def look_at(self, given: Call, handed: Any) -> None:
@@ -220,7 +223,8 @@ class _Check:
         number = next(self.numbers)
         report = None if effect == "read" else LiveReport(Call("probe"))
         tool = Tool.from_schema(name="probe", parameters=None, handler=self._body, effect=effect)
-        guards = Guards.of(self.guard, OneEffect(tool=tool))
+        self.effect = OneEffect(tool=tool)
+        guards = Guards.of(self.guard, self.effect)
         if self.sample is not None:
             return self.sample.with_state(_STATE, number).under(report, guards)
         call = Call("probe", {}, f"call_{number}", f"principal_{number}", object()).with_state(_STATE, number)

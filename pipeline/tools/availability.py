@@ -17,7 +17,7 @@ class ToolLock:
     """One reason why a tool is closed.
 
     Args:
-        why: What a caller is told.
+        why: The error that a call gets.
         seconds_left: Seconds until the lock opens by itself; it is open from 0 on. None: it holds until it is removed.
     """
 
@@ -52,10 +52,10 @@ class DynamicGate(Mapping[str, Unavailable]):
 
 
 class ExpiringGate(DynamicGate):
-    """The gate of locks of which at least one opens by itself.
+    """The gate of locks, at least one of them with a time at which it opens by itself.
 
     Args:
-        locks: Those of each tool, oldest first. They may change meanwhile.
+        locks: The locks of each tool, oldest first. They may change meanwhile.
     """
 
     def __init__(self, locks: Mapping[str, tuple[ToolLock, ...]]) -> None:
@@ -84,7 +84,7 @@ class ExpiringGate(DynamicGate):
 class RemovalGate(DynamicGate):
     """The gate of a registry from which tools were removed: a call that was resolved before must not begin any more.
 
-    Removed tools are not listed, as nobody can call them; a name that is registered again is open.
+    Removed tools are not listed, since a model cannot call them; a name that is registered again is open.
 
     Args:
         own: The gate of the tools that the registry has.
@@ -108,7 +108,7 @@ class RemovalGate(DynamicGate):
 
 
 class Whole(Protocol):
-    """What the gate of a view reads of the registry behind the view."""
+    """The attributes that the gate of a view reads from the registry behind the view."""
 
     tools: dict[str, Any]
     closed: Mapping[str, Unavailable]

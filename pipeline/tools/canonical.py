@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 # One separator between two letters or digits. Where there are two in a row, or none beside it, it may be an operator or
-# a sign: "-read", "a--b", "c++". Two underscores join the name of a server and that of its tool.
+# a sign: "-read", "a--b", "c++". Two underscores join the names of a server and its tool.
 _SEPARATOR = re.compile(r"(?<=[^\W_])(?:__|[-_. ])(?=[^\W_])")
 _PREFIX = re.compile(r"(?<=[^\W_])__(?=[^\W_])")  # behind the name of a server, as hosts of MCP servers write it
 _NO_SERVER = frozenset(("functions", "tools", "mcp", "default_api"))  # in place of a server's name: it says nothing
@@ -16,10 +16,10 @@ _MAX_SENT = 50  # readings of one name that are compared
 
 
 class CanonicalNames:
-    """The known names by their letters, so that a name is compared with those alone that have the same letters.
+    """An index of the known names by their letters, so that a name is compared only with names of the same letters.
 
     Args:
-        names: The names to find, in the order in which they are found.
+        names: The names to find, in the order of the results.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -35,7 +35,7 @@ class CanonicalNames:
         that names no server, such as ``mcp__``: the same tail on another server is another tool.
 
         Args:
-            names: What the model may have meant to write: its name without noise.
+            names: The names that the model may have meant: the sent name without noise.
         """
         sent = [part for name in names if len(name) <= _MAX_LENGTH for part in _list_forms(name)][:_MAX_SENT]
         near = {found for part in sent for found in self._by_letters.get(_join_letters(part), ())}

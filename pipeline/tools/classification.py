@@ -59,9 +59,9 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
 
 
 def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
-    """Whether `classify` without a table of the pipeline gives the crash itself, as a look at its class tells.
+    """Return True if the class alone shows that `classify` without a pipeline's table returns the crash itself.
 
-    False where only `classify` can tell. A tool that crashes mostly does so again with the same class of exception.
+    False where only `classify` can decide. A tool that crashes mostly does so again with the same class of exception.
     """
     cause = error.cause
     if cause is None or tool.errors is not None or tool.reveal:
@@ -86,7 +86,7 @@ def read_text(exc: BaseException, tool: Tool[..., Any]) -> PublicText:
         return PublicText("")
     try:
         if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
-            # str(exc) would hold class names of the author and a link to pydantic's pages, which nobody approved.
+            # str(exc) would hold class names of the author and a link to pydantic's pages: not approved.
             problems: Any = errors(include_url=False, include_context=False, include_input=False)
             return approved("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems))
         return approved(str(exc))

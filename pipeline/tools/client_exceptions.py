@@ -1,4 +1,4 @@
-"""What the exceptions of the usual clients mean. They are known by package and class name, so no client is imported.
+"""The meaning of exceptions of common clients, which are known by package and class name: no client is imported.
 
 `find_meaning` walks the base classes of an exception and takes the first that stands in `MEANINGS`. A row is a kind, or
 a function for the classes whose kind depends on what the exception holds. A class that stands in no row has no meaning
@@ -38,7 +38,7 @@ _HTTPX: Mapping[str, Rule] = {
     "LocalProtocolError": "internal",  # a request that the tool built wrongly
     "UnsupportedProtocol": "internal",
     "TransportError": read_connection,
-    "NetworkError": read_connection,  # in httpcore it is no TransportError, and so are the next two
+    "NetworkError": read_connection,  # not a TransportError in httpcore; the next two neither
     "ProtocolError": read_connection,
     "ProxyError": read_connection,
     "DecodingError": read_connection,
@@ -52,7 +52,7 @@ _MYSQL: Mapping[str, Rule] = {"OperationalError": read_mysql, "InternalError": r
 MEANINGS: Mapping[str, Mapping[str, Rule]] = {
     "builtins": {
         "ConnectionError": "transient",
-        "TimeoutError": "timeout",  # also that of asyncio, socket and concurrent.futures
+        "TimeoutError": "timeout",  # also asyncio.TimeoutError, socket.timeout and concurrent.futures.TimeoutError
         "PermissionError": "permission",
         "FileNotFoundError": "not_found",
         "OSError": read_os_error,
@@ -170,7 +170,7 @@ MEANINGS: Mapping[str, Mapping[str, Rule]] = {
 
 
 def find_meaning(exc: BaseException) -> Meaning | None:
-    """What an exception means by its type, else by its HTTP status; None: nothing that is known here. Never raises."""
+    """Find the meaning of an exception by its type, else by its HTTP status; None if it is unknown. Never raises."""
     rule = _find_rule(type(exc))
     found: Kind | Meaning | None = None
     if callable(rule):
@@ -219,9 +219,9 @@ def _look_up(cls: type[BaseException]) -> Rule | None:
     return None
 
 
-# What was found for a class, so that an exception that nobody knows costs a walk only once.
+# The rule found for a class: an unknown class costs only one walk over its bases.
 _FOUND: dict[type[BaseException], Rule | None] = {}
 _MAX_FOUND = 1_000
-# Those of them that stand in no row, and of which an instance has an HTTP status only if somebody set it there.
+# Classes without a row, whose instances have an HTTP status only if one was set on the instance.
 WITHOUT_MEANING: set[type[BaseException]] = set()
 _SHOWS_STATUS = frozenset(("response", "status_code", "__dict__", "__getattr__", "__getattribute__"))

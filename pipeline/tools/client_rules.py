@@ -14,11 +14,11 @@ Kind: TypeAlias = FailureKind | Literal["internal"]
 
 
 class Meaning(NamedTuple):
-    """What an exception means."""
+    """The meaning of an exception."""
 
     kind: Kind
     headers: Any = None  # of an HTTP response, for a ``Retry-After``
-    text: PublicText = PublicText("")  # a fixed text, never that of the exception
+    text: PublicText = PublicText("")  # a fixed text, never the text of the exception
 
 
 _MAX_CHAIN = 8  # exceptions within exceptions that are read: one may contain itself
@@ -207,7 +207,7 @@ def read_mysql(exc: BaseException) -> Kind | None:
 
 
 def read_sqlite(exc: BaseException) -> Kind | None:
-    """A database or a table that somebody else has locked; everything else is a bug, or a broken file."""
+    """A database or a table that another connection has locked; anything else is a bug, or a broken file."""
     name = str(getattr(exc, "sqlite_errorname", None) or "")
     locked = name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or (not name and " is locked" in str(exc))
     return "transient" if locked else None
@@ -255,7 +255,7 @@ _STATUS_KINDS: dict[int, FailureKind] = {401: "configuration", 403: "permission"
 
 
 def kind_of_status(status: object) -> FailureKind | None:
-    """The kind of a status from 400 to 599; None for any other, and for what is no integer."""
+    """Return the kind of a status from 400 to 599; None for any other value."""
     if not isinstance(status, int) or isinstance(status, bool):  # an HTTPStatus is an int too
         return None
     if status in _LATER or 500 <= status <= 599:  # noqa: PLR2004
@@ -266,13 +266,13 @@ def kind_of_status(status: object) -> FailureKind | None:
 
 
 def read_status(exc: BaseException) -> tuple[FailureKind | None, Any]:
-    """The kind that the status of an exception means, and the headers beside it.
+    """Return the kind that the status of an exception means, and the headers beside it.
 
     The status is ``exception.response.status_code`` or ``exception.status_code``, as httpx, requests, openai,
     anthropic and others have it.
 
     Returns:
-        None in place of the kind, if there is no status or it is no error.
+        None in place of the kind, without a status or for a status below 400.
     """
     try:
         response: Any = getattr(exc, "response", None)
@@ -283,10 +283,10 @@ def read_status(exc: BaseException) -> tuple[FailureKind | None, Any]:
 
 
 def parse_retry_after(headers: Any, now: float) -> float | None:
-    """The seconds of a ``Retry-After`` header: a number of seconds or a date (RFC 9110 section 10.2.3).
+    """Return the seconds of a ``Retry-After`` header: a number of seconds or a date (RFC 9110 section 10.2.3).
 
     Args:
-        headers: A mapping, or whatever else a client has under that name.
+        headers: A mapping, or any other object that a client has under that name.
         now: Seconds since the epoch.
 
     Returns:

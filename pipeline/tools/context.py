@@ -23,19 +23,19 @@ Tell: TypeAlias = Callable[[Progress], object]  # from any thread; it neither bl
 class ToolContext(Generic[Deps]):
     """The first parameter of a tool that was made with ``context=True``. The pipeline makes it for each attempt.
 
-    ``ToolContext[Books]`` says to the type checkers that ``deps`` is a ``Books``; at run time nobody checks it.
+    For type checkers, ``deps`` of a ``ToolContext[Books]`` is a ``Books``; it is not checked at run time.
 
     Args:
         call_id: The provider's id of the call; "": it sent none.
         attempt: The number of this attempt, from 1.
         idempotency_key: Made once for each call and the same in all its attempts, for backends that drop repeats.
-        deadline: The time at which the call times out, in seconds of ``time.monotonic()``. None: there is no limit.
+        deadline: The time at which the call times out, in seconds of ``time.monotonic()``. None: no limit.
         principal: Who asks: a process, an agent or a tenant. "": the call did not say.
         deps: An object of the caller's own, given with the call. None: the call gave none.
         caller: Makes further calls through the pipeline that called the tool, as `batch` does: a tool that calls
             through it never leaves a view. None: the tool runs in another process, or no pipeline called it.
         tool: The name of the tool, for a function that is several tools.
-        state: What stages handed on, for `get_state`. None: nothing.
+        state: The values that stages set, for `get_state`. None: none.
     """
 
     call_id: str
@@ -54,24 +54,24 @@ class ToolContext(Generic[Deps]):
     @overload
     def get_state(self, key: StateKey[S], default: T) -> S | T: ...
     def get_state(self, key: StateKey[Any], default: object = REQUIRED) -> object:
-        """What a stage has handed on with `Call.with_state`.
+        """Return the value that a stage set with `Call.with_state`.
 
         Args:
             key: The key with which the stage set it.
-            default: What to return if no stage did. None is a default as well. Default: one must have set it.
+            default: Returned if no stage set it. None is a default as well. Default: a stage must have set it.
 
         Raises:
-            SetupError: No stage set it, and there is no default; the key is no `StateKey`; or the tool runs in another
-                process, and the value does not pickle.
+            SetupError: No stage set it and no default is given; the key is not a `StateKey`; or the tool runs in
+                another process, and the value does not pickle.
         """
         return read_state(self._state, key, default)
 
     def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Tell how far the tool has come: to the report of the call, and at once to those who listen to it.
+        """Report how far the tool has come, in the report of the call and at once to its listeners.
 
-        A tool may tell as often as it likes, in any of its threads: this waits for nobody. Of many steps in a short
-        time, those who listen hear some and the last one. What is told after the attempt has ended is lost. If nobody
-        records the call, this does nothing.
+        A tool may call this as often as it likes, in any of its threads: it does not block. Of many steps in a short
+        time, listeners get some and the last one. A step after the end of the attempt is lost. If the call is not
+        recorded, this does nothing.
 
         Args:
             done: How far the tool has come, in a unit of its own.

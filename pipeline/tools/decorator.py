@@ -67,7 +67,7 @@ for _kind in (FunctionTool, ContextTool):
 
 @attrs.frozen
 class Decorator:
-    """What ``tool(effect=…)`` returns."""
+    """The decorator that ``tool(effect=…)`` returns."""
 
     make: Callable[[Callable[..., Any]], Any]
 
@@ -84,7 +84,7 @@ class Decorator:
 
 @attrs.frozen
 class ContextDecorator:
-    """What ``tool(context=True)`` returns; its own type, since the annotation of a first parameter proves nothing."""
+    """The decorator that ``tool(context=True)`` returns; a type of its own, since annotations alone prove nothing."""
 
     make: Callable[[Callable[..., Any]], Any]
 
@@ -113,31 +113,31 @@ class ToolDecorator:
         effect: ``read`` changes nothing, ``idempotent`` may be repeated, ``keyed`` may be repeated with the same
             idempotency key (it needs ``context=True``), ``mutating`` may not be repeated; default: ``mutating``.
         reveal: An exception type, or a tuple of them, whose text the model may see; default: none.
-        errors: What exceptions of the function mean: a mapping of exception types, or of names such as
+        errors: The meaning of exceptions of the function: a mapping of exception types, or of names such as
             ``"httpx.ConnectError"``, to kinds of error or to functions of the exception, see
             `toolcall_pipeline.tools.error_tables`; default: none.
-        aliases: Further names by which a call finds it, not shown to a model; default: none.
+        aliases: Further names that a call may use, not shown to a model; default: none.
         run_in: The name of the executor: ``loop``, ``thread``, ``process``, or one that the pipeline's Execute has.
             None, the default: ``loop`` for an async function, ``thread`` for a sync one, unless the pipeline has one
             executor for all tools without ``run_in``.
         verify_with: The name of the tool that shows whether a lost call of this one took effect; default: none.
-        undeclared: What becomes of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
+        undeclared: The treatment of arguments that the schema does not declare: ``reject`` refuses the call, ``drop``
             leaves them out and records that as a repair, ``pass`` hands them on (a function then needs ``**kwargs``).
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
         detect: A function that finds a failure in what the tool returned, see
             `toolcall_pipeline.tools.detectors`; default: none.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
-        resource: What it works on: a name, or a function of the arguments as sent that returns one, such as
+        resource: The resource that it works on: a name, or a function of the arguments as sent that returns one, as
             ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
             order. None, the default: it works on nothing shared. The name of a parameter is refused as a name.
         hidden: Whether it can be called by its name but is neither shown nor suggested to a model; default: False.
         meta: A mapping of the author's own, such as a category; the pipeline does not read it. Default: empty.
-        output_schema: The JSON Schema of what it returns, for whoever asks for it; results are not checked. Default:
+        output_schema: The JSON Schema of its result, for clients that ask for it; results are not checked. Default:
             none.
-        timeout: Seconds for each attempt, > 0, if the pipeline has the stage Timeout, as `standard` makes it for such a
-            tool. What that stage says of the tool by name comes first. None, the default: as for all tools.
-        attempts: Attempts of a call, the first one included, ≥ 1, if the pipeline has the stage Retry. What that stage
-            says of the tool by name comes first. None, the default: as for all tools.
+        timeout: Seconds for each attempt, > 0. In a pipeline with the stage Timeout, the limit for the tool's name in
+            that stage comes first. None, the default: as for all tools.
+        attempts: Attempts of a call, the first one included, ≥ 1, if the pipeline has the stage Retry. The
+            policy for the tool's name in that stage comes first. None, the default: as for all tools.
     """
 
     register: Callable[[Tool[..., Any]], None] | None = None  # called with each tool; None: it is not registered

@@ -48,7 +48,7 @@ def _forget_parse(tool: Tool[..., Any], _attribute: object, parameters: Paramete
 
 @attrs.define(eq=False)
 class Tool(Generic[P, T]):
-    """What the pipeline knows of a tool. ``@tool`` or `Tool.from_schema` makes one.
+    """A tool, with all that the pipeline knows about it. ``@tool`` or `Tool.from_schema` makes one.
 
     ``P`` and ``T`` are the types of its parameters and of its result, for ``pipeline.run``.
     """
@@ -68,9 +68,9 @@ class Tool(Generic[P, T]):
     polling: bool = False  # called again and again on purpose: no loop guard counts it
     resource: Resource | None = None  # calls in one reply that change the same resource keep their order
     hidden: bool = False  # found by its name, but neither shown nor suggested to a model
-    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, shown to nobody
+    meta: Mapping[str, Any] = attrs.field(factory=dict[str, Any], repr=False)  # the author's own, never shown
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
-    timeout: float | None = attrs.field(default=None, repr=False)  # seconds, for the stage Timeout
+    timeout: float | None = attrs.field(default=None, repr=False)  # seconds of one attempt
     attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
@@ -81,7 +81,7 @@ class Tool(Generic[P, T]):
     direct: bool = attrs.field(init=False, repr=False)  # calling fn with the params alone gives a coroutine
     copies: bool = attrs.field(init=False, repr=False, default=False)  # each attempt has lists and dicts of its own
     copies_direct: bool = attrs.field(init=False, repr=False, default=False)  # direct, but for that
-    parse: Parse = attrs.field(init=False, repr=False)  # that of its parameters, bound: one look-up on the hot path
+    parse: Parse = attrs.field(init=False, repr=False)  # `parameters.parse`, bound: one look-up on the hot path
 
     def __attrs_post_init__(self) -> None:
         check_tool(self)
@@ -109,7 +109,7 @@ class Tool(Generic[P, T]):
             handler: The function to run, sync or async; called with the arguments as keyword arguments.
             description: The description that a model sees. Default "": none.
             context: Whether a ToolContext is the first parameter of ``handler``. Default False.
-            **options: Those of ``@tool``, see `ToolDecorator`.
+            **options: As for ``@tool``, see `ToolDecorator`.
 
         Raises:
             SetupError: The schema does not compile or allows no object, or the options contradict each other.
@@ -180,7 +180,7 @@ class Tool(Generic[P, T]):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A function that a decorator replaced does not pickle, and whoever reads a report needs only the facts.
+        # A function that a decorator replaced does not pickle, and the reader of a report needs only the facts.
         return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
 
 

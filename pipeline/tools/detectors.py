@@ -1,8 +1,8 @@
 """Detectors: find a failure in the value that a tool returned, and return it as a `ToolError`.
 
 For ``@tool(detect=…)``, tool by tool. `returned_error` reads every shape of the source document "Tool Error Handling
-Analysis", and `exit_status` those of a command. Nothing here raises, whatever the value: a field that cannot be read
-counts as absent. The texts that are found are foreign, so by default what a model should not see is removed from them.
+Analysis", and `exit_status` reads results of commands. Nothing here raises, whatever the value: a field that cannot be
+read counts as absent. The found texts are foreign, so by default they are scrubbed for the model.
 A ``stack``, and the ``value`` that ``details`` may repeat, are never read.
 """
 
@@ -22,7 +22,7 @@ from .error_tables import build_error
 from .failure import FailureKind, ToolFailed, as_seconds
 from .tool_options import Detector
 
-# tell: as it came. scrub: without stacks, paths, addresses, class names, keys and passwords. hide: only a fixed text.
+# "tell": as it came. "scrub": no stacks, paths, addresses, class names, keys and passwords. "hide": a fixed text.
 TextPolicy: TypeAlias = Literal["tell", "scrub", "hide"]
 
 _MAX_TEXT = 8_000  # characters of a foreign text; the middle of a longer one is left out
@@ -62,32 +62,32 @@ class ReturnedError:
     - ``ok`` or ``success`` is False;
     - ``isError`` or ``is_error`` is True;
     - an exit code is not 0: ``exitCode``, ``exit_code``, ``returncode``, or ``code`` beside an output;
-    - ``error`` is there and says something. None, False, 0 and an empty text or list say that there was no error; an
-      empty mapping is an error, because that is what JSON makes of a JavaScript Error.
+    - ``error`` is there and says something. None, False, 0 and an empty text or list mean success; an
+      empty mapping is an error, because JSON makes it from a JavaScript Error.
 
-    The kind is what ``errorType`` names: ``validation``, ``not_found``, ``permission``, ``timeout``, ``configuration``,
-    ``needs_input``, ``unavailable``, ``transient``; else what the ``type`` or the HTTP status of the error means; else
-    ``execution``. Its text is that of `extract_error_text`, and ``parameter``, ``constraint`` and ``suggestion`` come
-    from ``details``. An exception under ``error``, without a text beside it, counts as raised by the tool.
+    ``errorType`` names the kind: ``validation``, ``not_found``, ``permission``, ``timeout``, ``configuration``,
+    ``needs_input``, ``unavailable``, ``transient``; else the ``type`` or the HTTP status of the error means one; else
+    it is ``execution``. Its text comes from `extract_error_text`, and ``parameter``, ``constraint`` and ``suggestion``
+    come from ``details``. An exception under ``error``, without a text beside it, counts as raised by the tool.
 
-    A success in an envelope, ``{"ok": true, "data": …}``, becomes what the envelope holds.
+    A success in an envelope, ``{"ok": true, "data": …}``, becomes the value in the envelope.
 
     Args:
-        text: What becomes of the texts that are found: ``"tell"`` them as they came; ``"scrub"``, the default, removes
-            stacks, paths, addresses, class names, keys and passwords; ``"hide"`` tells the fixed text of the kind.
+        text: How the found texts reach the model: ``"tell"``, as they came; ``"scrub"``, the default, without
+            stacks, paths, addresses, class names, keys and passwords; ``"hide"``, the fixed text of the kind.
 
     Raises:
-        SetupError: ``text`` is something else.
+        SetupError: ``text`` has another value.
     """
 
     text: TextPolicy = attrs.field(default="scrub", converter=_check_policy, kw_only=True)
 
     def __call__(self, value: object) -> ToolError | None:
-        """The failure that a value reports, or None."""
+        """Return the failure that a value reports, or None."""
         return _build_error(value, self.text, _find_text(value)) if is_error(value) else None
 
     def unwrap(self, value: object) -> object:
-        """What the envelope of a success holds; any other value as it is."""
+        """Return the value in the envelope of a success; any other value as it is."""
         given: Any = value
         if not isinstance(value, Mapping) or not (_read(given, "ok") is True or _read(given, "success") is True):
             return given
@@ -105,7 +105,7 @@ returned_error = ReturnedError()
 def exit_status(*, allow_nonzero_exit: bool = False, text: TextPolicy = "scrub") -> Detector:
     """Make a detector for a tool that runs commands. If there is an exit code, it alone decides.
 
-    The text tells the exit code, the command if the value has it (``args``, ``command`` or ``cmd``), then stderr and
+    The text has the exit code, the command if the value has it (``args``, ``command`` or ``cmd``), then stderr and
     stdout, of each the head and the tail. A command that succeeded may have written to stderr.
 
     Args:
@@ -116,7 +116,7 @@ def exit_status(*, allow_nonzero_exit: bool = False, text: TextPolicy = "scrub")
             model's own code may want ``"tell"``.
 
     Raises:
-        SetupError: ``text`` is no policy.
+        SetupError: ``text`` is not a `TextPolicy`.
     """
     returned = ReturnedError(text=text)
 
@@ -157,7 +157,7 @@ def _build_error(value: object, policy: TextPolicy, found: str) -> ToolError:
     cause = _read(value, "error")
     exc = cause if isinstance(cause, BaseException) else None
     if exc is not None and not found:
-        return Crashed(exc)  # for Classify; its text is private, as that of a raised exception
+        return Crashed(exc)  # for Classify; its text is private, as if the tool had raised it
     kind = _find_kind(value)
     text = _publish(found, policy, _MAX_TEXT) if found else PublicText("Tool execution failed")
     if not text and (code := _find_exit_code(value)):
@@ -213,21 +213,21 @@ def is_error(value: object) -> bool:
 
 
 def extract_error_text(value: object, top_level: str | None = None) -> str:
-    """Find the text in which a value describes its failure; without blanks around it, and never empty.
+    """Find the text with which a value describes its failure, stripped and never empty.
 
     The first of these that is not blank: ``top_level``; the value itself, if it is text; its ``error`` (and the errors
     within that error), ``stderr``, ``message``, ``detail``, ``details``, ``reason``; the texts of an MCP result's
     ``content``; ``stdout``; "Command failed with exit code N"; "Tool execution failed".
 
     Args:
-        value: Whatever a tool returned.
+        value: A value that a tool returned.
         top_level: A text that came beside the value. Default None: none did.
     """
     return _clean(top_level) or _find_text(value) or _FALLBACK
 
 
 def _find_text(value: object) -> str:
-    """As `extract_error_text`, but "" if there is no text."""
+    """As `extract_error_text`, but "" without a text."""
     if issubclass(type(value), (str, bytes)):
         return _clean(value)
     code = _find_exit_code(value)

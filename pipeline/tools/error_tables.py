@@ -47,7 +47,7 @@ _WITH_WAIT: tuple[Kind, ...] = ("unavailable", "timeout", "transient")  # these 
 def not_begun(exc: BaseException) -> Transient:
     """For ``errors={httpx.ConnectError: not_begun}`` of a tool whose only request this is: nothing happened.
 
-    The call may then be repeated, also that of a mutating tool. In the table of a pipeline it counts as "may have
+    The call may then be repeated, even for a mutating tool. In the table of a pipeline it counts as "may have
     happened": of a tool that sends two requests, the first may have taken effect when the second is refused.
     """
     return Transient(exc, landed="no")
@@ -55,7 +55,7 @@ def not_begun(exc: BaseException) -> Transient:
 
 @attrs.frozen
 class ErrorTable:
-    """A checked ``errors=``. The entry of the exception's own class decides, else that of its nearest base."""
+    """A checked ``errors=``. The entry of the exception's own class decides, else the entry of its nearest base."""
 
     owner: str
     entries: Mapping[type[Exception] | str, ErrorEntry]
@@ -83,16 +83,16 @@ class ErrorTable:
         return ErrorTable(owner, table, any(isinstance(key, str) for key in table)) if table else None
 
     def find(self, exc: BaseException, tool: str, text: PublicText, now: float | None = None) -> ToolError | None:
-        """The error that the table has for an exception. Never raises.
+        """Return the error that the table has for an exception. Never raises.
 
         Args:
-            exc: What the tool raised.
+            exc: The exception that the tool raised.
             tool: The name of the tool.
             text: The exception's text, if a model may see it, else "".
-            now: Seconds since the epoch, for a ``Retry-After`` that is a date. Default None: those of this moment.
+            now: Seconds since the epoch, for a ``Retry-After`` that is a date. Default None: the current time.
 
         Returns:
-            None, if there is no entry, or if its function returns None. A crash with the mistake as its cause, if the
+            None without an entry, or if its function returns None. A crash with the mistake as its cause, if the
             function fails.
         """
         entry = self._find_entry(type(exc))
@@ -188,13 +188,13 @@ def build_error(  # noqa: C901  # one case for each kind
     """Make the error of a kind; no part is lost in any of them.
 
     Args:
-        kind: The kind. One that is not known counts as ``execution``.
+        kind: The kind. An unknown one counts as ``execution``.
         tool: The name of the tool.
         message: The text for the model. "": the fixed text of the kind.
-        details: What is known beside the text. Default: nothing.
-        retry_after: Seconds until another call makes sense. Default None: what the details say.
+        details: The facts beside the text. Default: none.
+        retry_after: Seconds until another call makes sense. Default None: from the details.
         landed: Whether the side effect happened. Default: it may have.
-        cause: The exception, for the log. Default None: there is none.
+        cause: The exception, for the log. Default None: none.
     """
     wait = details.retry_after if retry_after is None else retry_after
     if kind in _WITH_WAIT:
@@ -228,6 +228,6 @@ def build_error(  # noqa: C901  # one case for each kind
 
 
 def _without(name: str, details: FailureDetails) -> FailureDetails:
-    """The details without one of them. Most have it not, and `evolve` takes ten times as long as all the rest."""
+    """Return the details without one of them. `evolve` is slow, and most details do not have it."""
     changes: dict[str, Any] = {name: None}
     return details if getattr(details, name) is None else attrs.evolve(details, **changes)

@@ -1,4 +1,4 @@
-"""ToolFailed: what a tool raises to tell the model about its failure, in words that the tool's author approves."""
+"""ToolFailed: an exception whose text the model gets, since the tool's author approves it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ FailureKind: TypeAlias = Literal[
 class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise ToolFailed"
     """A failure with a text for the model, which the tool's author approves by raising it.
 
-    All that is given reaches the model, in each kind and in each profile. A value of a wrong type is no error: it is
+    All that is given reaches the model, in each kind and in each profile. A value of a wrong type does not fail: it is
     shown as text, or left out.
 
     Args:
         message: The text for the model.
-        kind: What kind of error it is; the guide of ``pipeline/tools`` has an example of each. Another one
+        kind: The kind of error; the guide of ``pipeline/tools`` has an example of each. Another one
             counts as ``execution``, which the log says. Default ``execution``.
         parameter: The argument that caused the failure. Default None: no single one.
-        constraint: What that argument must be, such as "at most 100". Default None: not said.
-        value: What that argument was. Default None: not said.
+        constraint: The rule for that argument, such as "at most 100". Default None: not said.
+        value: The value of that argument. Default None: not said.
         suggestion: The next step, for the model. Default None: none.
         details: Further facts by name, such as ``{"limit": 100}``. Default None: none.
         retry_after: Seconds until another attempt makes sense. The kinds ``timeout`` and ``transient`` are not repeated
@@ -72,7 +72,7 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
 
 
 def as_public(value: object) -> PublicText | None:
-    """What an author gave where a text belongs, as text; None for None, and for what has no text. Never raises."""
+    """Convert an author's value to text; None for None, and for a value that has no text. Never raises."""
     if value is None:
         return None
     try:
@@ -82,7 +82,7 @@ def as_public(value: object) -> PublicText | None:
 
 
 def as_seconds(value: object) -> float | None:
-    """What an author gave where seconds belong; None for what is no number ≥ 0. Never raises."""
+    """Return an author's value as seconds; None for anything but a number ≥ 0. Never raises."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
@@ -99,7 +99,7 @@ def _read_names(details: object) -> dict[str, object]:
 
 
 def _as_plain(value: object) -> object:
-    """A value as JSON has it, so that it can be pickled and does not change any more."""
+    """Copy a value as JSON, so that it can be pickled and does not change."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     from ..messages.values import as_json

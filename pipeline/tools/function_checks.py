@@ -1,4 +1,4 @@
-"""What no model could call is refused when a function is made a tool, with the way out."""
+"""Refuse functions that a model could not call, when they are made tools. The texts say how to fix them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _refuse_unbound_method(name: str, function: Callable[..., Any], left: Sequen
 
 
 def _is_plain(annotation: Any) -> bool:
-    """Whether a parameter is for arguments for sure; a class of somebody's own may be a context."""
+    """Whether a parameter is for arguments for sure; a user-defined class may be a context."""
     kind = get_origin(annotation) or annotation
     return kind in _PLAIN or (isinstance(kind, str) and kind.partition("[")[0] in [each.__name__ for each in _PLAIN])
 

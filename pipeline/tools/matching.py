@@ -132,7 +132,7 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
 
 
 def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
-    """The best weighted similarity; then that of the whole names, which decides between equal tails on two servers."""
+    """Return the best weighted similarity, then of the whole names, which decides between equal tails."""
     from rapidfuzz.fuzz import ratio
 
     whole = ratio(sent.joined, known.joined)

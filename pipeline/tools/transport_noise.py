@@ -9,7 +9,7 @@ _BLANKS = " \t\r\n"
 _QUOTES = "\"'`"
 # The namespace of functions in OpenAI's Harmony format, https://cookbook.openai.com/articles/openai-harmony
 _PREFIX = "functions."
-# What may follow a token in that format: a channel, a role, the type of the content. Other text may belong to the name.
+# These may follow a token in that format: a channel, a role, the type of the content. Other text may be of the name.
 _ARGUMENT = r"(?:commentary|analysis|final|assistant|user|system|developer|tool|json|code)(?![\w.-])"
 _FIRST_TOKEN = re.compile(rf"<\|\w+\|>(?!\s*{_ARGUMENT})", re.ASCII)
 _LAST_TOKEN = re.compile(rf"<\|\w+\|>\s*(?:{_ARGUMENT}\s*)*|<\|(?P<cut>\w+)\|?", re.ASCII)

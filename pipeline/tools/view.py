@@ -89,7 +89,7 @@ class ToolView:
         return [tool.name for tool in self.list_shown() if tool.name not in closed and not tool.hidden]
 
     def definitions(self) -> list[dict[str, Any]]:
-        """Return what a model is offered: ``{"name", "description", "parameters"}`` for each of `callable_names`."""
+        """Return ``{"name", "description", "parameters"}`` for each of `callable_names`, for the model."""
         return [self.tools[name].definition() for name in self.callable_names()]
 
     def view(self, names: Collection[str]) -> ToolView:

@@ -51,7 +51,7 @@ class BeginGuard(Guard):
 
 def works_unmarked(pipeline: Pipeline) -> bool:
     """Whether a middleware does not say when a body begins: it may do the work itself, and no guard is asked."""
-    return any(stage.role == "wrap" and not stage.placement.marks for stage in pipeline.entries)
+    return any(stage.role == "wrap" and not stage.placement.announces_body for stage in pipeline.entries)
 
 
 def find_tool(pipeline: Pipeline, call: Call) -> Tool[..., Any] | None:

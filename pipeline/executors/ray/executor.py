@@ -67,7 +67,7 @@ class Ray(Executor):
     """
 
     name: ClassVar[str] = "ray"
-    marks: ClassVar[bool] = True
+    announces_body: ClassVar[bool] = True
 
     def __init__(
         self,

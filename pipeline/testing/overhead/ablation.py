@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import attrs
+from returns.result import Success
 
 from ...call import Call, Outcome, ResolvedCall, ValidCall
 from ...compose.pipeline import Pipeline
 from ...compose.placement import Placement
 from ...compose.stage import Handler, Stage
 from ...errors import SetupError
-from ...outcomes import succeed
 from ...report import kind_of
 from .stand_ins import Bodies
 
@@ -132,7 +132,7 @@ class _RunBody:
 
     async def __call__(self, call: ValidCall) -> Outcome:
         value: Any = call.tool.fn(**call.params)
-        return succeed(await value if hasattr(value, "__await__") else value)
+        return Success(await value if hasattr(value, "__await__") else value)
 
 
 def _make_pass_through(stage: Stage, samples: Samples) -> Stage:

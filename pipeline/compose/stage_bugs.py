@@ -1,4 +1,4 @@
-"""Mistakes in stages that only a call shows: which stage it was, what it did, and what to write instead."""
+"""Bugs of stages that only a call shows: the stage, what it did, and what to write instead."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .stage import Stage
 
 
 def explain_call(call: object) -> SetupError:
-    """What was given to a pipeline is no call."""
+    """Explain that a pipeline was given something else than a call."""
     return SetupError(f"a pipeline takes a Call, not {_describe(call)}: pipeline.call(name, arguments) makes one")
 
 
 def explain_verdict(checks: Sequence[Stage], verdict: object) -> SetupError | None:
-    """A check returned something else than a call or a failure; None: it did not.
+    """Explain a verdict that is neither a call nor a failure; None: it is one of them.
 
     Args:
-        checks: Those of which it is one. It is named for sure if there is one, or one of a user's own.
-        verdict: What it returned.
+        checks: The checks that may have returned it. The text names one of them if only one can be meant.
+        verdict: The value that a check returned.
     """
     if isinstance(verdict, Call):
         return None
@@ -32,11 +32,11 @@ def explain_verdict(checks: Sequence[Stage], verdict: object) -> SetupError | No
 
 
 def explain_answer(stages: Sequence[Stage], answer: object) -> SetupError | None:
-    """A middleware or an end answered with something else than an Outcome; None: it did not.
+    """Explain an answer of a middleware or an end that is not an Outcome; None: it is one.
 
     Args:
-        stages: Those of which it is one, as above.
-        answer: What it answered.
+        stages: The stages that may have answered, as above.
+        answer: The value that a stage answered with.
     """
     if type(answer) is Success:
         return None
@@ -61,20 +61,36 @@ def _explain_failure(stages: Sequence[Stage], failure: Any) -> SetupError | None
     )
 
 
-def check_verdict(check: Stage, verdict: object) -> None:
-    """Raise SetupError for what no check may return."""
-    if (mistake := explain_verdict((check,), verdict)) is not None:
-        raise mistake
+def read_verdict(check: Stage, verdict: object) -> Call | Failure[Any]:
+    """Return the verdict of a check; of a ``Success``, the call that it holds.
+
+    Raises:
+        SetupError: It is neither a call nor a failure.
+    """
+    verdict = unwrap_call(verdict)
+    if isinstance(verdict, Call):
+        return verdict
+    if (bug := explain_verdict((check,), verdict)) is not None:
+        raise bug
+    return cast("Failure[Any]", verdict)
+
+
+def unwrap_call(verdict: object) -> object:
+    """The call in a ``Success`` that a check returned; anything else as it is."""
+    if type(verdict) is not Success:
+        return verdict
+    held = cast("Success[object]", verdict).unwrap()
+    return held if isinstance(held, Call) else cast("object", verdict)
 
 
 def check_answer(stage: Stage, answer: object) -> None:
-    """Raise SetupError for what no middleware and no end may answer."""
-    if (mistake := explain_answer((stage,), answer)) is not None:
-        raise mistake
+    """Raise SetupError for an answer that is not an Outcome."""
+    if (bug := explain_answer((stage,), answer)) is not None:
+        raise bug
 
 
 def _name(stages: Sequence[Stage]) -> str:
-    """Ours make no such mistakes, and declare a kind."""
+    """The stages that declare no kind: those that do are tested for such bugs."""
     names = [stage.name for stage in stages if not stage.placement.kind] or [stage.name for stage in stages]
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 

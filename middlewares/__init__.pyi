@@ -1,0 +1,15 @@
+from .available import Available as Available
+from .cache import Cache as Cache
+from .circuit_breaker import CircuitBreaker as CircuitBreaker
+from .classify import Classify as Classify
+from .concurrency import Concurrency as Concurrency
+from .execute import Execute as Execute
+from .loop_guard import LoopGuard as LoopGuard
+from .rate_limit import RateLimit as RateLimit
+from .resolve import Resolve as Resolve
+from .retry import Retry as Retry
+from .shape import Shape as Shape
+from .standard_stack import standard as standard
+from .timeout import Timeout as Timeout
+from .trace import Trace as Trace
+from .validate import Validate as Validate

@@ -1,0 +1,15 @@
+from ..event_loops import is_stray_cancellation as is_stray_cancellation
+from ..guards import Guards as Guards
+from ..guards import NotBegunError as NotBegunError
+from ..guards import enter as enter
+from ..guards import run_inside as run_inside
+from .body import begin_body as begin_body
+from .body import context_args as context_args
+from .body import end_body as end_body
+from .body import run_body as run_body
+from .loop import Loop as Loop
+from .process import Process as Process
+from .process import get_default_process as get_default_process
+from .protocol import Executor as Executor
+from .ray.executor import Ray as Ray
+from .thread import Thread as Thread

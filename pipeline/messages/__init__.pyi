@@ -1,0 +1,10 @@
+from .conversation import Conversation as Conversation
+from .parts import Audio as Audio
+from .parts import File as File
+from .parts import Image as Image
+from .parts import Link as Link
+from .rendering import ToolCallError as ToolCallError
+from .rendering import raise_for_error as raise_for_error
+from .rendering import render as render
+from .rewriting import enhance as enhance
+from .style import Profile as Profile
