@@ -1,4 +1,8 @@
 # Everything a fresh machine needs: Python 3.11 or later, git and make. The rest goes into .venv.
+ifeq ($(wildcard toolcall_pipeline/middlewares/__init__.py),)
+$(error toolcall_pipeline and pipeline/middlewares are text files in this checkout, not links: \
+	run `git config core.symlinks true && git checkout -- toolcall_pipeline pipeline/middlewares`)
+endif
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 BIN := .venv/bin
@@ -28,28 +32,45 @@ NEEDS_pydantic_ai := 'pydantic-ai-slim>=2.68'
 NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
 NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
+PYTEST = $(BIN)/pytest -n auto --dist loadgroup --durations=10
+TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md") || exit 1; \
+	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
+	wait $$mypy && [ $$pyright = 0 ]
 
-.PHONY: demo test lint types unit explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
+# $(call timed,name,commands): run them, and print how long they took, also where they fail.
+define timed
+@start=$$(date +%s); ( $(2) ); code=$$?; echo "$(1): $$(($$(date +%s) - start)) s"; exit $$code
+endef
+
+.PHONY: help demo test test-all lint types unit wheel explore bench bench-growth bench-known bench-export bench-peers worst torture soak mutants recovery structure clients corpus texts million test-agentdojo test-ray test-clients test-mcp test-hosts test-wires test-collector test-operations phoenix test-phoenix clean
 
 # Else make takes them for intermediate files, and removes them at its end.
-.PRECIOUS: .venv-hosts/%/bin/python .venv-peers/%/bin/python
+.PRECIOUS: %/bin/python
 
 demo: .venv/demo  ## a conversation full of the mistakes that models make
 	$(BIN)/toolcall demo $(ARGS)
 
-test: lint types unit  ## all that CI runs
+test: lint types unit  ## lint, types and tests, each with its time, without the long tests
+
+test-all: .venv/dev  ## the tests that make test leaves out: long searches, slow conversations of processes
+	$(call timed,long tests,$(PYTEST) -m long $(ARGS))
 
 lint: .venv/dev
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
 
-types: .venv/dev
-	$(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md")
-	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme
-	$(BIN)/pyright
+types: .venv/dev  ## mypy and pyright beside each other, over the source and the blocks of the guides
+	$(call timed,types,$(TYPES))
 
-unit: .venv/dev
-	$(BIN)/pytest
+unit: .venv/dev  ## the tests, on all cores; ARGS="-n 0 tests/test_retry.py"
+	$(call timed,tests,$(PYTEST) -m "not long" $(ARGS))
+
+wheel: .venv/dev  ## build the wheel and the source distribution into dist, and check their metadata
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+
+help:  ## this list
+	@sed -nE 's/^([a-z-]+):.*  ## (.*)/\1\t\2/p' Makefile | expand -t 18
 
 explore: .venv/dev  ## every property with fresh random examples, 10 times as many; ARGS="--explore=100 tests/test_wires.py"
 	$(BIN)/pytest --explore=10 -m hypothesis -o faulthandler_timeout=3600 $(ARGS)
@@ -139,9 +160,9 @@ test-phoenix: .venv/demo .venv-phoenix/done  ## check that Phoenix receives the 
 clean:
 	rm -rf .venv .venv-agentdojo .venv-clients .venv-hosts .venv-collector .venv-mcp .venv-peers .venv-phoenix .venv-ray .venv-wires build dist
 
-.venv/bin/python:
+%/bin/python:  # of each environment below
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $*
 
 .venv/demo: .venv/bin/python $(WHEN_STALE)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel]'
@@ -151,26 +172,14 @@ clean:
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@ .venv/demo
 
-.venv-agentdojo/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-agentdojo
-
 .venv-agentdojo/done: .venv-agentdojo/bin/python $(WHEN_STALE)
 	$(DOJO)/pip install --quiet --disable-pip-version-check --editable . 'agentdojo>=0.1.35'
 	touch $@
-
-.venv-ray/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-ray
 
 # 200 MB, so in an environment of its own.
 .venv-ray/done: .venv-ray/bin/python $(WHEN_STALE)
 	$(RAY)/pip install --quiet --disable-pip-version-check --editable '.[ray,cli,otel]' 'pytest>=9.0' 'trio>=0.30'
 	touch $@
-
-.venv-clients/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-clients
 
 # None of them is a dependency: their exceptions are known by name, and this is where the names are checked.
 .venv-clients/done: .venv-clients/bin/python $(WHEN_STALE)
@@ -179,37 +188,21 @@ clean:
 		'redis>=6' 'pymongo>=4.10' 'sqlalchemy[asyncio]>=2.0' 'botocore>=1.40' 'grpcio>=1.70'
 	touch $@
 
-.venv-wires/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-wires
-
 # None of them is a dependency: the adapters read dicts and objects alike, and this is where the shapes are checked.
 .venv-wires/done: .venv-wires/bin/python $(WHEN_STALE)
 	$(WIRES)/pip install --quiet --disable-pip-version-check --editable . 'pytest>=9.0' 'google-genai>=3.4' \
 		'mistralai>=3.7' 'ollama>=0.6' 'litellm>=1.100' 'boto3>=1.44' 'openai>=2.50' 'anthropic>=2.10'
 	touch $@
 
-.venv-hosts/%/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-hosts/$*
-
 # Each in an environment of its own: no two of them agree on their dependencies.
 .venv-hosts/%/done: .venv-hosts/%/bin/python $(WHEN_STALE)
 	.venv-hosts/$*/bin/pip install --quiet --disable-pip-version-check --editable '.[$(PACKAGE_$*)]' 'mypy>=1.19' 'pytest>=9.0' 'trio>=0.30'
 	touch $@
 
-.venv-peers/%/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-peers/$*
-
 # Without our own package: a framework is measured with its own dependencies, and an exporter.
 .venv-peers/%/done: .venv-peers/%/bin/python Makefile
 	.venv-peers/$*/bin/pip install --quiet --disable-pip-version-check $(NEEDS_$*) 'opentelemetry-sdk>=1.40' 'pydantic>=2.12'
 	touch $@
-
-.venv-mcp/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-mcp
 
 .venv-mcp/python: .venv-mcp/bin/python $(WHEN_STALE)
 	$(MCP)/pip install --quiet --disable-pip-version-check --editable '.[cli,otel,mcp]' 'pytest>=9.0' 'trio>=0.30' \
@@ -224,18 +217,10 @@ clean:
 		@modelcontextprotocol/conformance@0.1
 	touch $@
 
-.venv-phoenix/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-phoenix
-
 # 850 MB, so in an environment of its own; it is asked over HTTP, by a version that is known to answer.
 .venv-phoenix/done: .venv-phoenix/bin/python Makefile
 	$(PHOENIX)/pip install --quiet --disable-pip-version-check 'arize-phoenix>=20.26,<21'
 	touch $@
-
-.venv-collector/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed"; exit 1; }
-	$(PYTHON) -m venv .venv-collector
 
 # 29 MB, and a binary: only it runs in this environment, our own code does not.
 .venv-collector/done: .venv-collector/bin/python Makefile

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import faulthandler
 import signal
+from collections.abc import Generator
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 STDERR = 2  # sys.stderr may be a file of the capture
+ROOT = Path(__file__).parent.parent
 TIME_TO_EXIT = 60  # seconds after the last test; an exporter's function at exit takes up to 30
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it runs in the background
@@ -30,7 +33,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the profile before a test file is imported, whose `@settings` begin with it."""
+    """Refuse links that are files; choose the profile before the import of test files, whose `@settings` use it."""
+    if not (ROOT / "toolcall_pipeline" / "middlewares").is_dir():
+        raise pytest.UsageError(
+            "toolcall_pipeline and pipeline/middlewares are text files in this checkout, not links: "
+            "run `git config core.symlinks true && git checkout -- toolcall_pipeline pipeline/middlewares`"
+        )
     if config.getoption("explore"):
         from hypothesis import settings
 
@@ -52,6 +60,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for holder, name in places:
             own: settings = getattr(holder, name)
             setattr(holder, name, settings(own, max_examples=own.max_examples * times))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape lone surrogates in captured output: pytest-xdist cannot send them from a worker."""
+    report = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 def pytest_unconfigure() -> None:

@@ -385,6 +385,7 @@ KILLS: list[Any] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", KILLS)
 def test_killed_twenty_times(tmp_path: Path, options: list[str]) -> None:
     """Whenever a run is killed, no effect happens twice, each line gets one result, and the unknown ones are named."""

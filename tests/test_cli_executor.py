@@ -115,6 +115,7 @@ def test_a_process_is_ended_when_its_time_is_up(desk: Path) -> None:
     assert "left" not in done.stderr
 
 
+@pytest.mark.long
 def test_killed_and_resumed(desk: Path) -> None:
     """A run in processes that is killed can be resumed, and each line gets one result."""
     put(desk, *({"id": n, "name": "who"} for n in range(400)))

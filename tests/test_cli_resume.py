@@ -172,6 +172,7 @@ def test_ended_half_way_and_resumed(desk: Desk, number: signal.Signals, code: in
     assert all(row["ok"] and row["id"] == f"c{row['line']}" for row in desk.rows)
 
 
+@pytest.mark.long
 def test_killed_again_and_again(desk: Desk) -> None:
     """A run that is killed several times still ends with exactly one result per line."""
     desk.put_many(800)

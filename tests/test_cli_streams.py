@@ -65,6 +65,7 @@ def test_results_into_a_pipe(desk: Desk) -> None:
     assert {1, 2, 3} == {json.loads(line)["line"] for line in done.stdout.splitlines()}
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_file(desk: Desk) -> None:
     """Ten times the lines take no more memory."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import anyio
 import anyio.to_thread
@@ -12,11 +12,24 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from returns.result import Success
+from returns.result import Failure, Success
 
 from effects_world import ANSWERS, Body, Event, Kind, Part, Shape, World
 from support import PATIENT, a_tool
-from toolcall_pipeline import Call, SetupError, ToolRegistry
+from toolcall_pipeline import (
+    Call,
+    Denied,
+    Outcome,
+    Placement,
+    SetupError,
+    TimedOut,
+    ToolError,
+    ToolRegistry,
+    Transient,
+    Unavailable,
+    ValidCall,
+    render,
+)
 from toolcall_pipeline.executors import Thread
 from toolcall_pipeline.middlewares import Concurrency, Retry, standard
 from toolcall_pipeline.report import error_of
@@ -279,3 +292,95 @@ def test_two_stages_that_repeat_are_refused() -> None:
     """A pipeline has one stage that repeats."""
     with pytest.raises(SetupError, match="both repeat"):
         standard(ToolRegistry()).after("retry", Retry(), name="again")
+
+
+ANSWERS_OF_OTHERS: dict[str, ToolError] = {
+    "transient": Transient(retry_after=30),
+    "timed out": TimedOut(3.0),
+    "denied": Denied("quota"),
+    "unavailable": Unavailable("probe", "quota"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("announces_body", [False, True])
+@pytest.mark.parametrize("place", ["retry", "classify", "execute", "a check"])
+@pytest.mark.parametrize("error", ANSWERS_OF_OTHERS.values(), ids=ANSWERS_OF_OTHERS)
+async def test_a_stage_that_did_not_call_on_has_landed_nothing(
+    error: ToolError, place: str, announces_body: bool, watched: bool
+) -> None:
+    """Whatever it answers, the model does not read that the call may have taken effect, and nothing began."""
+    begun: list[int] = []
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=lambda: begun.append(1), effect="mutating"))
+
+    class Refuses:
+        placement = Placement(announces_body=announces_body)
+
+        async def __call__(self, call: ValidCall, call_next: Any) -> Outcome:
+            return Failure(error)
+
+    def check(call: ValidCall) -> ValidCall | Failure[ToolError]:
+        return Failure(error)
+
+    pipeline = standard(tools, attempts=1)
+    pipeline = pipeline.before("retry", check) if place == "a check" else pipeline.before(place, Refuses())
+    outcome = (await pipeline.report(Call("probe"))).outcome if watched else await pipeline.call("probe")
+    assert isinstance(outcome, Failure)
+    told = outcome.failure()
+    assert type(told) is type(error)
+    assert getattr(told, "landed", "no") == "no"
+    assert "may have taken effect" not in render(outcome)
+    assert begun == []
+
+
+async def test_a_stage_that_did_not_call_on_may_be_repeated() -> None:
+    """Retry repeats what a stage inside of it refused for a while, also for a tool that changes something."""
+    begun: list[int] = []
+    waits: list[float] = []
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=lambda: begun.append(1), effect="mutating"))
+    answers = [Failure(Transient(retry_after=1.5)), None]
+
+    async def busy_once(call: ValidCall, call_next: Any) -> Outcome:
+        answer = answers.pop(0)
+        return await call_next(call) if answer is None else answer
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    retry = Retry(first_delay=0, sleep=wait)
+    pipeline = standard(tools).replace("retry", retry).before("classify", busy_once)
+    assert await pipeline.call("probe") == Success(None)
+    assert (begun, waits) == ([1], [1.5])
+
+
+async def test_a_stage_that_raises_before_it_calls_on_may_have_been_at_work() -> None:
+    """It may do the work itself: only an answer says that it did not."""
+    tools = ToolRegistry()
+    tools.register(a_tool(effect="mutating"))
+
+    async def breaks(call: ValidCall, call_next: Any) -> Outcome:
+        raise RuntimeError
+
+    outcome = await standard(tools).before("retry", breaks).call("probe")
+    assert kind_of(outcome) == "outcome_unknown"
+
+
+@BOTH
+@pytest.mark.parametrize("place", ["available", "validate", "retry"])
+async def test_a_check_may_answer_a_success_that_holds_the_call(place: str, watched: bool) -> None:
+    """It means the same as the call itself, at the front and behind a middleware."""
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=lambda: "done"))
+
+    def check(call: Any) -> Any:
+        return Success(call)
+
+    async def own(call: Any, call_next: Any) -> Outcome:
+        return cast("Outcome", await call_next(call))
+
+    pipeline = standard(tools).before(place, check)
+    for each in (pipeline, pipeline.before("check", own)):
+        outcome = (await each.report(Call("probe"))).outcome if watched else await each.call("probe")
+        assert outcome == Success("done")

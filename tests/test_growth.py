@@ -261,6 +261,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_benchmark_measures_every_curve(written: Path) -> None:
     found = json.loads((written / "growth.json").read_text(encoding="utf-8"))
     assert list(found["charts"]) == list(BY_KEY)
@@ -272,6 +273,7 @@ def test_the_benchmark_measures_every_curve(written: Path) -> None:
             assert [size for size, _ in curve["points"]] == list(chart.sizes[:2])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.key)
 def test_the_benchmark_draws_every_curve(written: Path, chart: Any) -> None:
     drawn = ET.parse(written / "growth" / f"{chart.key}.svg").getroot()

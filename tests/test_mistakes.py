@@ -208,6 +208,7 @@ def with_schema(**options: Any) -> Callable[[], object]:
 
 PLAIN: Any = plain
 A_CALL: Any = {"name": "read"}
+A_TOOL: Any = TOOLS.tools["read"]
 FUNCTIONS: Any = [plain]
 AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
     "a list of functions": (lambda: standard(FUNCTIONS), "standard: `tools` must be a ToolRegistry, not [<function"),
@@ -216,6 +217,8 @@ AT_SET_UP: dict[str, tuple[Callable[[], object], str]] = {
     "an option of from_schema": (with_schema(efect="read"), "plain: @tool has no option `efect`; it has name, "),
     "run of a function": (lambda: standard(TOOLS).run(PLAIN), "run() takes a tool, not <function plain"),
     "run of a call": (lambda: standard(TOOLS).run(A_CALL), "run() takes a tool, not {'name': 'read'}"),
+    "call of a tool": (lambda: standard(TOOLS).call(A_TOOL, {}), "call() takes the name of a tool: call('read', …)"),
+    "call_sync of a tool": (lambda: standard(TOOLS).call_sync(A_TOOL), "call() takes the name of a tool: call('read'"),
     "a resource like a parameter": (with_options(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource like a property": (with_schema(resource="path"), "plain: `resource` 'path' is also a parameter"),
     "a resource that is a number": (with_options(resource=3), "plain: `resource` must be a name or a plain function"),

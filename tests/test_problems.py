@@ -476,7 +476,7 @@ def test_a_value_has_one_type_of_json(value: object, kind: str) -> None:
         ("secret", "a string"),
         ([1], "an array"),
         ({"a": 1}, "an object"),
-        (object(), "another value"),
+        pytest.param(object(), "another value", id="another value"),
     ],
     ids=str,
 )

@@ -117,7 +117,7 @@ def test_defaults_are_shown_as_json(default: object, shown: object) -> None:
     assert taking(Any, default).parse({}) == {}
 
 
-@pytest.mark.parametrize("default", [object(), math.nan, math.inf, b"\xff", print], ids=repr)
+@pytest.mark.parametrize("default", [pytest.param(object(), id="object"), math.nan, math.inf, b"\xff", print], ids=repr)
 def test_a_default_that_is_no_json_is_not_shown(default: object) -> None:
     """A sentinel is not shown: a schema holds JSON only, and the parameter is optional all the same."""
     shown = taking(Any, default).definition()

@@ -24,6 +24,7 @@ from ..errors import (
 )
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
 from ..privacy import Mask, make_mask, mask_error
+from ..report import error_of
 from ..retries import downgrade_lost
 from ..telemetry.logs import is_logged, log_failure
 from ..tools.definition import Tool
@@ -67,7 +68,7 @@ class FailureFinisher:
             effect: The guard of the call's effect. None: no body began, or it is a read.
             params: The arguments as the tool took them. None: as ``reached`` has them.
         """
-        error: Any = outcome.failure() if type(outcome) is Failure else None
+        error = error_of(outcome)
         lost = None if effect is None else effect.lost
         if type(error) in _PASSED_ON and lost is None and self._is_without_secrets(call, reached):
             _log(call, getattr(reached, "tool", None), error, None)
@@ -92,8 +93,7 @@ class FailureFinisher:
         if mask is not None:
             error = mask_error(error, mask)
         _log(call, tool, error, mask)
-        is_unchanged = type(outcome) is Failure and outcome.failure() is error
-        return cast("Outcome", outcome) if is_unchanged else Failure(error)
+        return cast("Outcome", outcome) if error is error_of(outcome) else Failure(error)
 
     def _find_bug(self, call: object, outcome: Any) -> Crashed | None:
         """The bug of a caller or a stage; None: the stages answered with a failure, as they should."""

@@ -105,7 +105,13 @@ class Pipeline(StageList):
         finish_reason: str | None = None,
         timeout: float | None = None,  # a field of the call
     ) -> Coroutine[Any, Any, Outcome]:
-        """Run one call as the model wrote it. The parameters are the fields of `Call`."""
+        """Run one call as the model wrote it. The parameters are the fields of `Call`.
+
+        Raises:
+            SetupError: ``name`` is a Tool, and not its name.
+        """
+        if type(name) is not str:
+            _refuse_tool(name)
         return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout))
 
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
@@ -152,8 +158,10 @@ class Pipeline(StageList):
         call.
 
         Raises:
-            SetupError: The caller is an async tool that was itself called so; it has to await `call`.
+            SetupError: The caller is an async tool that was itself called so; it has to await `call`. Or as `call`.
         """
+        if type(name) is not str:
+            _refuse_tool(name)
         return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout))
 
     def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
@@ -221,3 +229,9 @@ class Pipeline(StageList):
 
     def __repr__(self) -> str:
         return f"<Pipeline {' > '.join(self.stages)}>"
+
+
+def _refuse_tool(name: object) -> None:
+    if isinstance(name, Tool):
+        own = cast("Tool[..., Any]", name).name
+        raise SetupError(f"call() takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")

@@ -80,7 +80,7 @@ def unwrap_call(verdict: object) -> object:
     if type(verdict) is not Success:
         return verdict
     held = cast("Success[object]", verdict).unwrap()
-    return held if isinstance(held, Call) else verdict
+    return held if isinstance(held, Call) else cast("object", verdict)
 
 
 def check_answer(stage: Stage, answer: object) -> None:

@@ -245,4 +245,5 @@ def _says_the_same(outcome: object, answer: Outcome) -> bool:
 
 
 def _kind_of(outcome: object) -> object:
-    return getattr(_error_of(outcome), "kind", "internal") if type(outcome) is Failure else None
+    error = _error_of(outcome)
+    return None if error is None else getattr(error, "kind", "internal")

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 Case: TypeAlias = tuple[Any, str, Any]
-REFUSED: Final = object()
+
+
+class _Refused:
+    """Prints the same in each process: it stands in the ids of test cases."""
+
+    def __repr__(self) -> str:
+        return "REFUSED"
+
+
+REFUSED: Final = _Refused()
 
 
 def one_of(*values: Any) -> dict[str, Any]:
