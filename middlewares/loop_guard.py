@@ -14,8 +14,7 @@ from ..compose import Handler, Placement
 from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
 from ..messages import render
 from ..options import check_count, is_count, is_function, is_number, read_names
-from ..outside_text import get_logger
-from ..privacy import approved
+from ..privacy import approved, get_logger
 from ..stage_state.loop_guard_calls import LastCall, LastCalls, Row
 
 _SHOWN = 200  # characters of the arguments in a refusal

@@ -43,13 +43,13 @@ from .forking import register_after_fork as register_after_fork
 from .messages import ToolCallError as ToolCallError
 from .messages import raise_for_error as raise_for_error
 from .messages import render as render
-from .outside_text import neutralise as neutralise
 from .parameters import Limits as Limits
 from .privacy import PublicText as PublicText
 from .privacy import Redact as Redact
 from .privacy import RemoteCause as RemoteCause
 from .privacy import Secret as Secret
 from .privacy import approved as approved
+from .privacy import neutralise as neutralise
 from .report import Attempt as Attempt
 from .report import CallReport as CallReport
 from .report import Progress as Progress

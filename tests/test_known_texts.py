@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AnyUrl, BaseModel, PostgresDsn, SecretBytes, SecretStr
 
-from toolcall_pipeline.parameters.secrets.known_texts import TextCollector
 from toolcall_pipeline.privacy import REDACTED
+from toolcall_pipeline.privacy.masking import TextCollector
 
 
 @attrs.frozen

@@ -7,6 +7,8 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
+from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -15,15 +17,15 @@ import toolcall_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
-    forking lazy_names privacy semconv timing
-    outside_text
+    forking lazy_names semconv timing privacy.public_text privacy.escaping privacy.scrubbing
+    privacy.safe_logs
     error_kind
     errors
-    call_state guards introspection provider_names
-    call event_loops options
+    call_state guards introspection provider_names parameters.schema parameters.phrases
+    call event_loops options parameters.reading
+    privacy
     caller parameters
     messages report
-    recordable
     tools
     adapters retries stage_state telemetry
     compose executors
@@ -33,7 +35,12 @@ LAYERS = """
     hosts
     cli
     __init__ __main__
-"""  # lowest first; what stands in one line does not import each other
+"""  # lowest first; rooms in one line do not import each other; a module of its own line is not of its room's line
+INTEGRATIONS = ("adapters", "dialogue", "hosts", "mcp")
+MAY_INTEGRATE = (*INTEGRATIONS, "cli", "testing")
+MAY_STACK = ("middlewares", *INTEGRATIONS, "builtin", "cli", "testing")
+# These import what a user or a stub names, or the parts of a library.
+IMPORT_ANY = ("lazy_names.py", "loading.py", "caller_main.py", "function_address.py", "demo_command.py")
 LOGS = frozenset(  # the only names of the logs API, until OpenTelemetry for Python declares it stable
     ("opentelemetry._logs", "opentelemetry.sdk._logs", "opentelemetry.sdk._logs.export")
 )
@@ -48,29 +55,78 @@ def place(path: Path) -> tuple[str, ...]:
     return parts[1:] if parts[0] == "pipeline" else parts
 
 
-def imported(path: Path) -> Iterator[str]:
-    """The modules that a file imports at run time, anywhere in it, by their full names."""
+@cache
+def modules() -> dict[str, Path]:
+    """The files of the package by the full names of their modules, without the ``__init__`` of a package."""
+    return {".".join(("toolcall_pipeline", *place(path))).removesuffix(".__init__"): path for path in FILES}
+
+
+@cache
+def homes(package: str) -> dict[str, str]:
+    """The module that each name of a lazy package comes from, by the stub of the package."""
+    path = modules().get(package)
+    stub = path.with_suffix(".pyi") if path is not None else Path("/")
+    lines = stub.read_text().splitlines() if stub.is_file() else []
+    return {
+        name: resolve_name(home, package) if home.startswith(".") else home
+        for line in lines
+        if line.startswith("from ")
+        for _, home, _, name, *_ in (line.split(),)
+    }
+
+
+def imported(path: Path, *, inside_functions: bool = True) -> Iterator[str]:
+    """The modules that a file imports at run time, by their full names, also by ``import_module`` and from stubs.
+
+    Args:
+        path: A file of the package.
+        inside_functions: Whether imports at first use count, too. Default True.
+    """
     tree = ast.parse(path.read_text())
     guards = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
-    for_checkers = {id(inner) for guard in guards for statement in guard.body for inner in ast.walk(statement)}
-    package = ("toolcall_pipeline", *place(path)[:-1])
+    skipped = {id(inner) for guard in guards for statement in guard.body for inner in ast.walk(statement)}
+    if not inside_functions:
+        functions = (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+        skipped |= {id(inner) for function in functions for inner in ast.walk(function)}
+    package = ".".join(("toolcall_pipeline", *place(path)[:-1]))
     for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and id(node) not in for_checkers:
-            stem = [*package[: len(package) - node.level + 1]] if node.level else []
-            module = ".".join([*stem, *([node.module] if node.module else [])])
-            yield from [module] if node.module else (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), package) if node.level else str(node.module)
+            for alias in node.names:
+                inner = f"{module}.{alias.name}"
+                yield inner if inner in modules() else homes(module).get(alias.name, module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+            "import_module",
+            "__import__",
+        ):
+            named = node.args[0]
+            if isinstance(named, ast.Constant):
+                yield resolve_name(str(named.value), package)
+            elif path.name not in IMPORT_ANY:
+                yield f"a name that no test can read: {ast.unparse(node)}"
+
+
+def level_of(module: str) -> int:
+    """The line of a module: its own, or else the one of its room."""
+    room, *inside = module.split(".")[1:]
+    return LEVEL.get(".".join((room, *inside[:1])), LEVEL.get(room, -1))
 
 
 @every_file
 def test_imports_point_down(path: Path) -> None:
-    """A package imports those of the lines above its own, a stage imports no other stage, and the SDK has its homes."""
+    """A room imports those of the lines above its own, a stage imports no other stage, and the SDK has its homes."""
     room, *inside = place(path)
     names = list(imported(path))
-    others = {name.split(".")[1] for name in names if name.startswith("toolcall_pipeline.")} - {room}
-    assert not {other for other in others if LEVEL[other] >= LEVEL[room]}
-    assert "middlewares" not in others or room in ("cli", "hosts")
+    ours = {name for name in names if name.startswith("toolcall_pipeline.")}
+    level = level_of(".".join(("toolcall_pipeline", *place(path))))
+    assert not [name for name in ours if name.split(".")[1] != room and level_of(name) >= level]
+    assert not [name for name in ours if name.split(".")[1] in INTEGRATIONS and room not in MAY_INTEGRATE]
+    assert not [name for name in ours if name.startswith("toolcall_pipeline.middlewares") and room not in MAY_STACK]
+    assert not [name for name in names if "no test can read" in name]
     if room == "middlewares" and inside[0] not in ("__init__", "standard_stack"):
         assert not any(name.startswith("toolcall_pipeline.middlewares.") for name in names)
     private = [name for name in names if name.startswith("opentelemetry") and "._" in name and name not in LOGS]
@@ -78,6 +134,37 @@ def test_imports_point_down(path: Path) -> None:
     assert not private
     assert not LOGS.intersection(names) or path.name == "log_export.py"
     assert not sdk or room == "cli" or path.name in ("sdk.py", "log_export.py")
+
+
+def find_circle(imports: dict[str, set[str]]) -> list[str]:
+    """A circle of imports, as the modules on the way; [] if there is none."""
+    done: set[str] = set()
+
+    def walk(module: str, way: list[str]) -> list[str]:
+        if module in way:
+            return way[way.index(module) :]
+        if module in done:
+            return []
+        for other in sorted(imports.get(module, ())):
+            if circle := walk(other, [*way, module]):
+                return circle
+        done.add(module)
+        return []
+
+    return next((circle for module in sorted(imports) if (circle := walk(module, []))), [])
+
+
+def test_no_circle_of_imports() -> None:
+    """No module imports itself by way of others when it is loaded; imports for type checkers alone do not count."""
+    assert find_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
+    known = modules()
+    circle = find_circle(
+        {
+            name: {other for other in imported(path, inside_functions=False) if other in known}
+            for name, path in known.items()
+        }
+    )
+    assert circle == []
 
 
 def test_each_module_has_a_name_of_its_own() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolcall_pipeline.messages import enhance
-from toolcall_pipeline.messages.scrub import find_flaws
+from toolcall_pipeline.privacy import find_flaws
 
 EMAIL_MISSING = (
     "Question: What email details are missing? Please provide the recipient email address, subject line, and message "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolcall_pipeline.messages.scrub import find_flaws, mask, scrub
+from toolcall_pipeline.privacy import find_flaws, mask, scrub
 
 STACK = 'Traceback (most recent call last):\n  File "/srv/a.py", line 2, in run\n    boom()\nKeyError: 1'
 FLAWS: dict[str, tuple[str, ...]] = {

@@ -23,8 +23,8 @@ from toolcall_pipeline import Tool, ToolFailed, ToolRegistry, neutralise
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.executors.remote_errors import RemoteTraceback, decode_error, encode_error
 from toolcall_pipeline.middlewares import Trace, standard
-from toolcall_pipeline.outside_text import cut_traceback, dump_neutral_json, get_logger, make_safe
-from toolcall_pipeline.parameters.secrets.declared_paths import show_path
+from toolcall_pipeline.privacy import cut_traceback, dump_neutral_json, get_logger, make_safe
+from toolcall_pipeline.privacy.secret_places import show_path
 from toolcall_pipeline.telemetry.span_tree import draw_tree
 
 # Of each family: C0, CSI, OSC, DEL, C1, line ends, bidi, zero-width, tags, variation selectors, fillers, surrogates.
@@ -326,7 +326,7 @@ def test_the_library_has_no_other_loggers() -> None:
     files = {file.resolve() for folder in ("pipeline", "middlewares") for file in (root / folder).rglob("*.py")}
     having = {path.name for path in files if "getLogger" in path.read_text()}
     # The second and third only listen, and the last one keeps another library from writing.
-    assert having == {"safe_logging.py", "developer_log.py", "log_export.py", "proxy_command.py"}
+    assert having == {"safe_logs.py", "developer_log.py", "log_export.py", "proxy_command.py"}
 
 
 def test_a_crash_keeps_its_name_and_its_stack() -> None:

@@ -53,8 +53,8 @@ from toolcall_pipeline.dialogue import run_turn
 from toolcall_pipeline.errors import ExecutionFailed
 from toolcall_pipeline.executors.remote_errors import decode_error, encode_error
 from toolcall_pipeline.middlewares import LoopGuard, Retry, Trace, Validate, standard
-from toolcall_pipeline.parameters.secrets.known_texts import TextCollector
-from toolcall_pipeline.parameters.secrets.redaction import Redaction
+from toolcall_pipeline.privacy.masking import TextCollector
+from toolcall_pipeline.privacy.redaction import Redaction
 from toolcall_pipeline.report import Progress
 from toolcall_pipeline.telemetry import Events, events_of
 

@@ -27,7 +27,7 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/parameters/expectations.py Expected.of removed: forms = tuple(forms) -> pass": (
         "each caller gives a list of its own, and nobody changes it"
     ),
-    "pipeline/parameters/secrets/secret_schemas.py SecretSchema.facts removed: self._facts[id(forms)] = made -> pass": (
+    "pipeline/privacy/secret_places.py SecretSchema.facts removed: self._facts[id(forms)] = made -> pass": (
         "what is kept is only found quicker"
     ),
     "pipeline/parameters/repair.py _parse return: return too_large -> return None": (

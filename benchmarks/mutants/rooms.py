@@ -45,7 +45,7 @@ ROOMS = {
         ),
     ),
     "validate": Room(
-        ("middlewares/validate.py", "pipeline/parameters/*.py", "pipeline/parameters/secrets/*.py"),
+        ("middlewares/validate.py", "pipeline/parameters/*.py", "pipeline/privacy/*.py"),
         (
             "test_validate.py",
             "test_param*.py",

@@ -9,7 +9,7 @@ import attrs
 
 from ..call import Call
 from ..errors import SetupError
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..tools.view import ToolView
 from .common import find_field, get_field, list_items, read_events, restore_names, text_or_empty
 from .text_calls import looks_like_calls, read_text_calls

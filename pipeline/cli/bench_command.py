@@ -15,7 +15,7 @@ from toolcall_pipeline.middlewares import standard
 from ..call import Call
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
-from ..outside_text import neutralise
+from ..privacy import neutralise
 from ..testing.overhead import (
     Overhead,
     compare_runs,

@@ -14,8 +14,7 @@ from toolcall_pipeline.middlewares import standard
 from ..call import Call
 from ..compose.pipeline import Pipeline
 from ..errors import Crashed, SetupError
-from ..outside_text import neutralise
-from ..recordable import make_mask
+from ..privacy import make_mask, neutralise
 from ..report import CallReport
 from ..telemetry.logs import log_failure
 from .call_tree import print_tree

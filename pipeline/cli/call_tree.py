@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..outside_text import neutralise
+from ..privacy import neutralise
 from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.span_tree import ASCII, UNICODE
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..errors import Unavailable
-from ..outside_text import dump_neutral_json, neutralise
+from ..privacy import dump_neutral_json, neutralise
 from ..tools.definition import Tool
 from .loading import check_schemas, load_registry
 from .parameter_rows import ParameterRow, list_parameters

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from ..compose.pipeline import Pipeline
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .command_error import CommandError
 from .user_exceptions import describe_exception
 

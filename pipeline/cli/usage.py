@@ -17,7 +17,7 @@ class UsageError(click.ClickException):
 @contextmanager
 def print_command_errors() -> Generator[None]:
     """Print a CommandError of the block, and end the command."""
-    from ..outside_text import neutralise
+    from ..privacy import neutralise
     from .command_error import CommandError
 
     try:

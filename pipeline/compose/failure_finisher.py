@@ -23,7 +23,7 @@ from ..errors import (
     UnknownTool,
 )
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
-from ..recordable import Mask, make_mask, mask_error
+from ..privacy import Mask, make_mask, mask_error
 from ..report import error_of
 from ..retries import downgrade_lost
 from ..telemetry.logs import is_logged, log_failure

@@ -194,7 +194,7 @@ class Pipeline(StageList):
         """The call as it may be recorded: without what its tool declares to be secret, and as `Trace` redacts it."""
         resolved = self.resolve(call)
         tool = resolved.tool if isinstance(resolved, ResolvedCall) else self.find(call.name)
-        return self._runner.recording.record(call, tool).call
+        return self._runner.redaction.redact(call, tool).call
 
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """The call with its tool, or why it has none; nothing is run. None where no check of this pipeline finds tools.

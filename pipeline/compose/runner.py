@@ -31,7 +31,7 @@ from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
-from ..recordable import Recording
+from ..privacy import RedactionPolicy
 from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
 from ..telemetry.listeners import is_enabled_for, observe_flow
 from ..tools.definition import Tool
@@ -77,7 +77,7 @@ class Runner:
         self._resolver: _Check = _unchanged if first is None else first.run
         self._checks: tuple[_Check, ...] = tuple(stage.run for stage in checks)
         self._registries = registries
-        self.recording = Recording(registries, getattr(observers[0].obj, "redact", None) if observers else None)
+        self.redaction = RedactionPolicy(registries, getattr(observers[0].obj, "redact", None) if observers else None)
         gates = [stage.obj.registry for stage in stages if stage.placement.kind == "available"]
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
@@ -120,7 +120,7 @@ class Runner:
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
-                    report = begin_report(call, times, name, verdict, recorder, sink, self.recording)
+                    report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
             for check in self._checks:

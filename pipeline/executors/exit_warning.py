@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 
 from ..forking import register_after_fork
-from ..outside_text import get_logger
+from ..privacy import get_logger
 
 _LOG = get_logger()
 _INTERVAL = 0.5  # seconds between two looks whether there still is something to tell

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
-from ..outside_text import make_safe
+from ..privacy import make_safe
 
 Dumps: TypeAlias = Callable[[Any], bytes]  # as pickle.dumps
 # The exception, or what it is made of: its type, its ``args`` and its attributes. And its stack, as text.

@@ -23,10 +23,8 @@ from ..compose import Pipeline
 from ..errors import ExecutionFailed, SetupError
 from ..executors import Executor
 from ..executors.body import begin_body, end_body
-from ..messages.scrub import scrub
 from ..options import check_function, check_type, refuse
-from ..outside_text import get_logger
-from ..privacy import approved
+from ..privacy import approved, get_logger, scrub
 from ..tools import Effect, Tool, ToolRegistry
 
 # Runs the tool of a call as the framework would: with the resolved name and the validated params.

@@ -6,7 +6,7 @@ from typing import cast
 
 from anyio.abc import TaskGroup
 
-from ..outside_text import neutralise
+from ..privacy import neutralise
 from .jsonrpc import (
     INVALID_REQUEST,
     PARSE_ERROR,

@@ -6,7 +6,7 @@ import re
 from typing import Final, cast
 
 from ..errors import SetupError
-from ..outside_text import neutralise
+from ..privacy import neutralise
 
 _SHOWN: Final = 500  # characters of what a server or its transport said
 _ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:[^\s/?#'\"<>]*@)?(?P<place>[^\s?#'\"<>]*)(?P<rest>[?#][^\s'\"<>]*)?")

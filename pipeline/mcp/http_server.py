@@ -15,7 +15,7 @@ import attrs
 from anyio.abc import TaskStatus
 
 from ..errors import SetupError
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .connection_failures import find_first
 from .jsonrpc import INVALID_REQUEST, SERVER_ENDED, Message, dump, parse, read_object
 from .lines import LongLine

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from .. import timing
-from ..outside_text import get_logger, neutralise
+from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry
 from .jsonrpc import Message, read_object
 from .policy import Policy

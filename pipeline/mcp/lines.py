@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from ..outside_text import get_logger
+from ..privacy import get_logger
 
 _LOG = get_logger()
 _CHUNK = 65_536  # bytes; what a pipe of Linux holds

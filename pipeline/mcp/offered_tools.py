@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 import attrs
 
 from ..errors import SetupError, Unavailable
-from ..outside_text import get_logger, neutralise
 from ..parameters import check_schema
+from ..privacy import get_logger, neutralise
 from ..tools import Effect, Tool, ToolContext, ToolRegistry
 from .tool_definitions import (
     escape_description,

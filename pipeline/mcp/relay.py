@@ -10,7 +10,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..compose import Pipeline
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..tools import ToolRegistry
 from .call_relay import CallRelay
 from .client_lines import ClientLines

@@ -13,8 +13,7 @@ from returns.result import Failure
 from .. import timing
 from ..errors import NeedsSetup, SetupError, Unavailable
 from ..event_loops import get_event_loop
-from ..outside_text import get_logger
-from ..privacy import approved
+from ..privacy import approved, get_logger
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy
 from .call_answers import read_answer, read_exception

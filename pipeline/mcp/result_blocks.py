@@ -18,7 +18,7 @@ from ..messages.parts import Audio, File, Image, Link, Part
 from ..messages.result_parts import find_parts, read_mcp
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .jsonrpc import Message, is_message
 from .output_forms import OutputForm
 

@@ -10,7 +10,7 @@ import attrs
 from anyio.abc import TaskGroup
 
 from ..errors import Unavailable
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .call_relay import CallRelay
 from .jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, CallBatch, Message, dump, is_id, key_of, make_error, read_object
 from .lines import BrokenLineError

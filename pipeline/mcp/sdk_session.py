@@ -13,7 +13,7 @@ import attrs
 from .. import timing
 from ..errors import SetupError
 from ..options import refuse
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .server_session import (
     Answer,
     Connect,

@@ -15,7 +15,7 @@ from ..call_state import StateKey
 from ..compose import Pipeline
 from ..errors import Crashed
 from ..messages.text import replace_surrogates
-from ..recordable import make_mask
+from ..privacy import make_mask
 from ..telemetry import continued, follow
 from ..telemetry.event_rows import PROGRESS, Event
 from ..telemetry.logs import log_failure

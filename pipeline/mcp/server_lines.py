@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final, cast
 
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .call_relay import CallRelay
 from .jsonrpc import (
     INTERNAL_ERROR,

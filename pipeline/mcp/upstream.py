@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .. import timing
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .jsonrpc import Message, dump, is_request
 from .lines import LongLine
 from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError

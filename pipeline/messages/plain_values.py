@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import attrs
 
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .parts import PARTS, describe_bytes
 from .text import shorten
 

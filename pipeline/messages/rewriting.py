@@ -29,8 +29,8 @@ def enhance(text: str, tool: str = "") -> PublicText:
         text: The text of a foreign error.
         tool: The name of the tool, for its family and for texts that contain it. Default "": no name.
     """
+    from ..privacy import scrub
     from .profiles.agentopia import FAMILIES, MISSING, SET_UP
-    from .scrub import scrub
 
     text = text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT].rpartition(" ")[0]
     left = scrub(text)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar, cast
 import attrs
 
 from ..errors import ToolError, Unavailable
-from ..outside_text import neutralise as escape
 from ..privacy import PublicText
+from ..privacy import neutralise as escape
 from .parts import PARTS
 from .result_parts import find_parts
 from .shortening import elide, shorten_result

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import Flag
 from typing import Any, Final
 
+from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
 from .closed_classes import is_undecided
 from .schema import JsonObject
-from .secrets.secret_types import SecretTypes
 
 _WHOLE: Final = r"[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
@@ -21,8 +21,15 @@ _CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
 
 
-class SchemaGenerator(SecretTypes):
+class SchemaGenerator(GenerateJsonSchema):
     """Makes the JSON Schema of a function's parameters. Its methods are pydantic's, one for each kind of type."""
+
+    def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonObject:
+        """Mark ``Secret[…]``, which is recognized by how it is serialised; pydantic itself marks ``SecretStr`` only."""
+        shown = super().json_or_python_schema(schema)
+        serialise: Any = schema.get("serialization", {}).get("function")
+        own = getattr(serialise, "__module__", "") == "pydantic.types"
+        return {**shown, "writeOnly": True} if own and "secret" in serialise.__name__ else shown
 
     def field_is_present(self, field: Any) -> bool:
         """Leave out the fields of a dataclass that are not set by its ``__init__``: pydantic refuses them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Repair
+from ..privacy.secret_places import SecretSchema
 from .coercions import Rule, coerce
 from .expectations import UNWRITTEN, Expected
 from .hostile import list_texts
@@ -16,11 +17,10 @@ from .limits import SCALARS, Limits
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .secrets.secret_schemas import SecretSchema
 from .suggestions import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
-    from .secrets.secret_guard import SecretGuard
+    from ..privacy.secret_guard import SecretGuard
 
 # What becomes of arguments that the schema does not declare: refused, left out and recorded as a repair, or passed on.
 Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
@@ -255,7 +255,7 @@ class Parameters:
         secret = SecretSchema.find(compiled.schema)
         if secret is None:
             return compiled
-        from .secrets.secret_guard import SecretGuard
+        from ..privacy.secret_guard import SecretGuard
 
         self.secrets = SecretGuard(secret)
         return compiled._replace(parse=self.secrets.guard(compiled.parse))

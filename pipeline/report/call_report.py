@@ -12,7 +12,7 @@ from .report_rows import Attempt, AttemptRow, Progress, RetryDecision, StageReco
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
-    from ..recordable import Recorded
+    from ..privacy import RedactedCall
     from ..tools.definition import Tool
 
 
@@ -66,7 +66,7 @@ class CallReport:
     progress: list[Progress] = attrs.field(factory=_no_progress)
     rows: list[StageRow] = attrs.field(factory=_no_stages, repr=False)
     attempt_rows: list[AttemptRow] = attrs.field(factory=_no_attempts, repr=False)
-    _recorded: Recorded | None = attrs.field(default=None, repr=False)
+    _redacted: RedactedCall | None = attrs.field(default=None, repr=False)
 
     @property
     def stages(self) -> tuple[StageRecord, ...]:
@@ -98,31 +98,31 @@ class CallReport:
         return self.outcome.failure() if type(self.outcome) is Failure else None
 
     @property
-    def recorded(self) -> Recorded | None:
+    def redacted(self) -> RedactedCall | None:
         """The call without its secrets, and the way to take them out of a text. None: the call has none."""
-        return self._recorded
+        return self._redacted
 
     def __repr__(self) -> str:
-        recorded = self.recorded
+        redacted = self.redacted
         shown = {field.name: repr(getattr(self, field.name)) for field in attrs.fields(type(self)) if field.repr}
-        if recorded is not None and recorded.redact is not None and type(self.outcome) is Success:
+        if redacted is not None and redacted.hook is not None and type(self.outcome) is Success:
             shown["outcome"] = "<Success>"  # its value is redacted only when it is rendered
         text = f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
-        return text if recorded is None else recorded.hide(text)
+        return text if redacted is None else redacted.hide(text)
 
     def __getstate__(self) -> dict[str, Any]:
         # A report is a record: it leaves out the caller's own objects, because most do not pickle.
         state = {field.name: getattr(self, field.name) for field in attrs.fields(CallReport)}
-        recorded = self.recorded  # it holds the secrets, so it is left out
-        call, repairs = (self.call, self.repairs) if recorded is None else (recorded.call, recorded.repairs)
+        redacted = self.redacted  # it holds the secrets, so it is left out
+        call, repairs = (self.call, self.repairs) if redacted is None else (redacted.call, redacted.repairs)
         progress = self.progress
-        if recorded is not None and (recorded.mask is not None or recorded.redact is not None):
-            progress = [attrs.evolve(step, message=recorded.show(step.read()[2], "progress")) for step in progress]
+        if redacted is not None and (redacted.mask is not None or redacted.hook is not None):
+            progress = [attrs.evolve(step, message=redacted.show(step.read()[2], "progress")) for step in progress]
         return state | {
             "progress": progress,
             "call": attrs.evolve(call, deps=None, state=None, report=None, guards=None),
             "repairs": repairs,
-            "_recorded": None,
+            "_redacted": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from .observer import LiveSink, Recorder, notify
 from .report_rows import Attempt, Progress, RetryDecision, Row, StageRecord, kind_of
 
 if TYPE_CHECKING:
-    from ..recordable import Recorded, Recording
+    from ..privacy import RedactedCall, RedactionPolicy
 
 MAX_STEPS = 10_000  # of progress in one report: a tool may report each of a million lines
 
@@ -43,7 +43,7 @@ class LiveReport(CallReport):
     """
 
     is_streamed: ClassVar[bool] = False
-    recording: Recording | None = attrs.field(default=None, repr=False)
+    redaction: RedactionPolicy | None = attrs.field(default=None, repr=False)
     recorder: Recorder | None = attrs.field(default=None, repr=False)
     params: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     attempt: int = attrs.field(default=0, repr=False)
@@ -57,11 +57,11 @@ class LiveReport(CallReport):
     whole: LiveReport | None = attrs.field(default=None, repr=False)
 
     @property
-    def recorded(self) -> Recorded | None:
-        """See `CallReport.recorded`. It is made at the first access, so access it when the call has ended."""
-        if self._recorded is None and self.recording is not None:
-            self._recorded = self.recording.record(self.call, self.tool, self.repairs, self.params)
-        return self._recorded
+    def redacted(self) -> RedactedCall | None:
+        """See `CallReport.redacted`. It is made at the first access, so access it when the call has ended."""
+        if self._redacted is None and self.redaction is not None:
+            self._redacted = self.redaction.redact(self.call, self.tool, self.repairs, self.params)
+        return self._redacted
 
     def branch(self, attempt: int) -> LiveReport:
         """Return a report that writes to this one, for a run of the inner stages that may overlap with another run.
@@ -125,20 +125,20 @@ class LiveReport(CallReport):
 
     def copy(self) -> CallReport:
         """Return a snapshot, unaffected by a tool that still runs and writes to this report."""
-        recorded = self.recorded
+        redacted = self.redacted
         return CallReport(
-            self.call if recorded is None else recorded.call,
+            self.call if redacted is None else redacted.call,
             self.tool,
             self.started,
             self.ended,
             self.started_at,
             self.outcome,
-            self.repairs if recorded is None else recorded.repairs,
+            self.repairs if redacted is None else redacted.repairs,
             self.decisions.copy(),
             self.progress.copy(),
             self.rows.copy(),
             self.attempt_rows.copy(),
-            recorded,
+            redacted,
         )
 
 
@@ -198,7 +198,7 @@ class StreamedReport(LiveReport):
     def find(self, call: Any) -> None:
         """See `LiveReport.find`."""
         super().find(call)
-        self._recorded = None  # it was made before this was known
+        self._redacted = None  # it was made before this was known
 
     def add_decision(self, attempt: int, wait: float | None, reason: str) -> None:
         """See `LiveReport.add_decision`."""
@@ -226,7 +226,7 @@ def begin_report(
     verdict: Any,
     recorder: Recorder | None,
     sink: LiveSink | None,
-    recording: Recording,
+    redaction: RedactionPolicy,
 ) -> LiveReport:
     """Begin the report of a call whose tool has been looked up.
 
@@ -238,7 +238,7 @@ def begin_report(
         verdict: The answer of that check.
         recorder: Records the call, and its sinks follow it. None: no recorder.
         sink: One more listener for this call, or None.
-        recording: Decides what of the call may be recorded.
+        redaction: Redacts the call.
     """
     now = perf_counter_ns()
     offset = recorder.offset if recorder is not None and recorder.is_sampled else time_ns() - now
@@ -261,7 +261,7 @@ def begin_report(
         progress=[],
         rows=[],
         attempt_rows=[],
-        recording=recording,
+        redaction=redaction,
         recorder=recorder,
     )
     kind: str | None = None

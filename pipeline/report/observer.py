@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from typing_extensions import TypeIs
 
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 
 if TYPE_CHECKING:
     from ..tools.definition import Tool

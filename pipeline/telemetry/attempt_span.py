@@ -21,7 +21,7 @@ from opentelemetry.util.types import Attributes, AttributeValue
 from .. import semconv
 from ..errors import Landed
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import AttemptRow
 from ..tools.definition import Tool
 from .attributes import make_attempt_start

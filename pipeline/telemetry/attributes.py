@@ -10,7 +10,7 @@ from opentelemetry.trace import Span
 
 from .. import semconv
 from ..errors import Repair
-from ..parameters.secrets.declared_paths import show_path
+from ..privacy.secret_places import show_path
 from ..report import CallReport, LiveReport
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:

@@ -10,7 +10,7 @@ from opentelemetry.context import Context, get_current
 from opentelemetry.trace import INVALID_SPAN, Tracer, TracerProvider, get_current_span
 
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import Recorder
 from ..semconv import INVOKE_AGENT, SCHEMA_URL, SCOPE, SPAN_KIND, SUPPRESS, VERSION
 from ..tools.definition import Tool

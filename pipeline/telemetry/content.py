@@ -18,8 +18,8 @@ _RESULT, _ERROR = "result", "error"
 
 def render_arguments(report: CallReport) -> str:
     """Return the arguments: text as it was sent, anything else as JSON."""
-    recorded = report.recorded
-    arguments = report.call.arguments if recorded is None else recorded.call.arguments
+    redacted = report.redacted
+    arguments = report.call.arguments if redacted is None else redacted.call.arguments
     if arguments is None:
         return "{}"
     return arguments if isinstance(arguments, str) else render(Success(arguments))
@@ -35,21 +35,21 @@ def render_outcome(report: CallReport, *, limit: int | None = None) -> str:
     Returns:
         "" for a cancelled call.
     """
-    outcome, recorded = report.outcome, report.recorded
+    outcome, redacted = report.outcome, report.redacted
     if outcome is None:
         return ""
-    if recorded is None:
+    if redacted is None:
         return render(outcome, limit=limit)
     if type(outcome) is not Success:
-        return recorded.show(render(outcome), _ERROR)
-    if recorded.redact is not None:
-        outcome = Success(_redact_result(cast("Any", outcome).unwrap(), recorded.redact))
-    return recorded.hide(render(outcome, limit=limit))
+        return redacted.show(render(outcome), _ERROR)
+    if redacted.hook is not None:
+        outcome = Success(_redact_result(cast("Any", outcome).unwrap(), redacted.hook))
+    return redacted.hide(render(outcome, limit=limit))
 
 
 def _redact_result(value: object, redact: Redact) -> object:
     """Redact the result as JSON data, so that the paths lead into models too."""
-    from ..parameters.secrets.redaction import Redaction
+    from ..privacy.redaction import Redaction
 
     plain: object = value if isinstance(value, str) else json.loads(as_json(value))
     return Redaction(None, redact).redact_at((), plain, _RESULT)

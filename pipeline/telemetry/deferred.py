@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Protocol
 
 from ..forking import register_after_fork
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from .metrics import Instruments, Measurement, record_safely
 from .queues import flush_queues_at_exit, register_queue
 

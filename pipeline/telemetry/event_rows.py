@@ -96,8 +96,8 @@ def row_event(report: CallReport, row: Row, at: int) -> Event:
             name, data = "tool.retry", {"after": row.attempt, "wait": row.wait, "reason": row.reason}
         case Progress():
             done, total, message = row.read()
-            if report.recorded is not None:
-                message = report.recorded.show(message, "progress")
+            if report.redacted is not None:
+                message = report.redacted.show(message, "progress")
             name, data = PROGRESS, {"done": done, "total": total, "message": message[:_MAX_TEXT]}
     return _make(report, name, at, data)
 

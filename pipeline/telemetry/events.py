@@ -17,7 +17,7 @@ from anyio.lowlevel import checkpoint
 from ..event_loops import EventLoop, get_event_loop
 from ..forking import register_after_fork
 from ..options import check_count, check_type
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import CallReport, LiveReport, Row
 from .detail import captures_content
 from .event_rows import PROGRESS, RESULT, Event, begin_event, end_event, events_of, row_event

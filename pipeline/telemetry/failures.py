@@ -10,9 +10,8 @@ from typing import Any, TypeAlias
 
 from .. import semconv
 from ..errors import InvalidParams, MalformedCall, TimedOut, Unavailable
-from ..outside_text import get_logger
-from ..parameters.secrets.declared_paths import show_path
-from ..privacy import RemoteCause
+from ..privacy import RemoteCause, get_logger
+from ..privacy.secret_places import show_path
 from ..tools.definition import Tool
 from .attributes import to_wire_text
 

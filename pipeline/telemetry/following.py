@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 import anyio
 
 from ..call import Call, Outcome
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import CallReport, LiveSink
 from .event_rows import Event
 from .events import Events

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from opentelemetry.context import get_current
 
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import AttemptRow, CallReport, LiveReport, LiveSink, Recorder, is_live_sink, notify
 from ..semconv import OTHER, SUPPRESS
 from ..tools.definition import Tool

@@ -23,7 +23,7 @@ from opentelemetry.trace import get_current_span
 
 from .. import semconv
 from ..errors import SetupError
-from ..outside_text import make_safe
+from ..privacy import make_safe
 from .logs import is_first_crash
 
 _SPAN_IDS = frozenset(("trace_id", "span_id"))  # fields for formatters; an exported record has them from its context

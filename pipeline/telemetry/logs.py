@@ -14,8 +14,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from .. import semconv
 from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, TimedOut, ToolError, Transient
 from ..options import check_type, refuse
-from ..outside_text import get_logger, make_safe
-from ..recordable import make_mask
+from ..privacy import get_logger, make_mask, make_safe
 from ..report import CallReport, kind_of
 from .attributes import list_repairs
 from .failures import list_problems
@@ -23,7 +22,7 @@ from .trace_context import read_agent
 
 if TYPE_CHECKING:
     from ..call import Call, ValidCall
-    from ..recordable import Mask
+    from ..privacy import Mask
     from ..tools.definition import Tool
 
 logger = get_logger()

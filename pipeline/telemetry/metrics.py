@@ -13,7 +13,7 @@ from .. import semconv
 from ..errors import Repair
 from ..event_loops import is_interrupt
 from ..forking import register_after_fork
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from .queues import measure_queues
 from .spans import collect_verdicts

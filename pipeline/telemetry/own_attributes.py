@@ -12,7 +12,7 @@ from opentelemetry.util.types import AttributeValue
 from .. import semconv
 from ..call import Call
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import CallReport
 from .attributes import to_wire_text
 
@@ -37,9 +37,9 @@ def describe_call(span: Span, report: CallReport, describe: Describe) -> None:
     Our own attributes stay, and values that no attribute can hold are left out. The first of each name is logged, and
     so is an attribute beyond 64. An exception of the function is logged.
     """
-    recorded = report.recorded
+    redacted = report.redacted
     try:
-        given: Any = describe(report.call if recorded is None else recorded.call)
+        given: Any = describe(report.call if redacted is None else redacted.call)
         items = [] if given is None else list(islice(cast("Mapping[Any, Any]", given).items(), _MAX_ATTRIBUTES + 1))
     except BaseException as exc:  # it is the application's, and may raise anything
         if is_interrupt(exc):

@@ -12,7 +12,7 @@ from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_cont
 
 from .. import semconv
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import AttemptRow, LiveReport, StageRow
 from ..semconv import OTHER
 from ..tools.definition import Tool

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
 from opentelemetry.trace import SpanContext, Status
 
-from ..outside_text import neutralise
+from ..privacy import neutralise
 from ..semconv import ERROR_TYPE, REASON, REPAIRS, STAGE_VERDICT
 
 REASON_KEYS = (ERROR_TYPE, STAGE_VERDICT, REASON, REPAIRS)  # the attributes that say why

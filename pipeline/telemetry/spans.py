@@ -14,7 +14,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
 
 from .. import semconv
 from ..event_loops import is_interrupt
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import CANCELLED, AttemptRow, StageRow
 from .failures import Facts, describe_status
 

@@ -22,7 +22,7 @@ from .. import semconv
 from ..errors import SetupError
 from ..event_loops import is_interrupt
 from ..options import check_type, refuse
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..report import CANCELLED
 from .attributes import to_wire_text
 from .failures import NO_FACTS

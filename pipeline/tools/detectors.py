@@ -196,7 +196,7 @@ def _publish(text: str, policy: TextPolicy, limit: int, *, command: bool = False
         return PublicText("")
     text = elide_middle(text, limit)
     if policy == "scrub":
-        from ..messages.scrub import mask, scrub  # 3 ms
+        from ..privacy import mask, scrub  # 3 ms
 
         text = mask(text) if command else scrub(text)
     return approved(text)

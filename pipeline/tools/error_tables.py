@@ -27,8 +27,7 @@ from ..errors import (
     Unavailable,
 )
 from ..introspection import is_async
-from ..outside_text import get_logger
-from ..privacy import PublicText, approved
+from ..privacy import PublicText, approved, get_logger
 from ..timing import wall_time
 from .client_rules import Kind, parse_retry_after, read_status
 from .failure import FailureKind, ToolFailed, as_public

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from ..errors import SetupError, Unavailable
 from ..forking import register_after_fork
 from ..options import read_names
-from ..outside_text import get_logger
+from ..privacy import get_logger
 from ..provider_names import ProviderNames
 from .availability import ToolLock, ToolLocks, ViewGate
 from .definition import Tool

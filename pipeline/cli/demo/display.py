@@ -12,7 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ...outside_text import dump_neutral_json, neutralise
+from ...privacy import dump_neutral_json, neutralise
 from ...telemetry.span_tree import ASCII, UNICODE, duration_ms, format_reasons, walk_tree
 from .script import CORRECTED, NO_MISTAKE, ScriptedCall
 

@@ -31,8 +31,7 @@ from ...errors import (
 )
 from ...messages import render
 from ...messages.profiles import PROFILES
-from ...messages.scrub import find_flaws
-from ...privacy import approved
+from ...privacy import approved, find_flaws
 from ...tools.definition import Tool
 
 _UNDECLARED = "no_such_parameter"

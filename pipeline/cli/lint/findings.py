@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import attrs
 
-from ...outside_text import neutralise
+from ...privacy import neutralise
 from ..terminal_text import fit_on_one_line
 
 Severity: TypeAlias = Literal["error", "warning", "note"]

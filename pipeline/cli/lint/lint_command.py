@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...messages.style import CHARACTERS_PER_TOKEN
-from ...outside_text import dump_neutral_json, neutralise
+from ...privacy import dump_neutral_json, neutralise
 from ..loading import load_registry
 from ..stdio import redirect_to_stderr
 from ..terminal_text import format_count

@@ -19,8 +19,7 @@ from returns.result import Failure
 
 from ...errors import ERROR_TYPES, FailureDetails, Problem
 from ...introspection import unwrap
-from ...messages.scrub import find_flaws
-from ...privacy import approved, public_fields
+from ...privacy import approved, find_flaws, public_fields
 from ...tools.definition import Tool
 from ...tools.failure import ToolFailed
 from .text_pieces import split_text

@@ -7,7 +7,7 @@ import re
 import stat
 from pathlib import Path
 
-from ...outside_text import neutralise
+from ...privacy import neutralise
 from ..command_error import CommandError
 from ..terminal_text import fit_on_one_line
 

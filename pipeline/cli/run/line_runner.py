@@ -16,7 +16,7 @@ from ...errors import Crashed
 from ...executors import Executor
 from ...guards import Guards
 from ...messages import render
-from ...recordable import make_mask
+from ...privacy import make_mask
 from ...telemetry.logs import log_failure
 from ..command_error import CommandError
 from ..opening import open_pipeline

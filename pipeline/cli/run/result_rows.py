@@ -10,7 +10,7 @@ import attrs
 from ...call import is_failure
 from ...errors import InvalidParams, OutcomeUnknown, Repair
 from ...messages import render
-from ...outside_text import dump_neutral_json
+from ...privacy import dump_neutral_json
 from ...report import Attempt, CallReport
 from ...telemetry.content import render_outcome
 from ...tools.definition import Tool

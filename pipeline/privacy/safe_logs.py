@@ -1,12 +1,19 @@
-"""An exception as a log may have it: a stand-in of the same name, whose text is one line, and whose chain is cut."""
+"""The loggers of the library: text from outside is escaped and cut in each of their records.
+
+A record holds texts of a model, a backend or a tool: in its arguments, in its extra fields, and in its exception with
+its causes, notes and group. A filter of the logger makes them safe, so handlers and formatters need not. It replaces an
+exception by a stand-in of the same name, whose text is one line and whose chain is cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, cast
 
+from ..semconv import SCOPE
 from .escaping import neutralise
 
 _MAX_TEXT = 2_000  # characters of the text of an exception
@@ -19,6 +26,9 @@ _MAX_GROUP = 10  # exceptions of one group
 _MAX_ALL = 30  # exceptions of one record, those in groups included
 _KEPT_FRAMES = 15  # of a longer traceback, at its beginning and at its end
 _LEFT_OUT = "further exceptions are left out"
+_MAX_ARGUMENT = 10_000  # characters of an argument of a record: a list of problems is long
+_MAX_EXTRA = 200  # characters of an extra field, such as the id of a call
+_STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({})))
 
 
 class StandIn(Exception):  # noqa: N818  # it stands for an exception of any name
@@ -36,7 +46,7 @@ class StandInGroup(ExceptionGroup[Exception]):
 
 
 def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -> Exception:
-    """Make the stand-in of an exception, with stand-ins of what led to it.
+    """Make the stand-in of an exception, with stand-ins of its causes and contexts.
 
     It has the name, the traceback, the notes and the group of the exception. Each text is on one line, escaped and
     cut; a long chain, a wide or deep group and a long traceback are cut too, and a note says so. The stack of another
@@ -44,7 +54,7 @@ def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -
 
     Args:
         exc: Any exception. It is not changed. A stand-in comes back as it is.
-        rewrite: Applied to each text first, as to take secrets out of it. Default None: texts are taken as they are.
+        rewrite: Applied to each text first, for instance to mask secrets. Default None: texts are taken as they are.
     """
     if isinstance(exc, (StandIn, StandInGroup)):
         return exc
@@ -52,7 +62,7 @@ def make_safe(exc: BaseException, rewrite: Callable[[str], str] | None = None) -
 
 
 def cut_traceback(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback with the frames at its beginning and at its end; a short one as it is."""
+    """Keep the first and the last 15 frames of a traceback; a short one comes back unchanged."""
     links: list[TracebackType] = []
     while traceback is not None:
         links.append(traceback)
@@ -76,7 +86,7 @@ class _Copying:
         self._seen: set[int] = set()  # ids, since an exception may be its own context
 
     def copy_chain(self, exc: BaseException) -> Exception:
-        """The exception with what led to it. Without recursion along the chain, which may be of any length."""
+        """Copy an exception and its chain. There is no recursion along the chain, because it may be of any length."""
         links = self._list_links(exc)
         cut = len(links) > 2 * _KEPT_IN_CHAIN
         if cut:
@@ -97,7 +107,7 @@ class _Copying:
         return first
 
     def _list_links(self, exc: BaseException) -> list[tuple[BaseException, bool]]:
-        """What led to the exception, each with whether it is a cause: as Python's own traceback shows it."""
+        """List the causes and contexts that Python's traceback shows, each with whether it is a cause."""
         links: list[tuple[BaseException, bool]] = []
         self._seen.add(id(exc))
         while True:
@@ -112,7 +122,7 @@ class _Copying:
     def _copy_one(self, exc: BaseException) -> Exception:
         self._left -= 1
         is_stack = getattr(type(exc), "is_stack", False) is True
-        text = _indent(self._tell(exc, _MAX_STACK, keep_lines=True)) if is_stack else self._tell(exc, _MAX_TEXT)
+        text = _indent(self._describe(exc, _MAX_STACK, keep_lines=True)) if is_stack else self._describe(exc, _MAX_TEXT)
         names = (type(exc).__module__, type(exc).__qualname__)
         made: Exception
         if isinstance(exc, BaseExceptionGroup):
@@ -122,7 +132,7 @@ class _Copying:
         notes: Any = getattr(cast("object", exc), "__notes__", None)
         if isinstance(notes, (list, tuple)):
             for note in cast("list[object]", notes)[:_MAX_NOTES]:
-                made.add_note(self._tell(note, _MAX_NOTE))
+                made.add_note(self._describe(note, _MAX_NOTE))
             if len(cast("list[object]", notes)) > _MAX_NOTES:
                 made.add_note("further notes are left out")
         return made.with_traceback(cut_traceback(exc.__traceback__))
@@ -140,7 +150,7 @@ class _Copying:
             made.add_note(_LEFT_OUT)
         return made
 
-    def _tell(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
+    def _describe(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
         try:
             text = value if isinstance(value, str) else str(value)
         except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
@@ -149,7 +159,7 @@ class _Copying:
 
 
 def _indent(text: str) -> str:
-    """No line of it looks like the first line of a record."""
+    """Indent all lines but the first, so that none looks like the first line of a record."""
     return text.replace("\n", "\n    ")
 
 
@@ -168,3 +178,35 @@ def _name_alike(made: Any, module: object, name: str) -> Any:
     made.__qualname__ = neutralise(name, limit=_MAX_NAME)
     made.__name__ = made.__qualname__.rpartition(".")[2]
     return made
+
+
+class OutsideTextFilter(logging.Filter):
+    """Escapes the texts of every record. It rejects none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Escape and cut the arguments, the extra fields and the exception of a record. Return True."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(_make_printable(each, _MAX_ARGUMENT) for each in record.args)
+        elif isinstance(record.args, Mapping):
+            record.args = {key: _make_printable(each, _MAX_ARGUMENT) for key, each in record.args.items()}
+        for name, value in vars(record).items():
+            if name not in _STANDARD_FIELDS:
+                setattr(record, name, _make_printable(value, _MAX_EXTRA))
+        if record.exc_info and record.exc_info[1] is not None:
+            safe = make_safe(record.exc_info[1])
+            record.exc_info = (type(safe), safe, safe.__traceback__)
+        return True
+
+
+def _make_printable(value: Any, limit: int) -> Any:
+    return neutralise(value, limit=limit) if isinstance(value, str) else value
+
+
+_FILTER = OutsideTextFilter()
+
+
+def get_logger(name: str = "") -> logging.Logger:
+    """Return the logger of the library, or its child of that name."""
+    logger = logging.getLogger(f"{SCOPE}.{name}" if name else SCOPE)
+    logger.addFilter(_FILTER)  # once: a logger has each filter only once
+    return logger

@@ -1,7 +1,7 @@
-"""What a text for a model should not hold: `find_flaws` names it, `scrub` and `mask` remove it from a foreign text.
+"""Flaws of a text for a model: `find_flaws` names them, `scrub` and `mask` remove them from a foreign text.
 
-That is a status code, a stack, a class name, a URL and a path; the Agentopia document asks for "zero raw HTTP status
-codes in user-facing errors".
+Flaws are status codes, stacks, class names, URLs and paths; the Agentopia document asks for "zero raw HTTP status codes
+in user-facing errors".
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _STACK: Patterns = (
 )
 _FLAWS = {"status code": _STATUS, "path": _PATH, "url": _URL, "class name": _CLASS, "stack": _STACK}
 
-# What an author may write, but a foreign text must not pass on: keys, passwords, addresses, and numbers from 400 to 599
-# that do not count anything.
+# An author may write these, but a foreign text must not pass them on: keys, passwords, addresses, and numbers from 400
+# to 599 that do not count anything.
 _UNITS = (
     "%|bytes?|[kmg]i?b|tokens?|words?|lines?|pages?|rows?|items?|entries|results?|files?|times|days?|hours?|minutes?"
     "|m?s|seconds?|milliseconds?|char(?:acter)?s?|px|pixels?|requests?|calls?|messages?|recipients?|records?"
@@ -118,7 +118,7 @@ def scrub(text: str) -> str:
 
 
 def mask(text: str) -> str:
-    """A command with "…" in place of each address, path, key and password. `scrub` is for prose: it also tidies."""
+    """Put "…" in place of each address, path, key and password of a command. `scrub` is for prose: it also tidies."""
     for patterns in (_URL, _FOREIGN[:4], _PATH):
         for each in patterns:
             text = each.sub("…", text)
@@ -126,7 +126,7 @@ def mask(text: str) -> str:
 
 
 def _cut_stack(text: str) -> str:
-    """What stands in front of the first stack."""
+    """Return the part in front of the first stack."""
     stacks = [found.start() for each in _STACK if (found := each.search(text))]
     return text[: min(stacks)].rstrip() if stacks else text
 

@@ -1,4 +1,4 @@
-"""What a model may see, what stays with the developer, and what nobody records."""
+"""The types of texts that a model may see, of causes that only the developer sees, and of secret parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Secret:
 
 
 class RemoteCause(Exception):  # noqa: N818  # it stands for an exception of any name
-    """What a pickle keeps of a private cause.
+    """Replaces a private cause in a pickle.
 
     Args:
         type_name: The name of the exception's class.

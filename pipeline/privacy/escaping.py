@@ -1,4 +1,4 @@
-"""Text that came from outside, made safe to print: in a terminal, in a log, in a row of a file."""
+"""Escape text from outside, so that it is safe to print in a terminal, in a log and in a row of a file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Final
 
 CUT: Final = "…"  # ends a text that is cut
 _LINES = frozenset("\n\t")
-# Characters that Python calls printable and that nobody sees: fillers, the braille blank, and the variation selectors,
-# of which a sequence carries any number of hidden bytes (Unicode 16, sections 23.4 and 23.2).
+# Characters that Python calls printable although they are invisible: fillers, the braille blank, and the variation
+# selectors; a sequence of these carries any number of hidden bytes (Unicode 16, sections 23.4 and 23.2).
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _HIDDEN = re.compile(f"[{_UNSEEN}]")
 
 
 def neutralise(text: str, *, keep_lines: bool = False, limit: int | None = None) -> str:
-    r"""Escape each character that a terminal obeys, that forges a line, or that nobody sees.
+    r"""Escape each character that a terminal obeys, that forges a line, or that is invisible.
 
     They are control characters (C0, DEL, C1, and so ESC, CSI and OSC), line and paragraph separators, directional and
     other format characters, Unicode tags, variation selectors, fillers and lone surrogates. Each becomes what Python
@@ -39,11 +39,11 @@ def neutralise(text: str, *, keep_lines: bool = False, limit: int | None = None)
 
 
 def dump_neutral_json(value: object, *, indent: int | None = None) -> str:
-    r"""The value as JSON that is safe to print. A reader gets the value back as it was: the escapes are those of JSON.
+    r"""Write a value as JSON that is safe to print. It uses JSON's own escapes, so a reader gets the same value back.
 
     Args:
         value: Anything that `json.dumps` takes.
-        indent: As that of `json.dumps`. Default None: one line.
+        indent: As for `json.dumps`. Default None: one line.
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     lines = _LINES if indent is not None else ""
@@ -64,7 +64,7 @@ def _replace_unsafe(text: str, escape: Callable[[str], str], kept: Any, *, space
 
 
 def _is_space(char: str) -> bool:
-    """Whether it is a space of another kind than a blank, such as U+00A0, and neither a control nor a line end."""
+    """Whether it is a space other than a blank, such as U+00A0, but neither a control character nor a line end."""
     return char.isspace() and ord(char) > 0x9F and char not in "\u2028\u2029"  # noqa: PLR2004  # the last C1 control
 
 

@@ -1,8 +1,15 @@
-"""The texts of known secrets, and how they are taken out of another text, such as that of an exception."""
+"""Mask the known secrets of a call in other texts, such as the text of an exception.
+
+A secret is also found where it is escaped: as in a string of Python or JSON, any number of times, or as in a URL. The
+text is searched a second time without its escapes. A pattern of every way to write a secret would take seconds to
+compile.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
@@ -10,19 +17,18 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ...privacy import REDACTED
-from ..reading import read_literal
-from .unescaping import Unescaped, unescape
+from ..parameters.reading import read_literal
+from .public_text import REDACTED
 
 _MAX_TEXTS = 100  # of one call
 _MAX_VALUES = 2_000  # that are looked at
-_SHORT: Final = 4  # characters: a shorter secret is taken out where it stands alone, for it may be a part of any word
+_SHORT: Final = (
+    4  # characters: a shorter secret is masked only where it stands alone, because it may be a part of any word
+)
 _SHORT_NUMBER: Final = 8  # digits, as above
 _LIKE_A_SECRET: Final = 6  # characters of a text under a name that is not declared, for it to be taken for a secret
 _LINE: Final = 12  # characters of a line of a longer secret, such as a key in PEM
-
-
-_MAX_LOOKED_FOR: Final = 100  # characters of a secret that are looked for; what follows them is taken out with them
+_MAX_LOOKED_FOR: Final = 100  # characters of a secret to look for; the rest of the word is masked with them
 # A URL as clients quote it in their errors: its password alone, and what follows the host without the host.
 _URL: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,20}://(?:[^/?#@\s:]*:(?P<password>[^/?#\s]*)@)?[^/?#\s]*"
@@ -36,17 +42,25 @@ _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 _WRITTEN: Final = frozenset((
     "uuid", "pydantic", "pydantic_core", "pathlib", "decimal", "fractions", "datetime", "ipaddress",
 ))  # fmt: skip
+_URL_ESCAPE: Final = re.compile(r"(?P<url>(?:%(?:25)*[0-9a-fA-F]{2})+)|\+")
+_PERCENT_SIGN: Final = re.compile("%(?:25)*(?=[0-9a-fA-F]{2})")
+# A backslash that escapes nothing, as before a quote, is an escape too.
+_BACKSLASH: Final = re.compile(
+    r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|\\+(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<two>[0-9a-fA-F]{2})|(?P<letter>[nrtbfva]))?"
+)
+_LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a"}
 
 
 @attrs.define(eq=False)
 class TextCollector:
-    """Collects the texts of values that are withheld."""
+    """Collects the texts of withheld values."""
 
     texts: set[str] = attrs.field(factory=set[str])
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no more."""
+        """Whether it is full."""
         return len(self.texts) >= _MAX_TEXTS
 
     def add(self, value: object, *, declared: bool = True) -> None:
@@ -54,8 +68,8 @@ class TextCollector:
 
         Args:
             value: Any value.
-            declared: Whether it is declared to be secret. False: it stands under a name that is not declared, so that
-                only what is long enough for a secret is added.
+            declared: Whether it is declared as secret. False: its name is not declared, so only texts that are long
+                enough for a secret are added.
         """
         least = 1 if declared else _LIKE_A_SECRET
         pending: list[Any] = [value]
@@ -77,7 +91,7 @@ class TextCollector:
                 pending += cast("Iterable[Any]", each)
 
     def make_mask(self) -> Callable[[str], str]:
-        """A function that takes these texts out of a text, also where they are written with escapes."""
+        """Make a function that replaces these texts in another one, also where they are written with escapes."""
         return _Mask(tuple(sorted(self.texts, key=len, reverse=True))) if self.texts else _keep
 
     def _add_text(self, text: str) -> None:
@@ -97,7 +111,7 @@ def _keep(text: str) -> str:
 
 
 def _open(value: Any) -> object:
-    """What a value holds: the text of a secret type, the fields of a model, text of bytes; else the value itself."""
+    """Return the content of a secret type, a model or bytes; any other value as it is."""
     try:
         if callable(reveal := getattr(value, "get_secret_value", None)):
             value = reveal()
@@ -119,7 +133,7 @@ def _open(value: Any) -> object:
 
 @attrs.frozen(slots=False, eq=False)
 class _Mask:
-    """Takes texts out of another: those that stand there as they are, and those that are written with escapes."""
+    """Replaces texts in another one, both as they are and where they are written with escapes."""
 
     texts: tuple[str, ...]  # the longest first
 
@@ -149,7 +163,7 @@ class _Mask:
 
 
 def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
-    """A pattern that finds any of these texts, the longest first, in little more time than one of them."""
+    """Make a pattern that finds any of these texts, the longest first, in little more time than one of them."""
     wholes: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
     for text in texts:
         rest = r"[^\s\"']*" if len(text) > _MAX_LOOKED_FOR else ""
@@ -161,7 +175,7 @@ def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
 
 
 def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
-    """A pattern of texts, each with the pattern that follows it, that compares their first characters once."""
+    """Make a pattern of texts, each with the pattern after it, that compares their first characters once."""
     if len(texts) == 1 or not branchings:
         return "|".join(re.escape(text) + rest for text, rest in texts)
     groups: dict[str, list[tuple[str, str]]] = {}
@@ -171,3 +185,87 @@ def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
         f"{re.escape(first)}(?:{_match_branches(group, branchings - 1 if first else 0)})"
         for first, group in groups.items()
     )
+
+
+class Unescaped:
+    """A text without its escapes, and the origin of each part.
+
+    Args:
+        text: Any text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._layers: list[_Layer] = []
+        for pattern, read in (
+            (_URL_ESCAPE, _read_url),
+            (_BACKSLASH, _read_backslash),
+        ):  # a URL quotes a text as it is written
+            layer = _Layer()
+            self.text = layer.read(self.text, pattern, read)
+            self._layers.append(layer)
+
+    def find_origin(self, first: int, last: int) -> tuple[int, int]:
+        """Return begin and end of a part in the original text. A part of an escape counts as the whole escape."""
+        for layer in reversed(self._layers):
+            first, last = layer.find_origin(first, last)
+        return first, last
+
+
+class _Layer:
+    """The origins of the pieces of a text, without escapes of one kind."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._origins: list[tuple[int, int, bool]] = []  # from where to where, and whether it was escaped
+
+    def read(self, text: str, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> str:
+        pieces: list[str] = []
+        size = end = 0
+
+        def add(piece: str, first: int, last: int, *, escaped: bool) -> None:
+            nonlocal size
+            if piece:
+                pieces.append(piece)
+                self._starts.append(size)
+                self._origins.append((first, last, escaped))
+                size += len(piece)
+
+        for match in pattern.finditer(text):
+            add(text[end : match.start()], end, match.start(), escaped=False)
+            add(read(match), *match.span(), escaped=True)
+            end = match.end()
+        add(text[end:], end, len(text), escaped=False)
+        return "".join(pieces)
+
+    def find_origin(self, first: int, last: int) -> tuple[int, int]:
+        begin, (start, _, escaped) = self._find_piece(first)
+        start = start if escaped else start + first - begin
+        begin, (from_, to, escaped) = self._find_piece(last - 1)
+        return start, to if escaped else from_ + last - begin
+
+    def _find_piece(self, place: int) -> tuple[int, tuple[int, int, bool]]:
+        number = bisect_right(self._starts, place) - 1
+        return self._starts[number], self._origins[number]
+
+
+def unescape(text: str) -> str:
+    """Return the text without its escapes."""
+    return _BACKSLASH.sub(_read_backslash, _URL_ESCAPE.sub(_read_url, text))
+
+
+def _read_url(match: re.Match[str]) -> str:
+    if not (found := match["url"]):
+        return " "  # "+" is a blank in a URL
+    read = bytes.fromhex(_PERCENT_SIGN.sub("", found)).decode(errors="replace")
+    return read.replace("+", " ")  # as above, so that a "+" is the same however it is written
+
+
+def _read_backslash(match: re.Match[str]) -> str:
+    found = match.groupdict()
+    if found["high"]:
+        return chr(0x10000 + ((int(found["high"], 16) - 0xD800) << 10 | int(found["low"], 16) - 0xDC00))
+    if digits := found["four"] or found["eight"] or found["two"]:
+        number = int(digits, 16)
+        return chr(number) if number <= sys.maxunicode else ""
+    return _LETTERS[found["letter"]] if found["letter"] else ""

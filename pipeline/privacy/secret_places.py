@@ -1,4 +1,4 @@
-"""Which places of a JSON Schema hold secrets.
+"""Find the places of a JSON Schema that hold secrets, and write paths to places without names that a model made up.
 
 A place is secret if its subschema says ``"writeOnly": true`` or ``"format": "password"``. ``Annotated[…, Secret]`` and
 pydantic's secret types become that.
@@ -6,25 +6,34 @@ pydantic's secret types become that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
-from ..schema import MAX_FORMS, Form, JsonObject, find_target, is_array, is_object
+from ..parameters.schema import MAX_FORMS, Form, JsonObject, find_target, is_array, is_object
 
 _SAME_PLACE: Final = ("allOf", "anyOf", "oneOf")  # lists of further subschemas of the same place
 _SAME_PLACE_ONE: Final = ("if", "then", "else", "not")
 _OF_ITEMS: Final = ("items", "contains", "unevaluatedItems", "additionalItems")
 _OF_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
 _MAX_STEPS = 1_000  # of one schema that are kept
+_MAX_PATH = 128  # characters of a path that is shown
+_MAX_READ = 1_000  # characters of a path that is read
+_MAX_ENDS = 10  # places at which a made-up name may end, as it may itself contain a dot
+_MAX_DEPTH = 16  # levels
+_INDEX = re.compile(r"\[(\d{1,9})\]\.?")
+_SEPARATOR = re.compile(r"[.\[]")
+_Read = tuple[list[str], "Sequence[Form] | None"]  # the steps to show, and the subschemas there; None: unknown
 
 
 class Facts(NamedTuple):
-    """What is asked of a place for each value that stands there."""
+    """The facts about a place that are needed for each value there."""
 
-    forms: Sequence[Form]  # what applies there
+    forms: Sequence[Form]  # the subschemas that apply there
     secret: bool  # the value is secret as a whole
     holds: bool  # it is secret, or may hold a secret
     types: frozenset[str]  # JSON types that the schema names there; empty: none
@@ -34,11 +43,11 @@ class Facts(NamedTuple):
 
 @attrs.define(eq=False)
 class SecretSchema:
-    """A schema that is asked which of its places are secret, or hold something that is."""
+    """Answers which places of a schema are secret, or hold a secret."""
 
     schema: Form
     _holding: dict[int, bool] = attrs.field(init=False, factory=dict[int, bool])  # by the id of a node
-    # What applies to a place, by what applies around it and by the step that leads there.
+    # The subschemas of a place, by the ids of the nodes that lead there.
     _steps: dict[tuple[Any, ...], list[Form]] = attrs.field(init=False, factory=dict[Any, Any])
     _facts: dict[int, Facts] = attrs.field(init=False, factory=dict[int, Facts])  # by the id of the forms, which stay
 
@@ -54,11 +63,11 @@ class SecretSchema:
 
     @classmethod
     def find(cls, schema: Form) -> SecretSchema | None:
-        """The schema, to be asked; None if it declares no secret."""
+        """Return the schema as a SecretSchema; None if it declares no secret."""
         return cls(schema) if any(map(_is_marked, _every_node(schema))) else None
 
     def root(self) -> list[Form]:
-        """What applies to the arguments as a whole."""
+        """Return the subschemas of the arguments as a whole."""
         return self._step([self.schema])
 
     def nodes(self) -> list[JsonObject]:
@@ -99,12 +108,12 @@ class SecretSchema:
         return sorted({name for form in forms for name in _mapping(form.get("properties"))}, key=len, reverse=True)
 
     def child(self, forms: Sequence[Form], name: str) -> list[Form] | None:
-        """What applies to a declared name in the object at a place; None if the name is not declared."""
+        """Return the subschemas of a declared name in the object at a place; None if the name is not declared."""
         nodes = [node for form in forms if (node := _mapping(form.get("properties")).get(name)) is not None]
         return self._step(nodes) if nodes else None
 
     def free_child(self, forms: Sequence[Form]) -> list[Form]:
-        """What applies to a name that is not declared."""
+        """Return the subschemas of a name that is not declared."""
         nodes: list[Any] = [form.get(keyword) for form in forms for keyword in _OF_OTHERS]
         nodes += [node for form in forms for node in _mapping(form.get("patternProperties")).values()]
         return self._step(nodes)
@@ -114,7 +123,7 @@ class SecretSchema:
         return any("array" in _types(form) or "items" in form or "prefixItems" in form for form in forms)
 
     def facts(self, forms: Sequence[Form]) -> Facts:
-        """What is asked of a place for each value there."""
+        """Return the facts about a place; they are computed once."""
         known = self._facts.get(id(forms))
         if known is not None:
             return known
@@ -143,7 +152,7 @@ class SecretSchema:
         return any("propertyNames" in node for node in _every_node(self.schema))
 
     def item(self, forms: Sequence[Form], index: int) -> list[Form]:
-        """What applies to an item of the array at a place."""
+        """Return the subschemas of an item of the array at a place."""
         nodes: list[Any] = []
         for form in forms:
             first = _items(form.get("prefixItems"))
@@ -152,7 +161,7 @@ class SecretSchema:
         return self._step(nodes)
 
     def _step(self, nodes: list[Any]) -> list[Form]:
-        """As `expand`, for nodes of the schema; they stay, so that their ids are theirs."""
+        """As `expand`, with a cache. It is for nodes of the schema: these stay alive, so their ids are unique."""
         key = tuple(map(id, nodes))
         known = self._steps.get(key)
         if known is None:
@@ -200,3 +209,58 @@ def _types(form: Form) -> Sequence[str]:
 
 def _items(node: Any) -> list[Any]:
     return node if is_array(node) else []
+
+
+def show_path(schema: Form | None, path: str) -> str:
+    """Write a path with the names that the schema declares.
+
+    Args:
+        schema: The tool's schema. None: it is unknown, so any name may be made up.
+        path: As in `Problem.path` and `Repair.path`.
+
+    Returns:
+        Such as ``filter.tags[1]`` or ``amounts.*``; at most 128 characters. "" for the arguments as a whole.
+    """
+    if not path or schema is None:
+        return "*" if path else ""
+    if "properties" in schema and path in schema["properties"]:
+        return path[:_MAX_PATH]
+    steps, _ = read_path(SecretSchema(schema), path)
+    return _join(steps)[:_MAX_PATH]
+
+
+def read_path(schema: SecretSchema, path: str) -> _Read:
+    """Read a path that was written as text, by the names that the schema declares."""
+    return _read(schema, schema.expand([schema.schema]), path[:_MAX_READ], _MAX_DEPTH) or (["*"], None)
+
+
+def _read(schema: SecretSchema, forms: Sequence[Form], rest: str, depth: int) -> _Read | None:
+    """Read the rest of a path; None if declared names do not lead to its end."""
+    if not rest:
+        return [], forms
+    if depth == 0:
+        return None
+    if (index := _INDEX.match(rest)) and schema.has_items(forms):
+        found = _read(schema, schema.item(forms, int(index[1])), rest[index.end() :], depth - 1)
+        return (["[" + index[1] + "]", *found[0]], found[1]) if found else (["[" + index[1] + "]", "*"], None)
+    for name in schema.names_of(forms):
+        if rest == name or (rest.startswith(name) and rest[len(name)] in ".["):
+            child = schema.child(forms, name) or ()
+            found = _read(schema, child, rest[len(name) :].removeprefix("."), depth - 1)
+            return ([name, *found[0]], found[1]) if found else ([name, "*"], None)
+    if schema.declares_names(forms):
+        return ["*"], None
+    child = schema.free_child(forms)
+    ends = [each.start() for each in islice(_SEPARATOR.finditer(rest, 1), _MAX_ENDS)]
+    for end in ends if child else ():
+        found = _read(schema, child, rest[end:].removeprefix("."), depth - 1)
+        if found and "*" not in found[0]:
+            return ["*", *found[0]], found[1]
+    return ["*"], child
+
+
+def _join(steps: Sequence[str]) -> str:
+    text = ""
+    for step in steps:
+        text += step if not text or step.startswith("[") else f".{step}"
+    return text

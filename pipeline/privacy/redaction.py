@@ -1,7 +1,7 @@
-"""Arguments as they may be recorded: without secrets, and as the application's own `redact` wants them.
+"""Redact arguments for reports, spans and logs: withhold secrets, and apply the application's own `redact`.
 
-In a tool that declares secrets only what stands at a declared place is shown. A name that the schema does not declare
-may be a misspelt one of a secret, and a value of another type may hold it, so they are withheld.
+For a tool that declares secrets only values at declared places are shown. An undeclared name may be a misspelt
+name of a secret, and a value of another type may hold the secret, so both are withheld.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import attrs
 
-from ...event_loops import is_interrupt
-from ...privacy import REDACTED, Redact
-from ..reading import read_literal
-from ..schema import Form, format_path, json_type
-from .known_texts import TextCollector
-from .secret_schemas import SecretSchema
+from ..event_loops import is_interrupt
+from ..parameters.reading import read_literal
+from ..parameters.schema import Form, format_path, json_type
+from .masking import TextCollector
+from .public_text import REDACTED, Redact
+from .secret_places import SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text; longer ones are withheld
@@ -28,12 +28,12 @@ _LISTS = (list, tuple, set, frozenset)
 
 @attrs.frozen
 class Redaction:
-    """Takes out of one tool's arguments what may not be recorded.
+    """Replaces the values in one tool's arguments that may not be recorded.
 
     Args:
-        schema: That of the tool. None: it declares no secrets, so that only ``hook`` changes something.
-        hook: The application's own. None: there is none.
-        collector: Gets each value that is withheld. None: nobody wants them.
+        schema: The tool's schema. None: it declares no secrets, so only ``hook`` changes values.
+        hook: The application's own ``redact``, or None.
+        collector: Gets each withheld value. None: they are dropped.
     """
 
     schema: SecretSchema | None
@@ -41,19 +41,19 @@ class Redaction:
     collector: TextCollector | None = None
 
     def redact(self, arguments: object) -> object:
-        """The arguments of a call, in the form in which they were sent: text as text, anything else as it is."""
+        """Redact the arguments of a call. Arguments that were sent as text come back as text."""
         if not isinstance(arguments, str):
             return self._redact(arguments, self._root(), [])
         if not arguments.strip():
             return arguments
         found = read_literal(arguments) if len(arguments) <= _MAX_TEXT else None
-        if not isinstance(found, (dict, list)):  # no arguments: only the hook could tell what is in it
+        if not isinstance(found, (dict, list)):  # not an object: only the hook can judge it
             return self._withhold(arguments) if self.schema is not None else self._ask(arguments, [])
         redacted = self._redact(found, self._root(), [])
         return json.dumps(redacted, ensure_ascii=False, default=str)
 
     def redact_at(self, forms: Sequence[Form] | None, value: object, path: str) -> object:
-        """A value of the place that these subschemas apply to; with None nobody knows which place it is."""
+        """Redact a value at the place of these subschemas; None: its place is unknown."""
         if self.schema is not None and forms is None:
             return self._withhold(value)
         return self._redact(value, forms or [], [path] if path else [])
@@ -66,7 +66,7 @@ class Redaction:
         if len(path) > _MAX_DEPTH or (facts is not None and facts.secret):
             return self._withhold(value)
         if self.collector is not None and self.collector.is_full:
-            return REDACTED  # whoever collects does not look at what is left
+            return REDACTED  # the collector takes no more
         if facts is not None and facts.types and (kind := json_type(value)) and kind not in facts.types:
             return self._redact_text(value, forms, path)
         if isinstance(value, (Mapping, *_LISTS)):
@@ -85,9 +85,9 @@ class Redaction:
         return json.dumps(self._redact(held, [], path), ensure_ascii=False, default=str) if held else value
 
     def _redact_text(self, value: object, forms: Sequence[Form], path: list[int | str]) -> object:
-        """A value of another type than the expected one: it may be, or hold, a secret that was meant for another place.
+        """Redact a value of an unexpected type: it may be, or hold, a secret that was meant for another place.
 
-        Text may be the object that was expected, written as text.
+        A text may hold the expected object as JSON.
         """
         if isinstance(value, _SHOWN):
             return self._ask(value, path)
@@ -128,7 +128,7 @@ class Redaction:
         return REDACTED
 
     def _ask_of_container(self, value: object, path: list[int | str]) -> object:
-        """What the hook makes of an object or array; one that is made for texts may raise, and is asked for those."""
+        """Ask the hook for an object or array. A hook that only handles texts may raise, and is asked for those."""
         if self.hook is None or not path:
             return value
         try:

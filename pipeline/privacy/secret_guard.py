@@ -1,4 +1,4 @@
-"""What a tool with secrets adds to parsing: no refusal and no repair quotes one, and secret types are opened."""
+"""Keep a tool's secrets out of its refusals and repairs, and open pydantic's secret types before parsing."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
-from ...errors import InvalidParams, Problem, Repair
-from ...privacy import PublicText, Redact
-from ..phrases import NOUNS
-from .declared_paths import read_path
-from .known_texts import TextCollector
+from ..errors import InvalidParams, Problem, Repair
+from ..parameters.phrases import NOUNS
+from .masking import TextCollector
+from .public_text import PublicText, Redact
 from .redaction import Redaction
-from .secret_schemas import SecretSchema
+from .secret_places import SecretSchema, read_path
 
 if TYPE_CHECKING:
-    from ..tool_parameters import Parse
+    from ..parameters.tool_parameters import Parse
 
 _TYPES = frozenset(NOUNS.values())
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
@@ -25,15 +24,15 @@ _DICT: Any = dict  # by this name a type checker does not narrow a value to a di
 
 @attrs.frozen
 class SecretGuard:
-    """Keeps the secrets of one tool out of what is said and recorded of its calls."""
+    """Keeps the secrets of one tool out of texts and records about its calls."""
 
     schema: SecretSchema
 
     def guard(self, parse: Parse) -> Parse:
-        """The parser, with secrets left out of its refusals.
+        """Wrap a parser, so that its refusals quote no secret.
 
-        It takes pydantic's secret types too, as a caller of ``pipeline.run`` passes them: to make JSON of one would
-        put asterisks in its place.
+        It also takes pydantic's secret types, as a caller of ``pipeline.run`` passes them: as JSON they would become
+        asterisks.
         """
 
         def parse_guarded(arguments: Any) -> Any:
@@ -43,24 +42,24 @@ class SecretGuard:
         return parse_guarded
 
     def redact(self, arguments: object, hook: Redact | None = None) -> object:
-        """The arguments as they may be recorded."""
+        """Redact the arguments for a record."""
         return Redaction(self.schema, hook).redact(arguments)
 
     def collect(self, arguments: object) -> TextCollector:
-        """The texts of the secrets in the arguments, and of what may be one."""
+        """Collect the texts of the secrets in the arguments, and of values that may be secrets."""
         collector = TextCollector()
         Redaction(self.schema, None, collector).redact(arguments)
         return collector
 
     def hide(self, error: InvalidParams, arguments: object) -> InvalidParams:
-        """The refusal without what was sent for a secret."""
+        """Return the refusal without the values that were sent for secrets."""
         quotes = self.schema.has_secret_names or any(each.rule == "validator" for each in error.problems)
         mask = self.collect(arguments).make_mask() if quotes else _keep
         problems = tuple(self._hide_problem(problem, mask) for problem in error.problems)
         return InvalidParams(problems, error.repairs, sent=error.sent, schema=error.schema)
 
     def hide_repairs(self, repairs: tuple[Repair, ...], arguments: object) -> tuple[Repair, ...]:
-        """The repairs without the values of secrets."""
+        """Return the repairs without the values of secrets."""
         mask = self.collect(arguments).make_mask()
         return tuple(self._hide_repair(repair, mask) for repair in repairs)
 
@@ -112,7 +111,7 @@ def _open(value: Any) -> Any:
 
 
 def _open_model(value: Any) -> Mapping[str, Any] | None:
-    """The fields of a model that holds a secret type, by the names under which it is read; None for any other value."""
+    """Return the fields of a model that holds a secret type, by the names that parsing reads; else None."""
     cls = cast("Any", type(value))
     if (known := getattr(cls, "model_fields", None)) is not None:
         named = {(field.alias or name): getattr(value, name) for name, field in known.items()}
@@ -134,7 +133,7 @@ def _is_secret_type(value: Any) -> bool:
 
 
 def hide_defaults(schema: dict[str, Any]) -> None:
-    """Leave the defaults and examples of secret parameters out of a schema that a model is shown."""
+    """Remove the defaults and examples of secret parameters from a schema for the model."""
     if (secret := SecretSchema.find(schema)) is None:
         return
     redaction = Redaction(secret)

@@ -1,0 +1,11 @@
+from .coercions import RULES as RULES
+from .coercions import Rule as Rule
+from .containers import copy_containers as copy_containers
+from .hostile import check_schema as check_schema
+from .limits import Limits as Limits
+from .reading import read_arguments as read_arguments
+from .tool_parameters import Compiled as Compiled
+from .tool_parameters import Given as Given
+from .tool_parameters import Parameters as Parameters
+from .tool_parameters import Parse as Parse
+from .tool_parameters import Undeclared as Undeclared

@@ -1,0 +1,313 @@
+"""Redact calls: every report, span, event, row and log record is made from a call that this module redacted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import is_
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+import attrs
+
+from ..call import Call, ValidCall
+from ..errors import Repair
+from .public_text import REDACTED, Redact
+
+if TYPE_CHECKING:
+    from ..tools.definition import Tool
+    from .masking import TextCollector
+    from .secret_guard import SecretGuard
+
+Mask: TypeAlias = Callable[[str], str]  # removes the known secrets of a call from a text
+E = TypeVar("E")
+_MAX_COMPILED = 100  # tools whose parameters are compiled to learn whether they declare secrets
+_PLAIN_FIELDS = frozenset(("landed", "tool", "verify_with"))  # fields of errors without text from outside
+_NOTHING: tuple[object, ...] = (None, "", {})
+_NAME_KEYS: Final = ("tool", "tool_name", "name", "requested_tool", "function")  # keys of the name of a tool
+_ARGUMENT_KEYS: Final = frozenset(("args", "arguments", "parameters", "input"))  # keys of its arguments
+_OPENING: Final = ("{", "[")  # text that begins so may hold a call
+_MAX_DEPTH = 16  # levels of arguments that are searched for calls
+_MAX_TEXT = 1_000_000  # characters of arguments sent as text
+
+
+@attrs.frozen
+class RedactedCall:
+    """One call, as it may be recorded.
+
+    Args:
+        call: The call, with arguments that may be recorded.
+        repairs: Its repairs, with values that may be recorded.
+        mask: Removes its secrets from a text. None: it has no secrets.
+        hook: The application's own ``redact``, or None.
+    """
+
+    call: Call
+    repairs: tuple[Repair, ...] = ()
+    mask: Mask | None = None
+    hook: Redact | None = None
+
+    def hide(self, text: str) -> str:
+        """Return the text without the secrets of the call."""
+        return text if self.mask is None else self.mask(text)
+
+    def show(self, text: str, path: str) -> str:
+        """Return a text without the call's secrets, and as the application's ``redact`` returns it for that path."""
+        text = self.hide(text)
+        if self.hook is None:
+            return text
+        from ..privacy.redaction import Redaction
+
+        shown = Redaction(None, self.hook).redact_at((), text, path)
+        return shown if isinstance(shown, str) else REDACTED
+
+
+@attrs.frozen
+class RedactionPolicy:
+    """Redacts the calls of one pipeline.
+
+    Args:
+        registries: Where the pipeline finds its tools.
+        hook: Called with the path and the value of each value that is to be recorded. None: there is none.
+    """
+
+    registries: Sequence[Iterable[Tool[..., Any]]] = ()
+    hook: Redact | None = None
+    _known: dict[str, object] = attrs.field(factory=dict[str, object], init=False, repr=False, eq=False)
+
+    def redact(
+        self,
+        call: Call,
+        tool: Tool[..., Any] | None,
+        repairs: tuple[Repair, ...] = (),
+        params: Mapping[str, Any] | None = None,
+    ) -> RedactedCall:
+        """Redact a call for reports, spans and logs. Never raises.
+
+        Args:
+            call: The call as it was sent.
+            tool: The tool that was found. None: no tool.
+            repairs: The repairs of the call.
+            params: The params that its arguments became. Default None: they were not valid, or are unknown.
+
+        If no tool was found, any argument may be secret: they are withheld if any tool of the pipeline declares a
+        secret, because the requested name may be a misspelling of that tool's name.
+        """
+        try:
+            guard = find_guard(tool)
+            if tool is not None and guard is None and may_nest(call.arguments) and self._may_hold_secrets():
+                return self._redact_nested(call, repairs)
+            if guard is None and self.hook is None:
+                withheld = tool is None and call.arguments not in _NOTHING and self._may_hold_secrets()
+                return RedactedCall(_with(call, REDACTED) if withheld else call, repairs)
+            redacted = self._redact_one(call, tool, guard, repairs)
+            return redacted if guard is None else attrs.evolve(redacted, mask=_make_mask(guard, call, params))
+        except Exception:  # noqa: BLE001  # a foreign mapping may raise anything, and so may a type without a schema
+            return RedactedCall(
+                _with(call, REDACTED), tuple(attrs.evolve(each, before=REDACTED, after=REDACTED) for each in repairs)
+            )
+
+    def _redact_one(
+        self,
+        call: Call,
+        tool: Tool[..., Any] | None,
+        guard: SecretGuard | None,
+        repairs: tuple[Repair, ...],
+        *,
+        known: bool = False,
+    ) -> RedactedCall:
+        from ..privacy.redaction import Redaction
+
+        if tool is None and not known and call.arguments not in _NOTHING and self._may_hold_secrets():
+            return RedactedCall(_with(call, REDACTED), repairs, None, self.hook)
+        redaction = Redaction(None if guard is None else guard.schema, self.hook)
+        if self.hook is not None:  # what is secret was taken out of them when they were made
+            only_hook = Redaction(None, self.hook)
+            repairs = tuple(
+                attrs.evolve(
+                    each,
+                    before=only_hook.redact_at((), each.before, each.path),
+                    after=only_hook.redact_at((), each.after, each.path),
+                )
+                for each in repairs
+            )
+        return RedactedCall(_with(call, redaction.redact(call.arguments)), repairs, None, self.hook)
+
+    def _redact_nested(self, call: Call, repairs: tuple[Repair, ...]) -> RedactedCall:
+        """Redact a call of a tool without own secrets whose arguments may hold calls of other tools, as in a batch."""
+        from .masking import TextCollector
+
+        collector = TextCollector()
+        nested = NestedCalls(self._find_guard, collector)
+        shown = _with(call, nested.redact(call.arguments))
+        if shown is not call:
+            repairs = tuple(
+                attrs.evolve(each, before=nested.redact(each.before), after=nested.redact(each.after))
+                for each in repairs
+            )
+        redacted = (
+            self._redact_one(shown, None, None, repairs, known=True) if self.hook else RedactedCall(shown, repairs)
+        )
+        return attrs.evolve(redacted, mask=collector.make_mask()) if shown is not call else redacted
+
+    def _find_guard(self, name: str) -> SecretGuard | None:
+        for registry in self.registries:
+            for tool in registry:
+                if tool.name == name or name in tool.aliases:
+                    return find_guard(tool)
+        if self._may_hold_secrets():
+            raise LookupError(name)
+        return None
+
+    def _may_hold_secrets(self) -> bool:
+        """Whether a tool of the pipeline declares a secret. The answer is kept until a registry changes."""
+        versions = tuple(getattr(registry, "version", None) for registry in self.registries)
+        if self._known.get("versions") != versions or None in versions:
+            self._known["holds"] = self._look_for_secrets()
+            self._known["versions"] = versions
+        return bool(self._known["holds"])
+
+    def _look_for_secrets(self) -> bool:
+        compiled = 0
+        for registry in self.registries:
+            for tool in registry:
+                if not tool.parameters.is_compiled:
+                    compiled += 1
+                    if compiled > _MAX_COMPILED:
+                        return True
+                if find_guard(tool) is not None:
+                    return True
+        return False
+
+
+def find_guard(tool: Tool[..., Any] | None) -> SecretGuard | None:
+    """Return the guard of a tool's secrets; None if it declares none. Compiles its parameters.
+
+    Raises:
+        SetupError: They do not compile.
+    """
+    if tool is None:
+        return None
+    parameters = tool.parameters
+    if not parameters.is_compiled:
+        parameters.compile()
+    return parameters.secrets
+
+
+def make_mask(call: Call, tool: Tool[..., Any] | None, params: Mapping[str, Any] | None = None) -> Mask | None:
+    """Make a function that removes a call's secrets from a text. None if its tool declares none, or is not compiled.
+
+    A tool whose parameters were not compiled has not run. For the ``params`` see `RedactionPolicy.redact`.
+    """
+    guard = None if tool is None else tool.parameters.secrets
+    return None if guard is None else _make_mask(guard, call, params)
+
+
+def _make_mask(guard: SecretGuard, call: Call, params: Mapping[str, Any] | None) -> Mask:
+    collector = guard.collect(call.arguments)
+    params = call.params if isinstance(call, ValidCall) else params
+    if params is not None:  # their names are the declared ones
+        collector.texts |= guard.collect(params).texts
+    return collector.make_mask()
+
+
+def mask_error(error: E, mask: Mask) -> E:
+    """Return the error without the secrets of its call: a tool may repeat them in a text that it approves."""
+    changed: dict[str, Any] = {}
+    for field in attrs.fields(cast("Any", type(error))):
+        held: Any = getattr(error, field.name)
+        if field.metadata:  # private
+            continue
+        if isinstance(held, str) and field.name not in _PLAIN_FIELDS:
+            shown: Any = mask(held)
+        elif isinstance(held, tuple):
+            items = cast("tuple[Any, ...]", held)
+            shown = tuple(mask_error(each, mask) if attrs.has(cast("Any", type(each))) else each for each in items)
+        elif attrs.has(cast("Any", type(held))):
+            shown = mask_error(held, mask)
+        else:
+            continue
+        if shown != held:
+            changed[field.name] = shown
+    return attrs.evolve(cast("Any", error), **changed) if changed else error
+
+
+def _with(call: Call, arguments: object) -> Call:
+    return call if arguments is call.arguments else attrs.evolve(call, arguments=arguments)
+
+
+@attrs.frozen
+class NestedCalls:
+    """Redacts arguments that hold calls of other tools, as a batch has them, by the declarations of those tools.
+
+    Args:
+        find: Returns the guard of the tool of that name; None if it declares no secrets. Raises LookupError for an
+            unknown name if any tool declares secrets.
+        collector: Gets the withheld values.
+    """
+
+    find: Callable[[str], SecretGuard | None]
+    collector: TextCollector
+
+    def redact(self, arguments: object) -> object:
+        """Redact the arguments; return the same object if nothing changes."""
+        if not isinstance(arguments, str):
+            return self._redact(arguments, _MAX_DEPTH)
+        held = _read(arguments)
+        redacted = self._redact(held, _MAX_DEPTH)
+        return arguments if redacted is held else json.dumps(redacted, ensure_ascii=False, default=str)
+
+    def _redact(self, value: Any, depth: int) -> object:
+        if depth == 0:
+            return value
+        if isinstance(value, (list, tuple)):
+            items = cast("list[Any]", value)
+            made = [self._redact(each, depth - 1) for each in items]
+            return cast("object", value) if all(map(is_, made, items)) else made
+        if isinstance(value, str) and _may_name_arguments(value) and value.lstrip().startswith(_OPENING):
+            return self.redact(value)
+        if not isinstance(value, Mapping):
+            return value
+        found = cast("Mapping[Any, Any]", value)
+        name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), None)
+        made_of = {
+            key: self._redact_arguments(name, each)
+            if name is not None and key in _ARGUMENT_KEYS
+            else self._redact(each, depth - 1)
+            for key, each in found.items()
+        }
+        return found if all(made_of[key] is found[key] for key in made_of) else made_of
+
+    def _redact_arguments(self, name: str, arguments: Any) -> object:
+        try:
+            guard = self.find(name)
+        except LookupError:
+            self.collector.add(arguments, declared=False)
+            return REDACTED
+        if guard is None:
+            return self._redact(arguments, _MAX_DEPTH - 1)
+        self.collector.texts |= guard.collect(arguments).texts
+        return guard.redact(arguments)
+
+
+def may_nest(arguments: object) -> bool:
+    """Whether arguments may hold a call, by a quick look."""
+    if isinstance(arguments, str):
+        return _may_name_arguments(arguments)
+    if not isinstance(arguments, Mapping):
+        return False
+    held = cast("Mapping[Any, Any]", arguments)
+    return not _ARGUMENT_KEYS.isdisjoint(held) or any(map(_may_hold_call, held.values()))
+
+
+def _may_name_arguments(text: str) -> bool:
+    return any(key in text for key in _ARGUMENT_KEYS)
+
+
+def _may_hold_call(value: object) -> bool:
+    return isinstance(value, (list, tuple, Mapping)) or (isinstance(value, str) and value.lstrip().startswith(_OPENING))
+
+
+def _read(text: str) -> Any:
+    from ..parameters.reading import read_literal
+
+    return read_literal(text) if len(text) <= _MAX_TEXT else None
