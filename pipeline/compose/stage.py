@@ -58,7 +58,7 @@ class Stage:
 
         Args:
             obj: A check, a middleware, an end or an observer.
-            role: The role that it must have. None: a check or a middleware, by its number of parameters, or an observer.
+            role: The role that it must have. None: a check or a middleware, by its parameters, or an observer.
             name: Its name in the stack. None: the name of the function or class, in snake case.
 
         Raises:
