@@ -38,7 +38,7 @@ _MAX_DOUBLINGS = 60  # more would only make the number too large for a float
 
 
 class RetryPolicy(TypedDict, total=False):
-    """The options for one tool: ``RetryPolicy(attempts=5)`` or ``{"attempts": 5}``. An option that is left out is as for all tools."""
+    """The options for one tool: ``RetryPolicy(attempts=5)`` or ``{"attempts": 5}``. The others are as for all tools."""
 
     attempts: int  # in all, the first one included
     first_delay: float  # seconds; doubles after each failure
