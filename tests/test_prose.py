@@ -17,7 +17,6 @@ NOT_READ_YET = {
     "pipeline/adapters",
     "pipeline/cli",
     "pipeline/dialogue",
-    "pipeline/executors",
     "pipeline/hosts",
     "pipeline/mcp",
     "pipeline/parameters",

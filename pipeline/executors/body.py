@@ -1,4 +1,4 @@
-"""What every executor does around a tool's body: ask whether it may begin, build its arguments, tell when it ended."""
+"""The steps of every executor around a tool's body: ask whether it may begin, build its arguments, report its end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin_body(call: ValidCall) -> None:
 
 
 def end_body(call: ValidCall) -> None:
-    """Record that the body ended, from any thread, also if nobody waits for it any more."""
+    """Record that the body ended, from any thread, also if it was left behind."""
     if call.guards is not None:
         call.guards.end(call)
 
@@ -38,10 +38,10 @@ def run_body(call: ValidCall, context: tuple[ToolContext] | tuple[()]) -> Any:
 
     Args:
         call: The call whose tool runs.
-        context: What `context_args` returned in the task that waits for the call.
+        context: The result of `context_args` in the task that waits for the call.
 
     Returns:
-        What the function returned. A coroutine is not awaited.
+        The value that the function returned. A coroutine is not awaited.
     """
     begin_body(call)
     try:
@@ -65,9 +65,9 @@ def context_args(call: ValidCall) -> tuple[ToolContext] | tuple[()]:
 
 
 def make_tell(report: LiveReport) -> Tell:
-    """What adds the progress of the attempt that runs now to the report, until that attempt has ended.
+    """Make a function that adds progress to the report until the present attempt has ended.
 
-    A thread that was abandoned in one attempt tells nothing in the next one.
+    A thread that was abandoned in one attempt adds nothing to the next one.
     """
     attempt = report.attempt
 

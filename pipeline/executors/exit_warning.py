@@ -1,4 +1,4 @@
-"""Tells at exit for which tools Python waits: their threads were abandoned, and nothing can end them."""
+"""Warns at exit which tools Python waits for: their threads were abandoned, and nothing can end them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..forking import register_after_fork
 from ..privacy import get_logger
 
 _LOG = get_logger()
-_INTERVAL = 0.5  # seconds between two looks whether there still is something to tell
+_INTERVAL = 0.5  # seconds between two looks for such a tool
 
 
 class ExitWarning:
-    """The tools that run in abandoned threads, and a thread that tells of them once the main thread has ended.
+    """The tools that run in abandoned threads, and a thread that warns of them once the main thread has ended.
 
     That thread exists only while there are such tools. It is a daemon, so no exit waits for it.
     """

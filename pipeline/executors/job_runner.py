@@ -1,4 +1,4 @@
-"""What a worker process does with a job: run the tool, in the trace of its call, and make a reply of what happens."""
+"""The work of a worker process on a job: run the tool, in the trace of its call, and make a reply of the result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .remote_call import ContextFields, Job, Reply, read_pickled_state
 from .remote_errors import RemoteError
 from .remote_progress import KeptSteps, Step, ToldSteps
 
-# Makes what a job tells its progress to, for the token under which somebody listens.
+# Makes the receiver of a job's progress, for the token of a listener.
 OpenSteps: TypeAlias = Callable[[str], ToldSteps]
 
 
@@ -26,13 +26,13 @@ def run_job(
 ) -> Reply:
     """Run a sync tool in a context of its own. Never raises: a tool that exits ends its call, not the worker.
 
-    What a tool leaves in a context variable is therefore not there for the next call of this thread.
+    A value that a tool leaves in a context variable is therefore not there for the next call of this thread.
 
     Args:
         function: The tool's function.
         job: The rest of the job.
         await_result: Awaits a coroutine, for a function that returns one though it was not known to be async.
-        open_steps: Makes what hears the progress, if somebody listens.
+        open_steps: Makes the receiver of progress, if there is a listener.
     """
     return copy_context().run(_run, function, job, await_result, open_steps)
 

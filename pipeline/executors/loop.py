@@ -26,10 +26,10 @@ class Loop(Executor):
         """Run the body. A coroutine is awaited, also if the function was not known to be async.
 
         Returns:
-            What the tool returned.
+            The value that the tool returned.
 
         Raises:
-            Exception: What the tool raised.
+            Exception: The tool raised it.
         """
         context = context_args(call)
         begin_body(call)

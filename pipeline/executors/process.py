@@ -37,8 +37,8 @@ class Process(Executor):
     body begins: a call whose time is up by then did not land, and a module that does not import is a `Crashed` with a
     `SetupError` that says why. Arguments, results and the ``deps`` of a `ToolContext` must pickle. The trace goes on in
     the worker; other context variables do not exist there. Async tools run on asyncio, in one event loop for each
-    worker. What a tool prints is lost. A process is no sandbox: this process unpickles what the worker sends, so a tool
-    that means harm can run code here.
+    worker. Output of a tool is lost. A process is not a sandbox: this process unpickles messages of the worker, so a
+    tool that means harm can run code here.
 
     Args:
         workers: How many worker processes this executor has at most in each event loop; more calls wait. Each executor
@@ -46,7 +46,7 @@ class Process(Executor):
             many as this machine has processors.
 
     Raises:
-        SetupError: ``workers`` is no integer, or below 1; or the system is Windows.
+        SetupError: ``workers`` is not an integer, or below 1; or the system is Windows.
     """
 
     name: ClassVar[str] = "process"
@@ -68,7 +68,7 @@ class Process(Executor):
         """Run the body in a worker process.
 
         Returns:
-            What the tool returned, or a ``Failure``: of what it raised; a `Crashed` if the worker cannot import the
+            The value of the tool, or a ``Failure``: of its exception; a `Crashed` if the worker cannot import the
             tool or unpickle the arguments; a `Transient` if no worker started or the worker was lost.
 
         Raises:
@@ -123,7 +123,7 @@ class Process(Executor):
         return WorkerPool(self._count)
 
     def _encode_function(self, tool: Tool[..., Any]) -> str | bytes:
-        """What a worker finds the function by: its address, else a pickle, as for a partial of an importable one."""
+        """A worker's reference to the function: its address, else a pickle, as for a partial of an importable one."""
         encoded = self._functions.get(tool)
         if encoded is None:
             encoded = find_address(tool)

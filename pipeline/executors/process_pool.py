@@ -46,7 +46,7 @@ class WorkerPool:
             try:
                 return worker, await self._prepare_in(worker, job)
             except WorkerLostError:
-                break  # perhaps over this job: a new one will tell
+                break  # perhaps over this job: a new one will show it
         if CALLER_MAIN.loading:
             CALLER_MAIN.misused = True
             raise SetupError(MISUSED)

@@ -1,4 +1,4 @@
-"""What runs in a worker process: jobs come in through one pipe, replies leave through another, one at a time.
+"""The main loop of a worker process: jobs come in through one pipe, replies leave through another, one at a time.
 
 Each job takes two messages. The first brings the job: the worker imports the tool's module, unpickles the arguments,
 and answers that it is ready, or why it cannot be. The second, which is empty, says that the body begins. So whatever is
@@ -7,7 +7,7 @@ lost before the second message did not land.
 Every reply repeats the nonce of its message. A thread that a tool has left behind, a child that a tool has forked, or
 bytes from anywhere else can therefore not be taken for the reply to another call.
 
-Between the second message and its reply, the steps of the tool's progress leave through the same pipe, if somebody
+Between the second message and its reply, the steps of the tool's progress leave through the same pipe, if a listener
 listens: so all of them are there before the reply, and no further descriptor can leak. A step is written only where the
 pipe has room for all of it, so no tool waits for a caller that does not read.
 """
@@ -147,7 +147,7 @@ class _Channel:
         A pipe that is ready to be written to has room for ``PIPE_BUF`` bytes, and takes so many as a whole (POSIX).
         """
         if self._forked:
-            return True  # nobody hears of a child that a tool has forked
+            return True  # the steps of a child that a tool has forked are lost
         body = encode_step(step, select.PIPE_BUF - HEADER.size)
         if not self._writing.acquire(blocking=False):
             return False
@@ -156,7 +156,7 @@ class _Channel:
                 return False
             self._check(self._out)
             os.write(self._out, HEADER.pack(nonce, len(body) | STEP) + body)
-        except OSError:  # the caller has gone, or a tool has closed the pipe: the reply will tell
+        except OSError:  # the caller has gone, or a tool has closed the pipe: the reply will show it
             return True
         finally:
             self._writing.release()

@@ -30,11 +30,11 @@ class Executor(Protocol):
             call: The call, with its tool and with ``params``, the arguments of the tool by name.
 
         Returns:
-            What the tool returned; or a ``Failure`` if the body did not run or was lost: ``Unavailable`` for an
+            The value of the tool; or a ``Failure`` if the body did not run or was lost: ``Unavailable`` for an
             executor that is full, ``Transient`` for a lost worker, with ``landed="no"`` if the body never began.
 
         Raises:
-            Exception: What the tool raised.
+            Exception: The tool raised it.
         """
         ...
 

@@ -1,7 +1,7 @@
-"""What a caller sends to a worker process and what comes back: a job, and a reply to it.
+"""The messages between a caller and a worker process: a job, and a reply to it.
 
 Both travel as pickles that are made and read here, so that an argument or a result that cannot be pickled is reported
-as such. What the worker does in between is in `job_runner`.
+as such. The work in between is in `job_runner`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from .body import get_seconds_left
 from .remote_errors import Dumps, EncodedError, decode_error, encode_error
 from .remote_progress import HeardSteps, Step
 
-# What stages handed on, each value as its pickle, or the text why it has none.
+# The values that stages handed on, each as its pickle, or the text why it has none.
 PickledState: TypeAlias = dict[str, bytes | str]
 # For the tool's ToolContext: call id, attempt, idempotency key, seconds left, principal, deps, the tool's name, state,
-# and how it tells progress (`ask_for_steps`). The seconds left and not the deadline, since the clocks of two machines
+# and how it reports progress (`ask_for_steps`). The seconds left and not the deadline, since the clocks of two machines
 # have nothing in common.
 ContextFields: TypeAlias = tuple[str, int, str, float | None, str, object, str, PickledState | None, str | None]
 # Which function, its arguments, its ToolContext if it takes one, and the headers of the trace if there is one.
 Job: TypeAlias = tuple[Any, dict[str, Any], ContextFields | None, dict[str, str] | None]
-# What the tool returned; what it raised, encoded; or the text why it did not begin or its result cannot be pickled.
+# The value of the tool; its exception, encoded; or the text why it did not begin or its result cannot be pickled.
 ReplyKind: TypeAlias = Literal["returned", "raised", "not_begun", "unpicklable"]
 Reply: TypeAlias = tuple[ReplyKind, Any, list[Step]]
 
@@ -44,10 +44,10 @@ def encode_job(function: Any, call: ValidCall, dumps: Dumps = pickle.dumps, step
     """Pickle one call.
 
     Args:
-        function: What the worker finds the function by.
+        function: The reference to the function.
         call: The call.
         dumps: Pickles a value.
-        steps: As `ask_for_steps` returned it. Default None: nobody hears of progress.
+        steps: As `ask_for_steps` returned it. Default None: no progress.
 
     Raises:
         SetupError: The arguments or the ``deps`` of the call cannot be pickled.
@@ -77,7 +77,7 @@ def _pickle_state(state: State, dumps: Dumps) -> PickledState:
 
 
 def read_pickled_state(pickled: PickledState | None) -> State | None:
-    """The state in the worker. What cannot be read there is an error for the tool that asks for it, and no other."""
+    """The state in the worker. A value that cannot be read there is an error for the tool that asks for it alone."""
     if pickled is None:
         return None
     state: dict[StateKey[Any], object] = {}
@@ -122,11 +122,11 @@ def decode_reply(reply: bytes, heard: HeardSteps | None) -> object:
     """Read a reply in the process of the caller, and add the progress that came with it to the report of the call.
 
     Args:
-        reply: What `encode_reply` returned.
-        heard: What hears the progress. None: nobody does.
+        reply: The result of `encode_reply`.
+        heard: Receives the progress. None: nothing does.
 
     Returns:
-        What the tool returned. Or a ``Failure``: of the exception that it raised, with the worker's stack as its cause;
+        The value of the tool. Or a ``Failure``: of the exception that it raised, with the worker's stack as its cause;
         of a `SetupError` if it did not begin; of a TypeError if its result cannot be pickled or read.
     """
     try:

@@ -1,6 +1,6 @@
-"""How progress gets from a tool in another process to its caller: at its time if somebody listens, else with the reply.
+"""The way of progress from a tool in another process to its caller: at once if there is a listener, else in the reply.
 
-A tool may tell a million steps, and must wait for nobody. So a step that cannot be sent now waits for its turn, and the
+A tool may report a million steps, and must not wait. So a step that cannot be sent now waits for its turn, and the
 next one takes its place: those who listen hear some steps and the last one. Steps are numbered, so that one which is
 sent and also comes with the reply is heard once.
 """
@@ -28,7 +28,7 @@ _PAUSE = 0.02  # seconds until what could not be sent is tried again
 
 
 def ask_for_steps(call: ValidCall) -> str | None:
-    """How the worker shall tell progress: None: not at all, "": with the reply, else under this token at once."""
+    """How the worker shall report progress: None: not at all, "": with the reply, else under this token at once."""
     if call.report is None or not call.tool.context:
         return None
     return token_hex(8) if call.report.is_streamed else ""
@@ -57,11 +57,11 @@ class ToldSteps(Protocol):
     """The steps of one job, in the worker. It is called for each step, in any thread of the tool."""
 
     def __call__(self, step: Progress, /) -> None:
-        """The tool told a step."""
+        """Add a step that the tool reported."""
         ...
 
     def close(self) -> list[Step]:
-        """The body has ended: what it tells from now on is lost. Returns what the reply must bring."""
+        """End with the body: later steps are lost. Return the steps that the reply must bring."""
         ...
 
 
@@ -98,7 +98,7 @@ class SentSteps:
     def __init__(self, send: Callable[[Step], bool]) -> None:
         self._send = send
         self._numbers = count(1)
-        self._lock = threading.Lock()  # who has it sends; nobody waits for it but `close`
+        self._lock = threading.Lock()  # who has it sends; only `close` waits for it
         self._latest: Step | None = None
         self._sent = 0  # the number of the last one that was sent
         self._closed = False

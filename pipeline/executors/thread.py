@@ -1,4 +1,4 @@
-"""Thread: runs sync tools in worker threads, and counts the threads that nobody waits for any more.
+"""Thread: runs sync tools in worker threads, and counts the threads that were left behind.
 
 A thread cannot be stopped. If its caller is cancelled, the two event loops free its slot at different times: asyncio at
 once (50 abandoned calls under a limiter of 4 left 49 threads), trio when the thread ends. Here the slot is free at once
@@ -61,7 +61,7 @@ class _ThreadJob:
         self.loan: CapacityLimiter | None = None  # for the calls that it makes
 
     async def take_slot(self) -> CapacityLimiter:
-        """Wait for a slot, and return the limiter that has to be told when it is free again."""
+        """Wait for a slot, and return the limiter that must learn when it is free again."""
         limiter = self.slots.limiter
         try:
             limiter.acquire_on_behalf_of_nowait(self)  # a fifth of the time of the other one
@@ -109,7 +109,7 @@ class Thread(Executor):
     so that it need not wait for the thread of its caller. Each call has one such extra thread at a time.
 
     Raises:
-        SetupError: ``threads`` or ``max_abandoned`` is no integer, or below 1.
+        SetupError: ``threads`` or ``max_abandoned`` is not an integer, or below 1.
     """
 
     name: ClassVar[str] = "thread"
@@ -125,14 +125,14 @@ class Thread(Executor):
 
     @property
     def abandoned(self) -> int:
-        """How many threads run though nobody waits for them."""
+        """The number of threads that run though they were left behind."""
         return self._abandoned
 
     async def run(self, call: ValidCall) -> object:
         """Run the body in a thread, or in the loop if the tool is async.
 
         Returns:
-            What the tool returned, or a ``Failure``: of what it raised, or `Unavailable` if there is no thread for it.
+            The value of the tool, or a ``Failure``: of its exception, or `Unavailable` without a free thread.
         """
         if call.tool.run_in == "loop":
             return await _LOOP.run(call)
@@ -159,7 +159,7 @@ class Thread(Executor):
         """
         with self._lock:
             if job.state == "called_off":
-                raise NotBegunError(Failure(NotExecuted("its caller has gone")))  # nobody is there to see it
+                raise NotBegunError(Failure(NotExecuted("its caller has gone")))  # it would not be seen
             job.state = "running"
         _CURRENT_JOB.set(job)  # in the copy of the caller's context that is this thread's alone
         try:

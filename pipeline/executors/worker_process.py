@@ -19,13 +19,13 @@ from .process_worker import HEADER, STEP
 
 _BOOT = f"import sys; sys.path[:] = sys.argv[4:]; from {__package__}.process_worker import serve; serve()"
 _LARGEST_READ = 1 << 20  # bytes
-_PATIENCE = 60.0  # seconds: how long a worker may prepare a job that nobody waits for, before it is taken for stuck
+_PATIENCE = 60.0  # seconds: how long a worker may prepare a job that was left behind, before it is taken for stuck
 _DEATH = 5.0  # seconds: SIGKILL takes milliseconds, and longer only if the machine is in trouble
 _TOLD = 2000  # characters of what a worker wrote to stderr before its first job
 
 
 class WorkerLostError(Exception):
-    """The worker ended, or wrote what is no reply."""
+    """The worker ended, or wrote something else than a reply."""
 
 
 class WorkerProcess:
@@ -56,7 +56,7 @@ class WorkerProcess:
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
         self._received = bytearray()
-        self._unread: set[bytes] = set()  # nonces of jobs that it may still prepare though nobody waits for them
+        self._unread: set[bytes] = set()  # nonces of jobs that it may still prepare though they were left behind
         self._waiting_since = 0.0
         self._told = ""
         living.add(self)
@@ -68,7 +68,7 @@ class WorkerProcess:
 
     @property
     def was_killed(self) -> bool:
-        """Whether somebody ended it from outside, such as a system that is short of memory."""
+        """Whether it was ended from outside, such as a system that is short of memory."""
         return self._process.returncode in (-signal.SIGKILL, -signal.SIGTERM)
 
     async def prepare(self, job: bytes) -> bytes:
@@ -118,7 +118,7 @@ class WorkerProcess:
             raise
 
     def kill(self) -> None:
-        """Kill it. Whoever waits for it gets a WorkerLostError."""
+        """Kill it. A caller that waits for it gets a WorkerLostError."""
         self._process.kill()
 
     async def end(self) -> None:

@@ -22,8 +22,8 @@ class PendingJob:
         self.encoded = encoded
         self.call = call
         self.signal = signal  # set when it is done
-        self.token = token  # under which the worker keeps the progress of the job; None or "": nobody listens
-        self.heard = None if call.report is None else HeardSteps(call)  # None: nobody listens
+        self.token = token  # under which the worker keeps the progress of the job; None or "": no listener
+        self.heard = None if call.report is None else HeardSteps(call)  # None: no listener
         self.done = False
         self.reply: PackedReply = None
         self.error: BaseException | None = None  # why there is no reply

@@ -18,7 +18,7 @@ class Capacity:
     """
 
     def __init__(self, loop: EventLoop, free: int) -> None:
-        self.free = free  # 0 while somebody waits. Whoever finds it above 0 may take one by counting it down
+        self.free = free  # 0 while a call waits. A call that finds it above 0 may take one by counting it down
         self._loop = loop
         self._waiting: OrderedDict[Signal, None] = OrderedDict()
 

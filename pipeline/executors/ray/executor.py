@@ -39,7 +39,7 @@ _Pools: TypeAlias = dict[_Needs, Pool]
 class Ray(Executor):
     """Runs tools in a pool of async actors on a Ray cluster, from asyncio and from trio.
 
-    Use it as ``async with Ray() as ray``: that raises if there is no cluster. Otherwise the first call waits for the
+    Use it as ``async with Ray() as ray``: that raises without a cluster. Otherwise the first call waits for the
     cluster, and ``aclose()`` ends it.
 
     Ray runs nothing again, as that is what Retry decides. A call that is lost with its actor is a `Transient` that may
@@ -57,13 +57,13 @@ class Ray(Executor):
         batch: How many calls that come together are sent as one. Default 1: each is sent alone. Batches suit tiny
             tools: a call costs a fiftieth, but waits for the slowest of its batch, is lost with all of it, and cannot
             be cancelled in the actor.
-        needs: What actors ask of Ray, by the name of the tool, as in ``{"render": {"num_gpus": 1}}``. Such a tool has
-            actors of its own. Default None: actors ask for nothing.
+        needs: The requirements of actors, by the name of the tool, as in ``{"render": {"num_gpus": 1}}``. Such a tool
+            has actors of its own. Default None: actors ask for nothing.
         init: Further options of ``ray.init``, such as ``runtime_env``, which brings your modules to other machines.
             Default None: no further options.
 
     Raises:
-        SetupError: Ray is not installed; or ``workers``, ``in_flight`` or ``batch`` is no integer, or below 1.
+        SetupError: Ray is not installed; or ``workers``, ``in_flight`` or ``batch`` is not an integer, or below 1.
     """
 
     name: ClassVar[str] = "ray"
@@ -98,8 +98,8 @@ class Ray(Executor):
         """Run the body in an actor.
 
         Returns:
-            What the tool returned, or a ``Failure``: of what it raised, of a function that the actor does not have, or
-            a `Transient` if there is no cluster, no actor started, or the actor was lost.
+            The value of the tool, or a ``Failure``: of its exception, of a function that the actor does not have, or
+            a `Transient` without a cluster, if no actor started, or the actor was lost.
 
         Raises:
             SetupError: The arguments or the ``deps`` of the call do not pickle.
@@ -112,7 +112,7 @@ class Ray(Executor):
             pool = self._last_pools.get(needs)  # a RunVar takes as long as a tiny tool
             if pool is None or not pool.loop.is_current():
                 pool = self._last_pools[needs] = await self._get_pool(needs)
-        except Exception as exc:  # noqa: BLE001  # whatever ray.init raises: there is no cluster, or it refuses us
+        except Exception as exc:  # noqa: BLE001  # ray.init raises anything: no cluster answers, or it refuses us
             return Failure(Transient(exc, landed="no"))
         pending = PendingJob(job, call, pool.loop.make_signal(), token)
         capacity = pool.capacity

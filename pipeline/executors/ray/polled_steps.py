@@ -1,7 +1,7 @@
 """The progress of the jobs of an actor, for callers that ask for it again and again while they wait for the reply.
 
 An actor cannot call the process that has sent it a job. So that process asks for the next steps, and is answered as
-soon as there is one. What is told between two questions comes with one answer, or is left out if it is much: so no
+soon as there is one. Progress between two questions comes with one answer, or is left out if it is much: so no
 flood of steps gets into the cluster.
 """
 
@@ -25,7 +25,7 @@ class PolledSteps:
     """The steps of one job that its caller may not have heard yet.
 
     Args:
-        owner: Is told that the job has ended.
+        owner: Learns that the job has ended.
         token: The caller's name for the job.
         loop: The event loop of the actor.
     """
@@ -76,7 +76,7 @@ class PolledSteps:
 
 
 class StepsByToken:
-    """The steps of all jobs of an actor to which somebody listens. A question may come before its job, or after it.
+    """The steps of all jobs of an actor that have a listener. A question may come before its job, or after it.
 
     Args:
         loop: The event loop of the actor.

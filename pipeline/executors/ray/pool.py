@@ -102,7 +102,7 @@ class Pool:
             self._send_batch(worker)
 
     def abandon(self, worker: Worker, job: PendingJob) -> None:
-        """Nobody waits for the job any more. An actor that is full of such jobs is killed: nothing else ends them."""
+        """Leave the job behind. An actor that is full of such jobs is killed: nothing else ends them."""
         if job.done:
             return
         job.abandoned = True
@@ -127,7 +127,7 @@ class Pool:
     def _start_workers(self) -> None:
         while len(self._workers) < self._size and not self._ended:
             worker = Worker(self._make_actor())
-            ref = worker.actor.ready.remote()  # may raise: then nobody waits for this actor
+            ref = worker.actor.ready.remote()  # may raise: then this actor is not waited for
             self._workers.append(worker)
             self._when_done(ref, self._on_ready, worker)
 
@@ -166,7 +166,7 @@ class Pool:
     def _ask(self, worker: Worker, job: PendingJob) -> None:
         """Ask for the next steps of a job's progress."""
         last = 0 if job.heard is None else job.heard.last
-        with suppress(Exception):  # whatever Ray raises, as after ray.shutdown: the end of the job will tell
+        with suppress(Exception):  # Ray raises anything, as after ray.shutdown: the end of the job will show it
             ref = worker.actor.hear.remote(job.token, last)
             self._when_done(ref, self._on_steps, worker, job)
 

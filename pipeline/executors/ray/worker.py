@@ -1,4 +1,4 @@
-"""What runs in the processes of a Ray cluster: an actor that holds functions and runs jobs with them."""
+"""The actor in the processes of a Ray cluster: holds functions and runs jobs with them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class RayWorker:
         """Keep a function under a key.
 
         Args:
-            key: What jobs name it by.
+            key: The name that jobs use for it.
             function: The function; None: ``key`` is its address.
 
         Returns:
@@ -49,7 +49,7 @@ class RayWorker:
         """
         try:
             self._functions[key] = load_function(key) if function is None else function
-        except Exception as exc:  # noqa: BLE001  # importing runs foreign code; the caller is told what it raised
+        except Exception as exc:  # noqa: BLE001  # importing runs foreign code; the caller gets the exception
             return str(exc)
         return ""
 
@@ -76,7 +76,7 @@ class RayWorker:
         """Run a batch: async tools concurrently, sync ones one after the other in one thread.
 
         Args:
-            encoded: What `pack_jobs` returned.
+            encoded: The result of `pack_jobs`.
 
         Returns:
             For `unpack_replies`, in the same order.
