@@ -27,8 +27,8 @@ class Classify:
     """A middleware that replaces a crash of the tool by the error that `toolcall_pipeline.tools.classify` finds for it.
 
     Args:
-        errors: What exceptions of all tools mean: exception types, or names such as ``"httpx.ConnectError"``, to kinds
-            of error or to functions of the exception, see `pipeline.ErrorEntry`. The ``errors=`` of a tool go first.
+        errors: The meaning of exceptions of all tools: exception types, or names such as ``"httpx.ConnectError"``,
+            to kinds of error or to functions of the exception, see `ErrorEntry`. The ``errors=`` of a tool go first.
             Default None: the built-in table alone.
         clock: Returns the seconds since the epoch, for a ``Retry-After`` that is a date. Default: the machine's clock.
 

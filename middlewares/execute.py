@@ -48,8 +48,8 @@ class Execute:
     """The end of a stack: asks the executor of the tool to run its body.
 
     A tool names its executor in ``run_in``. If it does not, an async tool runs in the loop and a sync one in a thread.
-    Known from the start are ``"loop"``, ``"thread"`` and ``"process"``. What the tool raises is a `Crashed` with the
-    exception as its cause, which Classify reads.
+    Known from the start are ``"loop"``, ``"thread"`` and ``"process"``. An exception of the tool becomes a `Crashed`
+    with the exception as its cause, which Classify reads.
 
     Args:
         executor: Runs all tools that do not say ``run_in``. Default None: the loop and threads do.
@@ -92,7 +92,7 @@ class Execute:
 
         Returns:
             Success with what the tool returned, or the Failure that it returned or that its ``detect`` found in the
-            value. What it raised, or a detector raised, is ``Failure(Crashed)``.
+            value. An exception of the tool or of a detector is ``Failure(Crashed)``.
         """
         tool, guards = call.tool, call.guards
         if guards is not None and (guards.lock is not None or tool.effect != "read"):
@@ -107,7 +107,7 @@ class Execute:
         try:
             if guards is not None and guards.gate.closed:
                 guards.begin(call)
-            value: object = await tool.fn(**params)  # what Loop does if nobody has to learn of the body
+            value: object = await tool.fn(**params)  # as Loop does where no guard counts the body
         except NotBegunError as exc:
             return exc.outcome
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
@@ -157,7 +157,7 @@ class Execute:
 
 
 async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
-    """Run a body in the loop of which the guards learn. It is the only one here, so its outcome is told of it alone."""
+    """Run an async body and report its begin and end to the guards. Exactly one runs, so the outcome is its own."""
     tool = call.tool
     try:
         params = tool.copy_params(call.params) if tool.copies else call.params
@@ -226,7 +226,7 @@ def _apply_detector(detect: Callable[[object], ToolError | None], value: object)
     inner: Any = cast("Any", value).unwrap() if kind is Success else value
     error: Any = detect(inner)
     if error is None:
-        unwrap = getattr(detect, "unwrap", None)  # that of `ReturnedError`
+        unwrap = getattr(detect, "unwrap", None)  # `ReturnedError` has one
         return value if unwrap is None else Success(unwrap(inner))
     if type(error) in _ERRORS:
         return Failure(error)

@@ -22,7 +22,7 @@ from ..tools import Tool
 
 
 class _Owner:
-    """Whoever repeats: its mark is in the context of a repeated attempt and of all that the attempt calls."""
+    """The owner of the retries: its mark is in the context of a repeated attempt and of all that the attempt calls."""
 
     over = False  # a task that the attempt left running copied the context, so the mark is never reset, only over
 
@@ -42,12 +42,12 @@ class Retry:
     Args:
         attempts: Attempts in all, the first one included. 1: nothing is repeated.
         first_delay: Seconds before the second attempt, at most; the limit doubles after each failure. 0: no wait.
-        max_delay: Seconds that a wait may take. Where a backend asks for a longer wait, there is no retry.
+        max_delay: Seconds that a wait may take. A backend that asks for a longer wait gets no retry.
         kinds: The kinds of error that are repeated. Default: both, ``timeout`` and ``transient``.
-        tools: What differs for a tool, by its name: ``{"search": RetryPolicy(attempts=5)}``. It comes before the tool's
+        tools: Policies for single tools, by name: ``{"search": RetryPolicy(attempts=5)}``. It comes before the tool's
             own ``attempts=``.
         budget: Limits the retries of all calls together. None: no limit.
-        jitter: Gives a random number, 0 <= jitter() < 1, by which each wait is multiplied.
+        jitter: Gives a random number, 0 <= jitter() < 1, a factor of each wait.
         sleep: Waits for so many seconds.
 
     Raises:

@@ -36,7 +36,7 @@ def standard(
     """Build a pipeline of the seven standard stages.
 
     Args:
-        tools: The registry in which the pipeline finds its tools.
+        tools: The registry of the pipeline's tools.
         timeout: Seconds for each attempt, > 0; it adds the stage ``timeout`` inside of ``retry``. Default None: no
             such stage, and no limit but the ``timeout=`` of a tool itself.
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3; 1: nothing is repeated.
@@ -46,8 +46,8 @@ def standard(
         executor: Runs all tools that do not say ``run_in``, see `Execute`. Default None: the event loop and threads.
         executors: Further executors by name, see `Execute`. Default None: none.
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
-        errors: What exceptions of the tools mean, such as ``{PaymentDown: "transient"}``, see `Classify`. Default None:
-            the built-in table alone.
+        errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
+            None: the built-in table alone.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of

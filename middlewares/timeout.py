@@ -27,7 +27,7 @@ class Timeout:
             ``seconds``. Default: none.
 
     Raises:
-        SetupError: A limit is not a number > 0, or ``tools`` is no mapping by name.
+        SetupError: A limit is not a number > 0, or ``tools`` is not a mapping by name.
     """
 
     placement: ClassVar[Placement] = Placement(

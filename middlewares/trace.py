@@ -59,8 +59,8 @@ class Trace:
         principal: Say on the call span who asks: ``toolcall.principal``. Default False: principals may be persons.
         attributes: Called with each call that is recorded, as it was sent and without declared secrets, when it ends.
             It returns further attributes for the call span; a text, a truth value, a number, or a list of one of these.
-            What no attribute can hold, and a name of the library's own, is left out and logged once. If it raises, that
-            is logged and nothing else is lost. Default None: none.
+            A value that no attribute can hold, and a name of the library's own, is left out and logged once. If it
+            raises, that is logged and nothing else is lost. Default None: none.
         sinks: Functions that get the `CallReport` of every call. They run in the caller's thread, so they must not
             block. A `LiveSink`, such as `Events`, hears of every call while it runs instead. If one raises, that is
             logged and changes nothing else. Default: none.
@@ -119,7 +119,7 @@ class Trace:
     def begin(self, tool: Tool[..., Any] | None, started: int) -> Recorder | None:
         """Start to record one call that started at ``started`` (wall clock, ns).
 
-        Returns its recorder, or None if nobody listens or instrumentation is suppressed.
+        Returns its recorder, or None if no provider records or instrumentation is suppressed.
         """
         spans, listeners = self._spans, self._listeners
         idle = listeners.idle_from <= started < listeners.idle_until
@@ -135,7 +135,7 @@ class Trace:
         """A block with a span ``invoke_agent``, for calls that belong together and have no span around them.
 
         `gather` and `run_turn` enter it; see `toolcall_pipeline.telemetry.agent` for a span with a name. None if a
-        span around the calls makes them one trace, or nobody records.
+        span around the calls makes them one trace, or no provider records.
         """
         return self._spans.begin_turn()
 

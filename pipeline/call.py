@@ -40,7 +40,7 @@ def is_success(outcome: Outcome[T]) -> TypeIs[Success[T]]:
 
 
 def _describe(value: Any) -> str:
-    """What a ``repr`` shows of arguments: how many there are. Nobody knows here which of them are secret."""
+    """Describe arguments for a ``repr``: how many there are. Which of them are secret is not known here."""
     if value is None:
         return "None"
     try:
@@ -59,7 +59,7 @@ def make_uuid() -> str:
 
 @phase
 class Call:
-    """What the model asked for, not checked yet.
+    """The request of the model, not checked yet.
 
     The ``repr`` of a call, in any phase, says how many arguments there are, and shows none of them.
 
@@ -68,13 +68,13 @@ class Call:
         arguments: A mapping, JSON text, or None or "" for no arguments. Anything else ends in MalformedCall.
         id: The provider's id of the call, returned unchanged with the result. Default "": none.
         principal: Who asks (a process, an agent, a tenant). Caches and limits keep principals apart. Default "":
-            nobody in particular.
+            no principal.
         deps: The caller's own object, for the tool's `ToolContext`. Never recorded.
         finish_reason: Why the provider ended its reply; ``"length"`` says that the call was cut off. None: unknown.
         timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
-        state: What stages handed on with `with_state`. Never recorded. None: nothing.
-        report: Where the stages record what they do; set by the pipeline. None: nobody listens.
-        guards: Who decides whether the body may begin; set by the pipeline. None: nobody.
+        state: Values that stages handed on with `with_state`. Never recorded. None: nothing.
+        report: Where the stages record what they do; set by the pipeline. None: no report is wanted.
+        guards: Decide whether the body may begin; set by the pipeline. None: no guard is asked.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Call:
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
 
     def asked_by(self, principal: str = "", deps: object = None) -> Self:
-        """The same call for whoever asks; what the call itself says of its principal or deps stays."""
+        """The same call for this principal, with these deps; values that the call has already stay."""
         if (self.principal or not principal) and (self.deps is not None or deps is None):
             return self
         deps = self.deps if self.deps is not None else deps
@@ -107,7 +107,7 @@ class Call:
             value: Anything. A tool in another process sees it only if it pickles.
 
         Raises:
-            SetupError: The key is no `StateKey`.
+            SetupError: The key is not a `StateKey`.
         """
         return attrs.evolve(self, state=add_state(self.state, key, value))
 
@@ -116,20 +116,20 @@ class Call:
     @overload
     def get_state(self, key: StateKey[S], default: T) -> S | T: ...
     def get_state(self, key: StateKey[Any], default: object = REQUIRED) -> object:
-        """What a stage outside of this one has set with `with_state`.
+        """Return the value that a stage outside of this one has set with `with_state`.
 
         Args:
             key: The key with which it was set.
-            default: What to return if it was not set. None is a default as well. Default: it must have been set.
+            default: The value to return if it was not set. None is a default as well. Default: it must have been set.
 
         Raises:
-            SetupError: It was not set, and there is no default; or the key is no `StateKey`.
+            SetupError: It was not set, without a default; or the key is not a `StateKey`.
         """
         return read_state(self.state, key, default)
 
     @property
     def wire(self) -> Mapping[str, Any]:
-        """What a provider sent beside the call and wants back with its answer, such as Anthropic's ``toolset_name``.
+        """Fields that a provider sent beside the call and wants back with the answer: Anthropic's ``toolset_name``.
 
         Its adapter sets and reads it. Empty: nothing. It is in no ``repr``, comparison, report, span or log.
         """
@@ -181,7 +181,7 @@ class ResolvedCall(Call):
 
     Args:
         tool: The tool.
-        repairs: What was changed so far in what the model wrote.
+        repairs: The changes so far in the text of the model.
     """
 
     tool: Tool[..., Any] = _SET_BY_THE_PHASE_BEFORE

@@ -24,14 +24,14 @@ def _check_name(key: Any, attribute: Any, name: Any) -> None:
 class StateKey(Generic[S]):
     """A key for `Call.with_state` and `Call.get_state`: ``TENANT = StateKey[Tenant]("tenant")``.
 
-    The type checkers take the type of the value from the key; at run time nobody checks it. Two keys of one name are
+    The type checkers take the type of the value from the key; at run time it is not checked. Two keys of one name are
     the same key, so that a key is known in another process: a library takes its own name as a prefix.
 
     Args:
-        name: What errors call it. It must not be empty.
+        name: Its name in error texts, not empty.
 
     Raises:
-        SetupError: The name is no text, or empty.
+        SetupError: The name is not a text, or empty.
     """
 
     name: str = attrs.field(validator=_check_name)
@@ -53,7 +53,7 @@ def add_state(state: State | None, key: StateKey[S], value: S) -> State:
     """The state with one more value. The other copies of the call keep theirs.
 
     Raises:
-        SetupError: The key is no `StateKey`.
+        SetupError: The key is not a `StateKey`.
     """
     return {**(state or {}), _check_key(key): value}
 
@@ -62,7 +62,7 @@ def read_state(state: State | None, key: StateKey[S], default: S) -> S:
     """The value under the key, or the default; see `Call.get_state`.
 
     Raises:
-        SetupError: There is no value and the default is `REQUIRED`, or the value was left behind, or the key is no
+        SetupError: The value is missing and the default is `REQUIRED`, or the value was left behind, or the key is no
             `StateKey`.
     """
     found: Any = default if state is None else state.get(_check_key(key), default)
@@ -76,6 +76,6 @@ def read_state(state: State | None, key: StateKey[S], default: S) -> S:
 
 def _check_key(key: Any) -> StateKey[Any]:
     if not isinstance(key, StateKey):
-        # Its type alone: it may be the value, where somebody mixed the two up, and a value is in no log.
+        # Its type alone: it may be the value, where a caller mixed the two up, and a value is in no log.
         raise SetupError(f"the key of a state must be a StateKey, not a value of type {type(key).__name__}")
     return cast("StateKey[Any]", key)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CallRunner(Protocol):
-    """What runs calls: the inside of a pipeline."""
+    """Runs calls: the inside of a pipeline."""
 
     def run(self, call: Call, /) -> Awaitable[Outcome]:
         """Run one call."""

@@ -37,9 +37,9 @@ class ErrorKind:
         error_type: The ``errorType`` of the profile ``structured``.
         log_level: The level of the record that a failed call leaves in the log.
         example: Fields of an example, see `make_example`.
-        breaker: What a `CircuitBreaker` counts: a ``failure`` of the tool; a ``success``, which is any answer of the
+        breaker: The count of a `CircuitBreaker`: a ``failure`` of the tool; a ``success``, which is any answer of the
             tool, even a refusal (the default); or nothing (``ignored``), because the tool did not run.
-        body: What a reader takes from the kind alone: the body of the tool was ``refused``, so nothing happened; it
+        body: The fact that the kind alone says: the body of the tool was ``refused``, so nothing happened; it
             ``ran``; or neither is said (``unsaid``, the default).
     """
 

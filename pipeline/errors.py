@@ -54,7 +54,7 @@ class Repair:
 
 @attrs.frozen
 class FailureDetails:
-    """What the author of a tool adds to a failure, for the model."""
+    """The part of a failure that the tool's author adds, for the model."""
 
     parameter: str | None = None  # the argument that caused the failure; None: no single one
     suggestion: Public | None = None  # the next step for the model; None: none
@@ -171,7 +171,7 @@ class InvalidParams(
     kind: ClassVar[Literal["validation"]] = "validation"
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
-    sent: object = private()  # the arguments as the model wrote them; compared with those of the next failure
+    sent: object = private()  # the arguments as the model wrote them; compared with the next failure's
     details: FailureDetails = attrs.field(
         default=_NO_DETAILS, repr=False
     )  # what a tool that refuses its arguments adds

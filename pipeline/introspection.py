@@ -1,4 +1,4 @@
-"""What the pipeline reads from a callable: its function, whether that is async, its docstring and open parameters."""
+"""Reads a callable for the pipeline: its function, whether that is async, its docstring and open parameters."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _MAX_DOUBLINGS = 60  # more would only make the number too large for a float
 
 
 class RetryPolicy(TypedDict, total=False):
-    """What differs for one tool: ``RetryPolicy(attempts=5)`` or ``{"attempts": 5}``. What is left out is as for all."""
+    """The options for one tool: ``RetryPolicy(attempts=5)`` or ``{"attempts": 5}``. The others are as for all tools."""
 
     attempts: int  # in all, the first one included
     first_delay: float  # seconds; doubles after each failure
@@ -79,7 +79,7 @@ class RetryRules:
 
 
 class Plan(NamedTuple):
-    """What to do after a failed attempt."""
+    """The next step after a failed attempt."""
 
     wait: float | None  # seconds until the next attempt; None: there is none
     reason: str
@@ -103,13 +103,13 @@ def plan(
     longer than ``max_delay`` is not tried at all.
 
     Args:
-        error: What the attempt failed with.
+        error: The error of the attempt.
         effect: The effect of the tool.
         attempt: The number of the attempt that failed, from 1.
         rules: The rules for this tool.
         jitter: A random number, 0 <= jitter < 1.
         seconds_left: Seconds until the deadline. Default: no deadline.
-        tokens: What the retry budget holds. Default: no budget.
+        tokens: Tokens of the retry budget. Default: no budget.
         outer_retries: Whether an outer pipeline repeats already.
     """
     kind: RetryableKind = error.kind
@@ -151,7 +151,7 @@ class RetryBudget:
     """How many retries there may be in all, so that a backend that is down is not asked three times as often.
 
     A bucket of tokens. A retry takes one, and returns it if the tool answered; so retries that help are free at any
-    rate of calls, and retries that do not help are limited to ``per_second`` in the long run. The numbers are those of
+    rate of calls, and retries that do not help are limited to ``per_second`` in the long run. The numbers come from
     Finagle's ``RetryBudget`` (at least 10 a second, kept for 10 seconds). Finagle adds a share of each call; here the
     token of a retry returns, as in the standard mode of the AWS SDKs: a call that succeeds at once costs nothing.
     Several pipelines and threads may share one.
@@ -162,7 +162,7 @@ class RetryBudget:
         clock: Seconds, monotonic.
 
     Raises:
-        SetupError: A number is negative, not finite or no number, or ``clock`` is no plain function.
+        SetupError: A number is negative, not finite or not a number, or ``clock`` is not a plain function.
     """
 
     burst: float = attrs.field(default=100.0, validator=is_number(least=0))
@@ -180,7 +180,7 @@ class RetryBudget:
 
     @property
     def left(self) -> float:
-        """The tokens at this moment; below 1 there is no retry."""
+        """The tokens at this moment; a retry takes a whole one."""
         with self._lock:
             now = self.clock()
             left = self._tokens + (now - self._counted_at) * self.per_second if now > self._counted_at else self._tokens

@@ -9,7 +9,7 @@ from __future__ import annotations
 SCOPE = "toolcall_pipeline"  # the instrumentation scope, and the name of the logger
 VERSION = "0.1.0"  # of that scope and of the package; as in pyproject.toml, which tests/test_packaging.py compares
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-SUPPRESS = "suppress_instrumentation"  # the context key by which other instrumentations are switched off as well
+SUPPRESS = "suppress_instrumentation"  # the context key that switches other instrumentations off as well
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment variable: record arguments and results
 
 OPERATION = "gen_ai.operation.name"
@@ -37,7 +37,7 @@ REPAIRS = "toolcall.repairs"
 REQUESTED_NAME = "toolcall.tool.requested_name"
 PRINCIPAL = "toolcall.principal"
 REASON = "toolcall.reason"
-CAUSE = "toolcall.cause"  # of a call of unknown outcome: the kind of error by which it was lost
+CAUSE = "toolcall.cause"  # of a call of unknown outcome: the kind of error that lost it
 PROBLEMS = "toolcall.problems"  # ``parameter: rule`` for each
 TOLD = "toolcall.told"  # content: the text of a failure, as the model got it
 EFFECT = "toolcall.tool.effect"

@@ -1,4 +1,4 @@
-"""The time by which stages read and wait: that of the machine, or the one that a test has put in its place.
+"""The clock that stages read and wait for: the machine's, or the one that a test has put in its place.
 
 A stage has these functions as the defaults of its ``clock=`` and ``sleep=``, so that one `testing.FakeClock`
 moves all stages together. `move_on_after` and `time_left` do the same for deadlines.
@@ -16,7 +16,7 @@ import anyio
 
 
 class TimeSource(Protocol):
-    """What can take the place of the machine's time."""
+    """A replacement of the machine's time."""
 
     def __call__(self) -> float:
         """As `monotonic`."""

@@ -32,7 +32,7 @@ async def run_within(seconds: float, call: C, call_next: Callable[[C], Awaitable
         then none will begin. ``still_running`` says that a thread could not be stopped.
 
     Raises:
-        SetupError: The limit is no number; the runner makes a `Crashed` of it.
+        SetupError: The limit is not a number; the runner makes a `Crashed` of it.
     """
     if type(seconds) is not float:
         seconds = _read_seconds(seconds)

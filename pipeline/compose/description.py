@@ -11,7 +11,7 @@ _FORMS: dict[Role, str] = {"observe": "observer", "check": "check", "wrap": "mid
 
 
 def describe(stages: Sequence[Stage]) -> str:
-    """The text. A reason is that of the stage's `Placement`, else the first line of its docstring, else empty."""
+    """The text. A reason comes from the stage's `Placement`, else the first line of its docstring, else empty."""
     width = max(len(stage.name) for stage in stages)
     lines = (f"{stage.name:{width}}  {_FORMS[stage.role]:10}  {_reason(stage)}".rstrip() for stage in stages)
     return "\n".join(lines)

@@ -40,7 +40,7 @@ class FailureFinisher:
     Attributes:
         leading: The checks at the front.
         answering: The stages inside of them that can answer for the call.
-        registries: The registries in which the pipeline finds its tools.
+        registries: The registries of the pipeline's tools.
         resolve: The check that finds the tool, if it stands behind another stage. None: it stands at the front.
     """
 
@@ -132,7 +132,7 @@ class FailureFinisher:
 
 
 def _may_quote(error: Any) -> bool:
-    """Whether an error has a text or a cause of a tool's. That of a parser was made without secrets."""
+    """Whether an error has a text or a cause that comes from the tool. A parser makes its texts without secrets."""
     return type(error) not in _WITHOUT_TEXT and not (type(error) is InvalidParams and error.schema is not None)
 
 
@@ -148,4 +148,4 @@ def _log(call: Call, tool: Tool[..., Any] | None, error: ToolError, mask: Mask |
 
 _PASSED_ON = ERROR_TYPES - {TimedOut, Transient, OutcomeUnknown}  # these depend on where the effect landed
 _WITHOUT_TEXT = frozenset((UnknownTool, Unavailable, MalformedCall))  # errors without a text of a tool
-_NO_CALL = Call("")  # stands in the log for what is no call, or has fields that cannot be logged
+_NO_CALL = Call("")  # stands in the log for a value that is not a call, or has fields that cannot be logged

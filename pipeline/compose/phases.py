@@ -14,7 +14,7 @@ _PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, Val
 
 
 def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
-    """What a check takes, and what it returns on success.
+    """Return the phase that a check takes, and the one that it returns on success.
 
     An annotation that is missing, or that cannot be evaluated, means any call. ``names`` is what an annotation may
     use besides the globals of the function.
@@ -26,7 +26,7 @@ def read_check_phases(check: Callable[..., Any], names: dict[str, Any]) -> tuple
 
 
 def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]) -> tuple[type[Call], type[Call]]:
-    """What a middleware takes, and what it hands to ``call_next``; see `read_check_phases`."""
+    """Return the phase that a middleware takes, and the one that it hands to ``call_next``; see `read_check_phases`."""
     signature = inspect.signature(middleware)
     takes = _phase_of_parameter(middleware, signature, 0, names)
     if len(signature.parameters) == 1:
@@ -40,7 +40,7 @@ def read_middleware_phases(middleware: Callable[..., Any], names: dict[str, Any]
 
 
 def read_end_phase(end: Callable[..., Any], names: dict[str, Any]) -> type[Call]:
-    """What the end of a stack takes; see `read_check_phases`."""
+    """Return the phase that the end of a stack takes; see `read_check_phases`."""
     return _phase_of_parameter(end, inspect.signature(end), 0, names)
 
 

@@ -32,7 +32,7 @@ _NO_SPAN = nullcontext()
 
 
 class Pipeline(StageList):
-    """Runs calls through its stages. Never raises, except what is no ``Exception``: cancellation passes through.
+    """Runs calls through its stages. Never raises an ``Exception``; cancellation and KeyboardInterrupt pass through.
 
     A pipeline is made by `Stack.end`, by `toolcall_pipeline.middlewares.standard`, or from another pipeline with
     ``before``, ``after``, ``replace`` and ``without``. It is compiled once and may be shared.
@@ -42,7 +42,7 @@ class Pipeline(StageList):
 
     Attributes:
         registries: Where its stages find tools.
-        resources: What ``async with`` opens, outermost first.
+        resources: The stages and executors that ``async with`` opens, outermost first.
     """
 
     def __init__(self, stages: tuple[Stage, ...]) -> None:
@@ -70,7 +70,7 @@ class Pipeline(StageList):
 
         Raises:
             SetupError: The pipeline is open already.
-            Exception: What a stage raised. Those that were opened before it are closed again.
+            Exception: A stage raised it. Those that were opened before it are closed again.
         """
         if self._opened is not None:
             raise SetupError("this pipeline is open already")
@@ -120,7 +120,7 @@ class Pipeline(StageList):
         A value of the type of its parameter arrives as it is; another one is read as JSON, or refused.
 
         Raises:
-            SetupError: It is no tool, no registry of this pipeline holds this very tool under its name, or the
+            SetupError: It is not a tool, no registry of this pipeline holds this very tool under its name, or the
                 arguments do not fit the parameters of the function.
         """
         return cast("Coroutine[Any, Any, Outcome[T]]", self._run(self._make_call(tool, args, kwargs)))
@@ -177,15 +177,15 @@ class Pipeline(StageList):
 
         Args:
             call: The call.
-            listener: Hears of this call while it runs, as `toolcall_pipeline.telemetry.Events` does; beside the sinks
-                of `Trace`, which hear of all calls. Default None: nobody more does.
+            listener: Receives the events of this call while it runs, as `toolcall_pipeline.telemetry.Events` does;
+                beside the sinks of `Trace`, which receive those for all calls. Default None: no other listener.
         """
         listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
             return listening.report
         known = self.redact(call) if isinstance(cast("object", call), Call) else Call("")
-        report = CallReport(known, started_at=time_ns(), outcome=outcome)  # it is no call, or the observer has a bug
+        report = CallReport(known, started_at=time_ns(), outcome=outcome)  # not a call, or the observer has a bug
         if listener is not None:
             notify(listener.call_ends, report)
         return report
@@ -208,7 +208,7 @@ class Pipeline(StageList):
         return self._runner.find(name)
 
     def begin_turn(self) -> AbstractContextManager[object]:
-        """A block whose calls are one trace: under the span around it, else under one of its own, if somebody records.
+        """A block whose calls are one trace: under the span around it, else under one of its own if it is sampled.
 
         `gather` and `run_turn` enter it. `telemetry.agent` makes such a block with the name of an agent.
         """

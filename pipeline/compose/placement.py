@@ -1,4 +1,4 @@
-"""Placement: what a stage declares about its place in a stack."""
+"""Placement: the place that a stage declares for itself in a stack."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import attrs
 
 @attrs.frozen(kw_only=True)
 class Placement:
-    """What a stage says about itself as its class attribute ``placement``. A stage without one may stand anywhere.
+    """The class attribute ``placement`` of a stage. A stage without one may stand anywhere.
 
     A subclass inherits it, so the rules for `Cache` hold for ``class MyCache(Cache)`` as well.
 
     Args:
-        kind: The name by which the rules of other stages know it, such as ``"retry"``. Default "": no rule knows it.
+        kind: The name that the rules of other stages use for it, such as ``"retry"``. Default "": no rule knows it.
         reason: One line for `Pipeline.describe`: why the stage stands where it does.
-        inside_of: Kinds of stage inside of which this one must stand if both are there, each with the reason. Where
+        inside_of: Kinds of stage that must stand around this one if both are there, each with the reason. Where
             there are several stages of this kind, one of them there will do.
-        needs: Kinds of stage of which one must stand inside of this one, each with the reason. A stage without a kind
-            will do as well: nobody knows what it does.
-        repeats: The stage may run its inside more than once. What it repeats is an attempt, with a span of its own. A
+        needs: Kinds of stage; one of each must stand inside of this one, each with the reason. A stage without a kind
+            will do as well: its work is unknown.
+        repeats: The stage may run its inside more than once. Each run is an attempt, with a span of its own. A
             pipeline has at most one such stage.
         announces_body: The stage never runs the tool's body itself or, if it is an end, says when the body begins, with
             `begin_body`; what it answers in place of its inside is true of the whole call. Default False: the stage
             counts as the body until it calls on, and cannot answer that nothing ran where a body may have taken effect.
         tool_options: Attributes of the stage that hold names of tools, as a mapping by name or a collection. A pipeline
             refuses a name that none of its registries has. An attribute that is None or a function is left alone.
-        owns_registry: The attribute ``registry`` of the stage is one in which the pipeline finds its tools.
+        owns_registry: The attribute ``registry`` of the stage holds tools of the pipeline.
     """
 
     kind: str = ""

@@ -124,7 +124,7 @@ def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[An
 
 
 def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
-    """A middleware's time is its own: all but the time in which the inside ran.
+    """A middleware's time is its own: all but the time of the inside.
 
     The time of a repeating stage is each wait between two attempts. A verdict is recorded only if the stage made or
     changed it. A stage may call on again, and at once with another call of the inside: each run after the first one
@@ -140,7 +140,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
         guards: Guards | None = call.guards
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
         running = 0  # runs of the inside
-        parts: list[_Part] = []  # in which no inside ran, each but the last one; empty: the stage has not called on
+        parts: list[_Part] = []  # while no inside ran, each but the last one; empty: the stage has not called on
         answers: list[Any] = []  # of the inside
         alone_since = perf_counter_ns()
 
@@ -206,7 +206,7 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
 
 
 def _is_passed_on(outcome: Any, answers: Sequence[Any]) -> bool:
-    """Whether a failure is that of a run of the inside, be it in another ``Failure``: the stage did not make it."""
+    """Whether a failure comes from a run of the inside, also in another ``Failure``: the stage did not make it."""
     error = error_of(outcome)
     return error is not None and any(error_of(each) is error for each in answers)
 

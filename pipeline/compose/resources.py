@@ -1,4 +1,4 @@
-"""What the stages of a pipeline hold open: connections, pools, and whatever else is an async context manager."""
+"""Resources: the connections, pools and other async context managers that the stages of a pipeline hold open."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class OpenResources:
     cancelled task they have 10 seconds in all to close.
 
     Args:
-        resources: What to open, outermost first.
+        resources: The context managers to open, outermost first.
     """
 
     resources: Iterable[Resource]
@@ -135,7 +135,7 @@ class OpenResources:
 
 
 def list_resources(stages: Iterable[Stage]) -> tuple[Resource, ...]:
-    """What the stages want to have opened, outermost first, each once.
+    """Return the context managers that the stages want opened, outermost first, each once.
 
     That is each stage that is an async context manager, and each one in the tuple ``resources`` of a stage: `Execute`
     lists its executors there.

@@ -91,7 +91,7 @@ class Runner:
         self._plain = compile_plain(inner[leading:], self._guards_of_reads)
 
     async def run(self, call: Call, request: ReportRequest | None = None) -> Outcome:  # noqa: C901, PLR0912, PLR0915  # one page
-        """Run one call. Never raises, except what is no Exception: cancellation passes through.
+        """Run one call. Never raises an Exception; cancellation and KeyboardInterrupt pass through.
 
         Args:
             call: The call.
@@ -104,7 +104,7 @@ class Runner:
         effect: OneEffect | None = None
         outcome: Any  # a bare Crashed: a stage raised
         try:
-            if call.report is not None:  # that of another pipeline, whose stage made this call
+            if call.report is not None:  # the report of another pipeline, whose stage made this call
                 call = reached = call.under(None, call.guards)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
@@ -211,7 +211,7 @@ def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) ->
     """Make a Crashed of an exception that a stage raised; called while it is handled.
 
     Raises:
-        BaseException: It is no Exception, as a cancellation of the caller: it passes.
+        BaseException: It is not an Exception, such as the cancellation of the caller: it passes.
     """
     if isinstance(exc, Exception):
         return Crashed(explain_verdict(checks, verdict) or exc)

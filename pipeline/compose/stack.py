@@ -38,10 +38,10 @@ class Stack(StageList, Generic[In, Out]):
         return Stack((*self.entries, make_stage(middleware, "wrap", name)))
 
     def __add__(self, inner: Stack[Out, Next], /) -> Stack[In, Next]:
-        """These stages, and inside of them those of another stack: stages that belong together, used in several.
+        """These stages, and inside of them the stages of another stack, which belong together, used in several.
 
         Raises:
-            SetupError: The other one is no stack.
+            SetupError: The other one is not a stack.
         """
         if not isinstance(cast("object", inner), Stack):
             raise SetupError(f"{make_stage(inner).name} is not a Stack: put it in with check(), wrap() or observe()")

@@ -58,8 +58,8 @@ class Stage:
 
         Args:
             obj: A check, a middleware, an end or an observer.
-            role: What it must be. None: a check or a middleware, by the number of its parameters, or an observer.
-            name: Its name in the stack. None: that of the function or class, in snake case.
+            role: The role that it must have. None: a check or a middleware, by its parameters, or an observer.
+            name: Its name in the stack. None: the name of the function or class, in snake case.
 
         Raises:
             SetupError: The object is none of these, or not one of that role.
@@ -90,12 +90,12 @@ class Stage:
 
     @property
     def placement(self) -> Placement:
-        """What it declares about its place."""
+        """The place that it declares."""
         declared = getattr(self.obj, "placement", None)
         return declared if isinstance(declared, Placement) else ANYWHERE
 
     def phases(self) -> tuple[type[Call], type[Call]]:
-        """What it takes and what it hands on; any call where it is not annotated."""
+        """The phases that it takes and hands on; any call where it is not annotated."""
         names: dict[str, Any] = {"Handler": Handler}
         if self.role == "check":
             return read_check_phases(self.run, names)
@@ -120,7 +120,7 @@ def _check_signature(run: Callable[..., Any], role: Role, arity: int | None, nam
 
 
 def _insist_on_awaitable(run: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """A middleware or an end that is no ``async def``: it may pass an awaitable on, as a partial or a wrapper does."""
+    """Wrap a middleware or an end that is not an ``async def``: it may return an awaitable, as a partial does."""
 
     @functools.wraps(run)
     def checked(*args: Any) -> Any:

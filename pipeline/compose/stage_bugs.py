@@ -97,6 +97,6 @@ def _name(stages: Sequence[Stage]) -> str:
 
 def _describe(value: object) -> str:
     if isinstance(value, Coroutine):
-        cast("Coroutine[Any, Any, Any]", value).close()  # nobody will await it, and Python would warn of that
+        cast("Coroutine[Any, Any, Any]", value).close()  # it will not be awaited, and Python would warn of that
         return "a coroutine"
     return "None (is a `return` missing?)" if value is None else f"a value of type {type(value).__name__}"

@@ -25,10 +25,10 @@ class StageList:
         Args:
             target: The name of a stage that is there.
             stage: A check, a middleware or an observer.
-            name: The name of the new stage. None: that of its function or class.
+            name: The name of the new stage. None: the name of its function or class.
 
         Raises:
-            SetupError: There is no such stage, or the new one is no stage or makes no sense in that place.
+            SetupError: There is no such stage, or the new one is not a stage or makes no sense in that place.
         """
         return self._edit(target, lambda old: (make_stage(stage, name=name), old))
 

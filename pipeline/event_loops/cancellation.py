@@ -1,4 +1,4 @@
-"""What an exception that is no Exception means: that a task is cancelled, that a person interrupts, or neither."""
+"""A BaseException that is not an Exception: a cancelled task, a person's interrupt, or neither."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import anyio
 def is_stray_cancellation(exc: BaseException) -> bool:
     """Whether asyncio's CancelledError came from something else that was cancelled, such as a task that was awaited.
 
-    Nobody cancelled the task that sees it, so for this task it is a failure. The answer is True only where that is
+    The task that sees it was not cancelled, so for this task it is a failure. The answer is True only where that is
     certain: no native cancellation of the task and no scope of anyio is under way. A trio.Cancelled is never stray.
 
     Args:
-        exc: What was raised in the current task.
+        exc: The exception that was raised in the current task.
     """
     asyncio = sys.modules.get("asyncio")  # a program that runs on trio may not have it
     if asyncio is None or not isinstance(exc, asyncio.CancelledError):
@@ -31,7 +31,7 @@ def is_stray_cancellation(exc: BaseException) -> bool:
 def is_interrupt(exc: BaseException) -> bool:
     """Whether a person may have interrupted the process, which shows in its main thread only.
 
-    All else that a synchronous function of somebody else raises is a bug of that function, of whatever class it is: it
+    All else that a foreign synchronous function raises is a bug of that function, of whatever class it is: it
     was called in no place where a task is cancelled.
     """
     return isinstance(exc, KeyboardInterrupt) and current_thread() is main_thread()

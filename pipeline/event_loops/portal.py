@@ -23,7 +23,7 @@ _PATIENCE = 5.0  # seconds for what is cancelled to end
 
 @attrs.define(eq=False)
 class _Job:
-    """What a thread waits for. It may be cancelled at any moment, be it before the loop has heard of it."""
+    """A result that a thread waits for. It may be cancelled at any moment, be it before the loop has heard of it."""
 
     function: Callable[..., Awaitable[Any]]
     args: tuple[Any, ...]
@@ -33,7 +33,7 @@ class _Job:
     ended: threading.Event = attrs.field(factory=threading.Event)
 
     async def run(self) -> Any:
-        """What the function returns. A SystemExit is kept, because in the loop it would end all calls."""
+        """The value that the function returns. A SystemExit is kept, because in the loop it would end all calls."""
         try:
             with anyio.CancelScope() as self.scope:
                 return await self.function(*self.args) if self.wanted else None
@@ -66,7 +66,7 @@ class Portal:
     def _restart_in_child(self) -> None:
         self._changed = threading.Condition()  # guards what follows
         self._portal: BlockingPortal | None = None
-        self._thread: threading.Thread | None = None  # in which its loop runs, or ran last
+        self._thread: threading.Thread | None = None  # where its loop runs, or ran last
         self._waiting: set[_Job] = set()  # of threads for which the process waits
 
     def run(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -132,7 +132,7 @@ class Portal:
             self._portal = None  # a thread that calls after this gets another one
         if portal is not None:
             portal.start_task_soon(portal.stop, True)  # noqa: FBT003  # cancel_remaining
-        if thread is not None:  # also if another thread has told it to stop: what it closes has to be closed
+        if thread is not None:  # also if another thread has stopped it: what it closes has to be closed
             thread.join(_PATIENCE)
 
 

@@ -21,7 +21,7 @@ class Signal(Awaitable[None], Protocol):
 
 
 class EventLoop(Protocol):
-    """What the waiting of a task needs from an event loop."""
+    """The operations that a waiting task needs from an event loop."""
 
     def is_current(self) -> bool:
         """Whether the caller runs in this loop."""

@@ -1,4 +1,4 @@
-"""What decides whether the body of a tool may begin, and whether a body that began may have taken effect."""
+"""Guards: decide whether the body of a tool may begin, and whether a body that began may have taken effect."""
 
 from .bodies import Bodies
 from .call_guards import Guards

@@ -1,4 +1,4 @@
-"""Guards: what decides whether the body of a tool may begin. They are asked in one place, right before it begins."""
+"""Guards of one call: decide whether the body of a tool may begin. They are asked in one place, right before it."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Guards:
                 guard.tool = tool
 
     def counts_effect_of(self, tool: Tool[..., Any]) -> bool:
-        """Whether the effects of such a tool are counted. Those of a read need not be.
+        """Whether the effects of such a tool are counted. The effects of a read need not be.
 
         Guards of a read count none; another tool comes to them only by a stage that put it in the place of the read.
         """
@@ -175,7 +175,7 @@ class Guards:
 
         A stage that answers in place of its inside does not know that nothing began there.
         """
-        for guard in reversed(self.counting):  # that of this call is inside of those of its callers
+        for guard in reversed(self.counting):  # the guard of this call is inside of its callers' guards
             if isinstance(guard, OneEffect):
                 return error if guard.undecided else as_not_landed(error)
         return error

@@ -22,7 +22,7 @@ class NotBegunError(Exception):
 class Guard:
     """One reason why a body may not begin. This one refuses nothing and learns nothing.
 
-    Its methods may be called from any thread; those of a guard that counts bodies, under the lock of the call.
+    Its methods may be called from any thread; if it counts bodies, under the lock of the call.
     """
 
     __slots__ = ()
@@ -38,7 +38,7 @@ class Guard:
         """The body begins: no guard refused."""
 
     def end(self, call: Call) -> None:
-        """The body returned or raised, perhaps in a thread that nobody waits for any more."""
+        """The body returned or raised, perhaps in a thread that was left behind."""
 
     def conclude(self, call: Call, landed: Landed) -> None:
         """The body that began with this very call returned or raised, and its outcome is known."""
@@ -50,6 +50,6 @@ class Guard:
 
 
 def tool_of(call: Call) -> Tool[..., Any] | None:
-    """The tool of a call in any phase: the end of a stack may take a call that nobody has resolved."""
+    """The tool of a call in any phase: the end of a stack may take a call that was not resolved."""
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
     return tool

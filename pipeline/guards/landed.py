@@ -35,7 +35,7 @@ def as_outcome_unknown(error: Any, tool: Tool[..., Any]) -> OutcomeUnknown:
 
 
 def as_not_landed(error: E) -> E:
-    """Make ``landed`` of an error "no" where it says "maybe", for a call in which no body may have taken effect."""
+    """Make ``landed`` of an error "no" where it says "maybe", for a call without a body that may have taken effect."""
     if isinstance(error, (TimedOut, Transient)) and error.landed == "maybe":
         return cast("E", attrs.evolve(error, landed="no"))
     return error

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class OneEffect(Bodies):
     """Refuses a second body of a call whose first one may have taken effect.
 
-    A mutating tool runs again only after it is known that it did not land; so does a keyed one whose key is another
-    one than that of the body before. An idempotent tool runs again only after its first body has ended: two at once
-    are not the same as one. Reads are not counted, also those that a stage makes on the way to another tool.
+    A mutating tool runs again only after it is known that it did not land; so does a keyed one whose key differs from
+    the key of the body before. An idempotent tool runs again only after its first body has ended: two at once are not
+    the same as one. Reads are not counted, also those that a stage makes on the way to another tool.
     """
 
     tool: Tool[..., Any] | None = None  # the tool of the call, once it is known

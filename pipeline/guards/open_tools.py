@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Gate(Protocol):
-    """What says which tools are closed, and why: a registry."""
+    """A list of the tools that are closed, with the reasons: a registry."""
 
     @property
     def closed(self) -> Mapping[str, Unavailable]:

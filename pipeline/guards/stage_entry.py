@@ -45,7 +45,7 @@ class StageEntry:
         alone: It counts as the body.
         left: It has answered, raised, or was cut off.
         closed: It has failed: no body begins inside of it any more.
-        undecided: The bodies that began inside of an end or an executor, and of which nothing is known yet.
+        undecided: The bodies that began inside of an end or an executor and whose outcome is unknown yet.
     """
 
     guards: Guards
@@ -60,7 +60,7 @@ class StageEntry:
         """Let a body begin inside: it takes over. Called under the lock.
 
         Raises:
-            NotBegunError: The stage has failed, so its caller knows that there will be no body.
+            NotBegunError: The stage has failed, so its caller relies on no body beginning.
         """
         if self.closed:
             raise NotBegunError(Failure(NotExecuted("the call has been answered")))
@@ -118,7 +118,7 @@ def enter(call: C, guards: Guards, *, announces_body: bool, is_stage: bool = Fal
 
     Args:
         call: The call that it is given.
-        guards: Those of the call. One of them counts bodies.
+        guards: The guards of the call. One of them counts bodies.
         announces_body: Whether it calls `Guards.begin` itself. If not, it counts as the body, until the inside decides.
         is_stage: It may also call on. Before the params are known, guards that need them are not asked.
 

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 class TimeLimit(Bodies):
     """Refuses a body whose time is up, and knows what the bodies inside of it have come to.
 
-    The body of a sync tool begins in another thread than the one in which the time runs out; under the lock of the
+    The body of a sync tool begins in another thread than the one that waits for the time; under the lock of the
     call the first of the two wins.
     """
 
     expired: bool = False
 
     def refuse(self, call: Call) -> Outcome | None:  # noqa: ARG002
-        """TimedOut once the time is up; by then nobody waits for the answer."""
+        """TimedOut once the time is up; by then the answer is not awaited."""
         return Failure(TimedOut(0.0, landed="no")) if self.expired else None
 
     def expire(self, lock: Lock | None, seconds: float) -> TimedOut:
