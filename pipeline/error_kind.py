@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, NotRequired, Self, TypeAlias, TypedDict, Unpack, cast
 
 from .privacy import reduce_publicly
 
@@ -20,6 +20,7 @@ class _Facts(TypedDict):
     category: Category
     error_type: ErrorType
     log_level: LogLevel
+    example: Mapping[str, object]
     breaker: NotRequired[BreakerCount]
     body: NotRequired[BodyFact]
 
@@ -35,6 +36,7 @@ class ErrorKind:
         category: Where the call ended: at the choice of the tool, at its arguments, in the tool, or at a bug.
         error_type: The ``errorType`` of the profile ``structured``.
         log_level: The level of the record that a failed call leaves in the log.
+        example: Fields of an example, see `make_example`.
         breaker: The count of a `CircuitBreaker`: a ``failure`` of the tool; a ``success``, which is any answer of the
             tool, even a refusal (the default); or nothing (``ignored``), because the tool did not run.
         body: The fact that the kind alone says: the body of the tool was ``refused``, so nothing happened; it
@@ -46,6 +48,7 @@ class ErrorKind:
     category: ClassVar[Category]
     error_type: ClassVar[ErrorType]
     log_level: ClassVar[LogLevel]
+    example: ClassVar[Mapping[str, object]]
     breaker: ClassVar[BreakerCount] = "success"
     body: ClassVar[BodyFact] = "unsaid"
     # The fields that a text template may use, and the attribute that each is made of, such as ``details.suggestion``.
@@ -55,6 +58,11 @@ class ErrorKind:
         # attrs copies the class to add slots. The copy gets no arguments, and has the facts already.
         for name, value in facts.items():
             setattr(cls, name, value)
+
+    @classmethod
+    def make_example(cls) -> Self:
+        """Make an error of this kind with plausible fields: lint, benchmarks and tests try each kind by it."""
+        return cast("Any", cls)(**cls.example)  # type: ignore[no-any-return]  # the fields are those of a subclass
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduce_publicly(self)

@@ -73,7 +73,13 @@ _NO_DETAILS = FailureDetails()
 
 @attrs.frozen
 class UnknownTool(
-    ErrorKind, fixable_by="model", category="availability", error_type="not_found", log_level="warning", body="refused"
+    ErrorKind,
+    fixable_by="model",
+    category="availability",
+    error_type="not_found",
+    log_level="warning",
+    example={"requested": "raed", "suggestions": ("read",), "available": ("read", "write")},
+    body="refused",
 ):
     """No tool has the name that the model asked for."""
 
@@ -98,6 +104,7 @@ class Unavailable(
     category="availability",
     error_type="permission",
     log_level="warning",
+    example={"tool": "read", "reason": "disabled"},
     breaker="ignored",
     body="refused",
 ):
@@ -119,6 +126,7 @@ class NotExecuted(
     category="availability",
     error_type="execution",
     log_level="info",
+    example={"reason": "an earlier call of the batch failed"},
     breaker="ignored",
     body="refused",
 ):
@@ -131,7 +139,13 @@ class NotExecuted(
 
 @attrs.frozen
 class MalformedCall(
-    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+    ErrorKind,
+    fixable_by="model",
+    category="parameter",
+    error_type="validation",
+    log_level="warning",
+    example={"reason": "expected `,` or `}`", "position": (1, 12)},
+    body="refused",
 ):
     """The arguments are not a JSON object."""
 
@@ -144,7 +158,13 @@ class MalformedCall(
 
 @attrs.frozen
 class InvalidParams(
-    ErrorKind, fixable_by="model", category="parameter", error_type="validation", log_level="warning", body="refused"
+    ErrorKind,
+    fixable_by="model",
+    category="parameter",
+    error_type="validation",
+    log_level="warning",
+    example={"problems": (Problem("path", "required", "a string"),)},
+    body="refused",
 ):
     """The arguments violate the tool's schema."""
 
@@ -160,7 +180,13 @@ class InvalidParams(
 
 @attrs.frozen
 class NeedsUserInput(
-    ErrorKind, fixable_by="human", category="parameter", error_type="validation", log_level="info", body="refused"
+    ErrorKind,
+    fixable_by="human",
+    category="parameter",
+    error_type="validation",
+    log_level="info",
+    example={"question": "Which one is meant?"},
+    body="refused",
 ):
     """Only the user knows what is missing: the model has to ask, not to guess."""
 
@@ -173,7 +199,7 @@ class NeedsUserInput(
 
 @attrs.frozen
 class ResourceNotFound(
-    ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="warning"
+    ErrorKind, fixable_by="model", category="execution", error_type="not_found", log_level="warning", example={}
 ):
     """The tool ran, and what it should work on does not exist."""
 
@@ -186,7 +212,13 @@ class ResourceNotFound(
 
 @attrs.frozen
 class Denied(
-    ErrorKind, fixable_by="human", category="execution", error_type="permission", log_level="warning", body="refused"
+    ErrorKind,
+    fixable_by="human",
+    category="execution",
+    error_type="permission",
+    log_level="warning",
+    example={"by": "policy"},
+    body="refused",
 ):
     """A backend, a policy or a person refused the call."""
 
@@ -199,7 +231,14 @@ class Denied(
 
 
 @attrs.frozen
-class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_type="permission", log_level="error"):
+class NeedsSetup(
+    ErrorKind,
+    fixable_by="operator",
+    category="execution",
+    error_type="permission",
+    log_level="error",
+    example={"service": "mail"},
+):
     """Credentials or configuration are missing; neither the model nor the user can add them."""
 
     kind: ClassVar[Literal["configuration"]] = "configuration"
@@ -212,7 +251,13 @@ class NeedsSetup(ErrorKind, fixable_by="operator", category="execution", error_t
 
 @attrs.frozen
 class TimedOut(
-    ErrorKind, fixable_by="runtime", category="execution", error_type="timeout", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="runtime",
+    category="execution",
+    error_type="timeout",
+    log_level="error",
+    example={"after": 30.0},
+    breaker="failure",
 ):
     """The time limit was reached."""
 
@@ -229,7 +274,13 @@ class TimedOut(
 
 @attrs.frozen
 class Transient(
-    ErrorKind, fixable_by="runtime", category="execution", error_type="execution", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="runtime",
+    category="execution",
+    error_type="execution",
+    log_level="error",
+    example={"retry_after": 5.0},
+    breaker="failure",
 ):
     """The call may work later: a connection failed, a server is full, a status 503."""
 
@@ -244,7 +295,13 @@ class Transient(
 
 @attrs.frozen
 class ExecutionFailed(
-    ErrorKind, fixable_by="model", category="execution", error_type="execution", log_level="error", body="ran"
+    ErrorKind,
+    fixable_by="model",
+    category="execution",
+    error_type="execution",
+    log_level="error",
+    example={},
+    body="ran",
 ):
     """The tool ran and reports that it failed."""
 
@@ -262,6 +319,7 @@ class OutcomeUnknown(
     category="execution",
     error_type="execution",
     log_level="error",
+    example={"cause": TimedOut(30.0)},
     breaker="failure",
     body="ran",
 ):
@@ -275,7 +333,13 @@ class OutcomeUnknown(
 
 @attrs.frozen
 class Crashed(
-    ErrorKind, fixable_by="nobody", category="internal", error_type="execution", log_level="error", breaker="failure"
+    ErrorKind,
+    fixable_by="nobody",
+    category="internal",
+    error_type="execution",
+    log_level="error",
+    example={},
+    breaker="failure",
 ):
     """A bug, in the tool or in a stage. Its ``repr`` names the class of the cause, which may be known."""
 

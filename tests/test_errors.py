@@ -15,8 +15,10 @@ from error_cases import EACH_KIND, SECRET
 from toolcall_pipeline import (
     Crashed,
     Denied,
+    ExecutionFailed,
     FailureDetails,
     InvalidParams,
+    NotExecuted,
     Outcome,
     OutcomeUnknown,
     Problem,
@@ -26,8 +28,11 @@ from toolcall_pipeline import (
     TimedOut,
     ToolError,
     Transient,
+    render,
 )
+from toolcall_pipeline.error_kind import ErrorKind
 from toolcall_pipeline.errors import ERROR_TYPES
+from toolcall_pipeline.guards import denies_effect
 from toolcall_pipeline.privacy import public_fields
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "messages" / "README.md"
@@ -174,3 +179,43 @@ def test_a_setup_error_is_caught_as_either() -> None:
     """SetupError is both a TypeError and a ValueError."""
     assert issubclass(SetupError, TypeError)
     assert issubclass(SetupError, ValueError)
+
+
+@pytest.mark.parametrize("kind", get_args(ToolError))
+def test_each_kind_has_an_example(kind: Any) -> None:
+    """`make_example` makes an error of the kind that lint, benchmarks and tests can render."""
+    example = kind.make_example()
+    assert type(example) is kind
+    assert example == kind.make_example()
+    assert render(example)
+
+
+def test_the_facts_of_a_class_are_honoured() -> None:
+    """A new kind of error says by its fact alone whether its body ran: the guards read no list of kinds."""
+
+    class Ran(
+        ErrorKind,
+        fixable_by="human",
+        category="execution",
+        error_type="execution",
+        log_level="error",
+        example={},
+        body="ran",
+    ):
+        kind = "new"
+
+    class Refused(
+        ErrorKind,
+        fixable_by="human",
+        category="execution",
+        error_type="execution",
+        log_level="error",
+        example={},
+        body="refused",
+    ):
+        kind = "new"
+
+    assert not denies_effect(Ran())
+    assert denies_effect(Refused())
+    assert denies_effect(NotExecuted("x"))
+    assert not denies_effect(ExecutionFailed())

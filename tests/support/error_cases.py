@@ -1,11 +1,11 @@
 """Errors of every kind: an example of each, and as hypothesis makes them, with long, odd and hostile fields.
 
-Every cause holds the secret ``hunter2``. A new kind of error needs an entry in `EACH_KIND` and one in `ERRORS`.
+Every cause holds the secret ``hunter2``. A new kind of error is in both by its own example.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import strategies as st
 
@@ -33,7 +33,7 @@ from toolcall_pipeline import (
 PROFILES = ("default", "llmproc", "rfc015", "structured", "agentopia", "invalid_tool")
 VERBOSITIES = {"terse": 1_000, "normal": 8_000, "full": 16_000}  # characters that a text may have
 SECRET = ValueError("password=hunter2")
-EACH_KIND: tuple[ToolError, ...] = (
+_WITH_SECRETS: tuple[ToolError, ...] = (
     UnknownTool("red", ("read",)),
     Unavailable("read", "paused", 3.0),
     NotExecuted("the batch stopped"),
@@ -49,6 +49,8 @@ EACH_KIND: tuple[ToolError, ...] = (
     OutcomeUnknown(Transient(SECRET), "look"),
     Crashed(SECRET),
 )
+EXAMPLES: tuple[ToolError, ...] = tuple(kind.make_example() for kind in get_args(ToolError))
+EACH_KIND = (*_WITH_SECRETS, *(each for each in EXAMPLES if type(each) not in set(map(type, _WITH_SECRETS))))
 TEXT = (
     st.text(max_size=40)
     | st.text(st.characters(codec=None), max_size=10)
@@ -94,4 +96,5 @@ ERRORS: Any = st.one_of(
     st.builds(ExecutionFailed, TEXT, DETAILS, cause=CAUSES),
     st.builds(OutcomeUnknown, st.none() | TIMED_OUT | TRANSIENT, st.none() | TEXT),
     st.builds(Crashed, CAUSES),
+    st.sampled_from(EXAMPLES),
 )

@@ -8,30 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, get_args
 
 import attrs
 
-from ...errors import (
-    Crashed,
-    Denied,
-    ExecutionFailed,
-    InvalidParams,
-    MalformedCall,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
-    OutcomeUnknown,
-    ResourceNotFound,
-    TimedOut,
-    ToolError,
-    Transient,
-    Unavailable,
-    UnknownTool,
-)
+from ...errors import InvalidParams, MalformedCall, OutcomeUnknown, ToolError, UnknownTool
 from ...messages import render
 from ...messages.profiles import PROFILES
-from ...privacy import approved, find_flaws
+from ...privacy import find_flaws
 from ...tools.definition import Tool
 
 _UNDECLARED = "no_such_parameter"
@@ -100,22 +84,14 @@ def list_errors(tool: Tool[..., Any], names: Sequence[str]) -> Iterator[ToolErro
         tool: Its arguments are parsed, with the validators of its author.
         names: The tools that UnknownTool lists.
     """
-    yield UnknownTool(f"{tool.name}_", (tool.name,), tuple(names))
-    yield Unavailable(tool.name, "disabled")
-    yield NotExecuted("an earlier call of the batch failed")
-    yield MalformedCall("expected `,` or `}`", (1, 12))
+    for kind in get_args(ToolError):
+        if kind is UnknownTool:
+            yield UnknownTool(f"{tool.name}_", (tool.name,), tuple(names))
+        elif kind is InvalidParams:
+            yield from _list_invalid_params(tool)
+        elif kind is not OutcomeUnknown or tool.effect == "mutating":
+            yield kind.make_example()
     yield MalformedCall("EOF while parsing a string", (1, 12), truncated=True)
-    yield from _list_invalid_params(tool)
-    yield NeedsUserInput("Which one is meant?")
-    yield ResourceNotFound()
-    yield Denied(tool.name)
-    yield NeedsSetup(approved(tool.name))
-    yield TimedOut(30.0)
-    yield Transient(retry_after=5.0)
-    yield ExecutionFailed()
-    if tool.effect == "mutating":
-        yield OutcomeUnknown(TimedOut(30.0), tool.verify_with)
-    yield Crashed()
 
 
 def _list_invalid_params(tool: Tool[..., Any]) -> Iterator[InvalidParams]:

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import attrs
 from returns.result import Failure
 
 from ...call import Call
 from ...compose.pipeline import Pipeline
-from ...errors import (
-    Denied,
-    ExecutionFailed,
-    NeedsSetup,
-    NeedsUserInput,
-    NotExecuted,
-    OutcomeUnknown,
-    ResourceNotFound,
-    TimedOut,
-    Transient,
-    Unavailable,
-)
-from ...privacy import approved
+from ...errors import Crashed, InvalidParams, MalformedCall, ToolError, Transient, UnknownTool
 from ...report import kind_of
 from .stand_ins import Bodies
 
 _NEW = 600  # wrong names in turn: more than the 512 that Resolve remembers, so each of them is new to it
-_TEXT = approved("It failed.")
+_PROPOSED = (UnknownTool, MalformedCall, InvalidParams, Crashed)  # each by a call or a bug that causes it
 
 
 @attrs.frozen
@@ -67,20 +55,9 @@ def _propose(call: Call) -> Iterator[FailingCalls]:
     yield FailingCalls("malformed_call", [attrs.evolve(call, arguments='{"cut": "o')])
     for wrong in ({}, {"there_is_no_such_parameter": 1}, *_misfits(call)):
         yield FailingCalls("validation", [attrs.evolve(call, arguments=wrong)])
-    replies = (
-        Unavailable(name, "busy"),
-        NotExecuted(_TEXT),
-        NeedsUserInput(_TEXT),
-        ResourceNotFound(_TEXT),
-        Denied("bench", _TEXT),
-        NeedsSetup(approved("bench"), _TEXT),
-        TimedOut(1.0),
-        Transient(),
-        ExecutionFailed(_TEXT),
-        OutcomeUnknown(),
-    )
-    for error in replies:
-        yield FailingCalls(error.kind, [call], Failure(error))
+    for kind in get_args(ToolError):
+        if kind not in _PROPOSED:
+            yield FailingCalls(kind.kind, [call], Failure(kind.make_example()))
     yield FailingCalls("internal", [call], RuntimeError("it failed"))
     lost = Failure(Transient(landed="maybe"))  # of a mutating tool
     yield FailingCalls("outcome_unknown", [call], lost)
