@@ -151,7 +151,10 @@ def find_circle(imports: dict[str, set[str]]) -> list[str]:
         done.add(module)
         return []
 
-    return next((circle for module in sorted(imports) if (circle := walk(module, []))), [])
+    for module in sorted(imports):
+        if circle := walk(module, []):
+            return circle
+    return []
 
 
 def test_no_circle_of_imports() -> None:
