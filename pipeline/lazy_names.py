@@ -28,7 +28,7 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     with open(file.rpartition(".")[0] + ".pyi", encoding="utf-8") as stub:  # noqa: PTH123  # pathlib takes 5 ms to import
         lines = [line.split() for line in stub]
     homes = {words[3]: words[1] for words in lines if words[:1] == ["from"]}
-    modules = {home.lstrip(".").partition(".")[0] for home in homes.values() if home.startswith(".")}
+    modules = {home.split(".")[1] for home in homes.values() if home.startswith(".")} - {""}  # "": of a room around it
 
     def find(name: str) -> Any:
         home = homes.get(name)

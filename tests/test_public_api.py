@@ -95,3 +95,9 @@ print([name for name in {LAZY!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_room_around_a_lazy_package_is_not_a_part_of_it() -> None:
+    """A name that a package takes from another room is found; the room itself is an AttributeError."""
+    assert hasattr(executors, "Guards")
+    assert not hasattr(executors, "guards")
