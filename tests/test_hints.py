@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from toolcall_pipeline import Call, Tool, render
 from toolcall_pipeline.middlewares import Validate
-from toolcall_pipeline.parameters.suggestions import find_nearest
+from toolcall_pipeline.parameters.spelling import find_nearest
 
 SCHEMA = {
     "type": "object",

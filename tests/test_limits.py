@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 from support import a_tool, nothing
 from toolcall_pipeline import Call, InvalidParams, Limits, MalformedCall, SetupError, Tool, ToolRegistry, render, tool
 from toolcall_pipeline.middlewares import Validate, standard
-from toolcall_pipeline.parameters.ambiguity import _MOST, Growth  # pyright: ignore[reportPrivateUsage]  # what is counted
-from toolcall_pipeline.parameters.limits import count_problems, measure
+from toolcall_pipeline.parameters.limits import _MOST, Growth, count_problems, measure  # pyright: ignore[reportPrivateUsage]  # what is counted
 
 Expr = Union["Add", "Mul", int]
 Tagged = Annotated[Union["Plus", "Times"], Field(discriminator="op")]

@@ -18,9 +18,9 @@ from pydantic_core.core_schema import ErrorType
 from shapes import Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span, both, problem, raw, taking
 from support import nothing
 from toolcall_pipeline import InvalidParams, Problem, Tool, render, tool
-from toolcall_pipeline.parameters.phrases import describe_value
+from toolcall_pipeline.parameters.problems import describe_value
 from toolcall_pipeline.parameters.schema import json_type
-from toolcall_pipeline.parameters.suggestions import find_nearest
+from toolcall_pipeline.parameters.spelling import find_nearest
 
 WRONG: dict[str, tuple[Any, Any, tuple[str, str, str, str]]] = {
     "enum": (Color, "RED", ("x", "enum", "'red' or 'blue'", "a string")),

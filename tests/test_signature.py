@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 from shapes import MISSING, TYPES, Color, Options, Point, both, taking
 from toolcall_pipeline import InvalidParams, SetupError, ToolRegistry, is_success, tool
 from toolcall_pipeline.middlewares import standard
-from toolcall_pipeline.parameters.shown_schema import drop_titles
+from toolcall_pipeline.parameters.schema_generator import drop_titles
 
 
 def inline_refs(schema: Any, root: Mapping[str, Any]) -> Any:

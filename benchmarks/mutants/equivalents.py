@@ -22,7 +22,7 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/messages/shortening.py _fit_list removed: break -> continue": (
         "no later item fits either, since the room that is left only falls"
     ),
-    "pipeline/parameters/python_literals.py _Writer._separate arithmetic: commas + 1 -> commas - 1"
+    "pipeline/parameters/reading.py _Writer._separate arithmetic: commas + 1 -> commas - 1"
     " in self._levels[-1] = (opened, commas + 1)": "the commas of a bracket are only asked whether there are any",
     "pipeline/parameters/expectations.py Expected.of removed: forms = tuple(forms) -> pass": (
         "each caller gives a list of its own, and nobody changes it"
@@ -33,7 +33,7 @@ EQUIVALENT: dict[str, str] = {
     "pipeline/parameters/repair.py _parse return: return too_large -> return None": (
         "anything but params ends the repair, and the first refusal stands"
     ),
-    "pipeline/parameters/rounded.py _tokens constant: 'rounded' -> 'XXrounded'": (
+    "pipeline/parameters/exact_numbers.py _tokens constant: 'rounded' -> 'XXrounded'": (
         "the name of a context variable is for whoever debugs it"
     ),
     "pipeline/parameters/pydantic_errors.py PydanticErrors._make_problem arithmetic: parts[-1] + 1 -> parts[-1] - 1"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
-from ..parameters.phrases import describe_expected
+from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
 from .author_words import add_author_words

@@ -129,7 +129,7 @@ def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> di
     An object with required fields is left out, since the form has a hole for each of its fields. Empty if the schema is
     malformed.
     """
-    from ..parameters.phrases import describe_hole  # most texts have no form
+    from ..parameters.problems import describe_hole  # most texts have no form
     from ..parameters.schema import schema_at
 
     try:

@@ -1,8 +1,8 @@
 from .coercions import RULES as RULES
 from .coercions import Rule as Rule
-from .containers import copy_containers as copy_containers
-from .hostile import check_schema as check_schema
+from .given import copy_containers as copy_containers
 from .limits import Limits as Limits
+from .limits import check_schema as check_schema
 from .reading import read_arguments as read_arguments
 from .tool_parameters import Compiled as Compiled
 from .tool_parameters import Given as Given

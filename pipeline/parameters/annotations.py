@@ -15,9 +15,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ..errors import SetupError
-from .phrases import FAILED_CHECK, describe_options
-from .schema_generator import flag_mask
-from .shown_schema import to_json_value
+from .problems import FAILED_CHECK, describe_options
+from .schema_generator import flag_mask, to_json_value
 
 # JSON has no NaN. By name too: whoever calls pipeline.run writes Python's name, not the alias.
 DECLARED: Final[ConfigDict] = {

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, get_args
 
 from .expectations import Expected, Sent
+from .number_tokens import NUMBER, is_exact, read_whole
 from .reading import read_literal
 from .schema import class_of, json_type
-from .written import NUMBER, is_exact, read_whole
 
 Rule: TypeAlias = Literal[
     "json_text",  # JSON text where an object or array is expected, and no text

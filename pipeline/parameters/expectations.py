@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .number_tokens import Written
 from .schema import Form, is_array, json_type
 from .spelling import Choice
-from .written import Written
 
 if TYPE_CHECKING:
     from .coercions import Coercion, Rule

@@ -11,7 +11,7 @@ from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, 
 from ..errors import Problem
 from ..privacy import Public, PublicText
 from .limits import Limits, count_problems, limit_found, measure
-from .phrases import (
+from .problems import (
     LIMITS,
     describe_expected,
     describe_limit,
@@ -20,8 +20,8 @@ from .phrases import (
     describe_size,
     describe_types,
     describe_value,
+    merge_branches,
 )
-from .problems import merge_branches
 from .schema import Form, format_path, is_object, names_at, value_at
 
 # Steps of a pattern that looks back or ahead, for one text; bytes of one compiled pattern.

@@ -1,16 +1,23 @@
-"""Limits: how large the arguments of a call may be, so that no call can hold the event loop."""
+"""Limits on the arguments of a call and on schemas, so that no call can hold the event loop.
+
+Schemas are limited because a remote server may send one that was made to hold the process. A recursive union without a
+discriminator is validated once for each branch at each level, which takes exponential time even for valid arguments, in
+pydantic and in jsonschema-rs. Such unions are found when a schema is compiled, and the time of a call is estimated
+before it is validated.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import attrs
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from ..privacy import PublicText
-from .schema import class_of
+from .problems import ANY_FORM, describe_value
+from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, resolve_ref
 
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
 MAX_FLAT: Final = 32  # parameters of a tool that is flat
@@ -22,6 +29,23 @@ _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # in JSON text
 _BRACKET = re.compile(r"[\[\]{}]")
 SCALARS = frozenset((int, float, bool, type(None)))
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_MAX_DEPTH = 100  # levels of objects and arrays in the schema itself
+_MAX_NODES = 100_000  # objects, arrays and values
+_NO_TEXT = frozenset(("integer", "number", "boolean", "null"))
+_MAX_PATTERN = 2_000  # characters of a regular expression
+_IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"))
+_ALONE = ("if", "then", "else", "not")  # keywords that hold one further schema of the same value
+_ITEM_KEYWORDS = ("items", "contains", "additionalItems", "unevaluatedItems")
+_NAMES, _ITEMS = "*", "[]"  # in place of a key: any other name, any item
+_MAX_FORMS = 1_000  # schemas that apply to one value at one place
+_MAX_PLACES = 5_000  # of one schema that are looked at
+_LEVELS = 64  # of arguments: the default limit on their depth
+_HARMLESS = 256  # times that one value may be read, however deep it is
+_MANY = 10**9  # no more is counted
+_SMALL = 100  # readings of a call whose mistakes are listed: each may be told once for each reading
+_MOST = 10_000  # readings of a call, 2 µs each
+
+_Parse: TypeAlias = "Callable[[object], Any]"
 
 
 class Size(NamedTuple):
@@ -193,3 +217,240 @@ def is_incomplete(error: InvalidParams) -> bool:
 def _refuse_keys(limit: int, value: object) -> InvalidParams:
     words = PublicText(f"smaller: {limit} names and items in all are the limit")
     return InvalidParams((Problem("", "maxProperties", words),), sent=value)
+
+
+def check_schema(schema: object, name: str) -> None:
+    """Refuse a schema that is too large to be walked; without recursion.
+
+    Args:
+        schema: The schema, which nobody has read yet.
+        name: The tool's name, for the error.
+
+    Raises:
+        SetupError: It has more than 100 levels or 100,000 values, or a pattern of more than 2,000 characters.
+    """
+    level: list[Any] = [schema]
+    nodes = depth = 0
+    while level:
+        depth += 1
+        nodes += len(level)
+        if depth > _MAX_DEPTH:
+            raise SetupError(
+                f"{name}: `parameters` must have at most {_MAX_DEPTH} levels, and has more, or holds itself"
+            )
+        if nodes > _MAX_NODES:
+            raise SetupError(f"{name}: `parameters` must hold at most {_MAX_NODES} values, and holds more")
+        below: list[Any] = []
+        for node in level:
+            if isinstance(node, Mapping):
+                held = cast("Mapping[Any, Any]", node)
+                below += held.values()
+                patterns = [held.get("pattern"), *_list_names(held.get("patternProperties"))]
+                if any(isinstance(each, str) and len(each) > _MAX_PATTERN for each in patterns):
+                    raise SetupError(f"{name}: a pattern must have at most {_MAX_PATTERN} characters, and one has more")
+            elif isinstance(node, (list, tuple)):
+                below += cast("list[Any]", node)
+        level = below
+
+
+def is_flat(schema: Form) -> bool:
+    """Whether valid arguments have one level and at most 32 names, as far as is easily seen in their schema."""
+    if schema.get("additionalProperties") is not False or not _IN_PLACE.isdisjoint(schema):
+        return False
+    properties = schema.get("properties", {})
+    return len(properties) <= MAX_FLAT and all(_is_scalar(schema, each) for each in properties.values())
+
+
+def _is_scalar(schema: Form, node: Any) -> bool:
+    form = resolve_ref(schema, node)
+    branches = form.get("anyOf")
+    if branches:
+        return all("anyOf" not in resolve_ref(schema, each) and _is_scalar(schema, each) for each in branches)
+    kinds = form.get("type")
+    named = {kinds} if isinstance(kinds, str) else set(kinds or ())
+    return bool(named) and named.isdisjoint(("array", "object"))
+
+
+def list_texts(schema: Form) -> tuple[str, ...]:
+    """Of the parameters of a flat schema the names of those that may be text."""
+    kinds = {name: resolve_ref(schema, node).get("type") for name, node in schema.get("properties", {}).items()}
+    return tuple(name for name, kind in kinds.items() if not isinstance(kind, str) or kind not in _NO_TEXT)
+
+
+def _list_names(node: object) -> list[Any]:
+    return list(cast("Mapping[Any, Any]", node)) if isinstance(node, Mapping) else []
+
+
+class _Child(NamedTuple):
+    """A schema of values inside of a value."""
+
+    branch: str  # of a union that a field tells apart: one of them is read; "": always read
+    key: str
+    place: int  # the identity of its node
+
+
+@attrs.frozen
+class Growth:
+    """How many times as often a value is read as what holds it."""
+
+    names: int  # for a value of an object
+    items: int  # for an item of an array
+
+    def count(self, arguments: object) -> int:
+        """Estimate how often the parts of the arguments are read, all together; `_MOST` + 1 stands for any more."""
+        total, weight = 0, 1
+        level: list[tuple[Any, int]] = [(arguments, weight)]
+        while level:
+            below: list[tuple[Any, int]] = []
+            for value, times in level:
+                if is_object(value):
+                    held, inner = list(value.values()), times * self.names
+                elif is_array(value):
+                    held, inner = value, times * self.items
+                else:
+                    continue
+                total += times
+                if total > _MOST or (held and inner > _MOST):
+                    return _MOST + 1
+                below += [(each, inner) for each in held if isinstance(each, (dict, list))]
+            level = below
+        return total
+
+
+def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
+    """Find out whether values may be read very often by a schema.
+
+    Args:
+        schema: The whole schema.
+        tagged: Whether whoever reads by it goes by the ``discriminator`` of a union, as pydantic does.
+
+    Returns:
+        None for nearly all schemas: every value is read a bounded number of times.
+
+    Raises:
+        SetupError: More than 1,000 subschemas apply to one place.
+    """
+    places = _list_places(schema, tagged=tagged)
+    times = dict.fromkeys(places, 1)
+    for _ in range(_LEVELS):
+        grown = {place: _sum_children(children, times) for place, children in places.items()}
+        if grown == times:
+            return None
+        times = grown
+        if max(times.values()) > _HARMLESS:
+            return Growth(_find_widest(places, items=False), _find_widest(places, items=True))
+    return None
+
+
+def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
+    found = ([each for each in children if (each.key == _ITEMS) is items] for children in places.values())
+    return max(_sum_children(children, {}) for children in found)
+
+
+def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
+    """How often the value that is read most under a place is read, if `times` says that of what stands below."""
+    sums: dict[tuple[str, str], int] = {}
+    for each in children:
+        sums[each.branch, each.key] = sums.get((each.branch, each.key), 0) + times.get(each.place, 1)
+    most = 1
+    for (branch, key), own in sums.items():
+        total = own
+        if branch:  # what stands beside a union applies too
+            total += sums.get(("", key), 0)
+        if key not in (_NAMES, _ITEMS):  # as what is said of all names
+            total += sums.get((branch, _NAMES), 0)
+        most = max(most, total)
+    return min(most, _MANY)
+
+
+def _list_places(schema: Form, *, tagged: bool) -> dict[int, list[_Child]]:
+    """List the children of every place of a schema, by the identity of its node."""
+    places: dict[int, list[_Child]] = {}
+    pending: list[JsonObject] = [resolve_ref(schema, schema)]
+    while pending and len(places) < _MAX_PLACES:
+        node = pending.pop()
+        if id(node) in places:
+            continue
+        children = places[id(node)] = []
+        for branch, form in _list_forms(schema, node, tagged=tagged):
+            for key, child in _list_inner(form):
+                if found := resolve_ref(schema, child):
+                    children.append(_Child(branch, key, id(found)))
+                    pending.append(found)
+    return places
+
+
+def _list_forms(schema: Form, node: JsonObject, *, tagged: bool) -> Iterator[tuple[str, JsonObject]]:
+    """Yield every subschema that applies to one value; one that is reached twice is yielded twice."""
+    pending: list[tuple[Any, str, tuple[int, ...]]] = [(node, "", ())]
+    count = 0
+    while pending:
+        found, branch, above = pending.pop()
+        form = resolve_ref(schema, found)
+        if not form or id(form) in above:
+            continue
+        count += 1
+        if count > _MAX_FORMS:
+            raise SetupError(f"more than {_MAX_FORMS} subschemas apply to one place, by allOf, anyOf, oneOf and $ref")
+        yield branch, form
+        inside = (*above, id(form))
+        apart = tagged and "discriminator" in form
+        for keyword in UNIONS:
+            inner = form.get(keyword)
+            for index, each in enumerate(inner if is_array(inner) else ()):
+                pending.append((each, f"{branch}{index}/" if apart else branch, inside))
+        dependent = form.get("dependentSchemas")
+        alone = [form.get(keyword) for keyword in _ALONE] + (list(dependent.values()) if is_object(dependent) else [])
+        pending += [(each, branch, inside) for each in alone if is_object(each)]
+
+
+def _list_inner(form: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield what one subschema says of the values inside: under which key, and the schema there."""
+    kinds = form.get("type", ("object", "array"))
+    if "object" in kinds:
+        named = form.get("properties")
+        yield from ((f".{name}", child) for name, child in (named.items() if is_object(named) else ()))
+        patterns = form.get("patternProperties")
+        yield from ((_NAMES, child) for child in (patterns.values() if is_object(patterns) else ()))
+        yield from ((_NAMES, form[key]) for key in ("additionalProperties", "unevaluatedProperties") if key in form)
+    if "array" in kinds:
+        first = form.get("prefixItems")
+        items = [*(first if is_array(first) else ()), *(form[key] for key in _ITEM_KEYWORDS if key in form)]
+        # The first items stand at places of their own: the same schema for each of them is no second reading.
+        yield from ((_ITEMS, child) for child in {id(each): each for each in items}.values())
+
+
+def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[[Any], bool], schema: Form) -> _Parse:
+    """Estimate what parsing takes before it begins.
+
+    Args:
+        parse: The parser.
+        read: Arguments as sent -> a dict or a MalformedCall.
+        growth: That of the schema.
+        is_valid: The compiled JSON Schema, which says in a twentieth of the time that arguments are wrong.
+        schema: What the model is shown.
+    """
+
+    def parse_bounded(arguments: object) -> Any:
+        given = read(arguments)
+        if type(given) is MalformedCall:
+            return given
+        times = growth.count(given)
+        if times <= _SMALL:
+            return parse(arguments)
+        if times > _MOST:
+            return MalformedCall("they are nested too deeply for a union whose forms no field tells apart")
+        try:
+            fits = is_valid(given)
+        except (TypeError, ValueError):  # a value of Python's that JSON does not have
+            fits = True
+        return parse(arguments) if fits else _refuse(given, growth, schema, arguments)
+
+    return parse_bounded
+
+
+def _refuse(given: dict[str, Any], growth: Growth, schema: Form, sent: object) -> InvalidParams:
+    """Name the parameters that may be wrong, since to list what is wrong inside of them would take too long."""
+    deep = [name for name, value in given.items() if growth.count(value) > _SMALL // 4] or list(given)[:1]
+    problems = (Problem(str(cast("object", name)), "anyOf", ANY_FORM, describe_value(given[name])) for name in deep)
+    return InvalidParams(tuple(problems), sent=sent, schema=schema)

@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_core import PydanticSerializationError, ValidationError, from_json, to_json
 
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
-from .ambiguity import bound_parse, find_growth
-from .containers import copy_containers
-from .hostile import check_schema, is_flat
-from .phrases import describe_names, describe_value
-from .problems import refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
-from .rounded import read_exactly
+from .duplicate_keys import refuse_twins
+from .exact_numbers import read_exactly
+from .given import copy_containers
+from .limits import bound_parse, check_schema, find_growth, is_flat
+from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .schema import is_object
 from .tool_parameters import Compiled, Given, Parse, Undeclared
-from .twins import refuse_twins
 
 if TYPE_CHECKING:
     from .signature import Shape

@@ -12,11 +12,11 @@ from ..errors import InvalidParams, MalformedCall, Problem, Repair
 from .coercions import LEAVE_OUT, Rule, coerce
 from .expectations import Sent
 from .limits import Limits, is_incomplete
+from .number_tokens import Written
 from .reading import read_arguments, read_literal
 from .renames import Known, find_assignments, find_declared, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 from .wrappers import unwrap
-from .written import Written
 
 if TYPE_CHECKING:
     from .tool_parameters import Parameters

@@ -1,15 +1,20 @@
-"""The JSON Schema that pydantic makes of a type, where pydantic's own one says something else than pydantic accepts."""
+"""The JSON Schema of a type, as the model is shown it: without titles, and the same in every process.
+
+Where pydantic's own schema differs from the values that pydantic accepts, the schema is corrected.
+"""
 
 from __future__ import annotations
 
+import json
 from enum import Flag
+from itertools import chain, repeat
 from typing import Any, Final
 
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import core_schema
+from pydantic_core import core_schema, from_json, to_json
 
-from .closed_classes import is_undecided
-from .schema import JsonObject
+from .core_schema import is_undecided
+from .schema import Form, JsonObject, is_array, is_object, resolve_ref
 
 _WHOLE: Final = r"[+-]?[0-9]+"
 _NUMBER: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
@@ -19,6 +24,8 @@ _FRACTION: Final = rf"^({_NUMBER}|{_WHOLE}/[0-9]*[1-9][0-9]*)$"
 _DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
+_NAMED = ("properties", "$defs", "patternProperties")  # keywords whose keys are names of the author's
+_VALUES = ("enum", "const", "examples", "required", "discriminator")  # keywords that hold values, not schemas
 
 
 class SchemaGenerator(GenerateJsonSchema):
@@ -100,3 +107,69 @@ def _close(schema: object, made: JsonObject) -> JsonObject:
 
 def _add_pattern(schema: JsonObject, pattern: str) -> JsonObject:
     return schema if schema.get("type") != "string" or "pattern" in schema else {**schema, "pattern": pattern}
+
+
+def to_json_value(value: object) -> object:
+    """Convert a Python value to JSON's types. Raises ValueError for a value that JSON cannot hold."""
+    return from_json(to_json(value), allow_inf_nan=False)
+
+
+def drop_titles(schema: JsonObject) -> JsonObject:
+    """Leave out the titles that pydantic makes of names: 16 % of the bytes, and nothing that a model needs.
+
+    Defaults and examples that are sets are sorted, since a set has another order in each process.
+    """
+    return _clean_object(schema, schema)
+
+
+def show_default(default: object, entry: JsonObject, schema: Form) -> None:
+    """Add the default to a parameter's schema, unless there is one, or JSON cannot hold it: a sentinel."""
+    try:
+        value = to_json_value(default)
+    except ValueError:
+        return
+    if isinstance(default, (set, frozenset)) and is_array(value):  # which the schema need not say
+        value = sorted(value, key=_sort_key)
+    entry.setdefault("default", _sort_sets(value, entry, schema))
+
+
+def _clean(node: Any, root: Form) -> Any:
+    if is_array(node):
+        return [_clean(item, root) for item in node]
+    return _clean_object(node, root) if is_object(node) else node
+
+
+def _clean_object(node: JsonObject, root: Form) -> JsonObject:
+    kept: JsonObject = {}
+    for key, value in node.items():
+        if key in _NAMED and is_object(value):
+            kept[key] = {name: _clean(inner, root) for name, inner in value.items()}
+        elif key == "default":
+            kept[key] = _sort_sets(value, node, root)
+        elif key == "examples" and is_array(value):
+            kept[key] = [_sort_sets(each, node, root) for each in value]
+        elif key in _VALUES:
+            kept[key] = value
+        elif not (key == "title" and isinstance(value, str)):
+            kept[key] = _clean(value, root)
+    return kept
+
+
+def _sort_sets(value: Any, node: Any, root: Form) -> Any:
+    """Sort what the schema says is a set by its JSON, so that a cached prompt stays valid."""
+    form = resolve_ref(root, node)
+    for branch in (*form.get("anyOf", ()), *form.get("oneOf", ())):
+        value = _sort_sets(value, branch, root)
+    if is_object(value):
+        named, more = form.get("properties", {}), form.get("additionalProperties")
+        return {name: _sort_sets(inner, named.get(name, more), root) for name, inner in value.items()}
+    if not is_array(value):
+        return value
+    first, rest = form.get("prefixItems", []), form.get("items")
+    forms = chain(first, repeat(rest))
+    items = [_sort_sets(item, each, root) for item, each in zip(value, forms, strict=False)]
+    return sorted(items, key=_sort_key) if form.get("uniqueItems") else items
+
+
+def _sort_key(value: object) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -19,11 +19,10 @@ from ..errors import SetupError
 from ..introspection import get_bound_names, get_docstring, get_open_parameters, unwrap
 from ..privacy.secret_guard import hide_defaults
 from .annotations import ANYTHING, DECLARED, Known, adapt_annotation
-from .core_fixes import make_validator
+from .core_schema import make_validator
 from .docstrings import read_parameters
 from .given import accept_given
-from .schema_generator import SchemaGenerator
-from .shown_schema import drop_titles, show_default
+from .schema_generator import SchemaGenerator, drop_titles, show_default
 
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
 _SCALARS = (int, float, bool, str)

@@ -12,12 +12,11 @@ from ..errors import InvalidParams, MalformedCall, Repair
 from ..privacy.secret_places import SecretSchema
 from .coercions import Rule, coerce
 from .expectations import UNWRITTEN, Expected
-from .hostile import list_texts
-from .limits import SCALARS, Limits
+from .limits import SCALARS, Limits, list_texts
 from .reading import read_arguments
 from .repair import repair_arguments
 from .schema import Parts, forms_at, is_required, names_at
-from .suggestions import ADVISED, with_suggestions
+from .spelling import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from .number_tokens import Written
 from .reading import read_literal
 from .schema import JsonObject, is_object
 from .spelling import fold, fold_name
-from .written import Written
 
 # Names of an object that holds the arguments, folded; "" is a name of blanks and underscores only.
 WRAPPERS: Final = frozenset((

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import anyio
 
 from ...call import Call
-from ...parameters.twins import TwinError, build_object
+from ...parameters.duplicate_keys import TwinError, build_object
 from ..command_error import CommandError
 
 _CHUNK = 1 << 16  # bytes to read at once; other tasks run between two chunks

@@ -1,14 +1,51 @@
-"""Names of an object that are one key once they are read, as "1" and "01" for an integer: a value would be lost."""
+"""Objects that hold one name twice, in JSON text or once their keys are read ("1" and "01" for integer keys).
+
+Parsers disagree on the value of such an object, so its meaning cannot be known, and it is refused. Source: RFC 8259,
+section 4 (the behaviour is unpredictable). pydantic and json take the last value.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic_core import PydanticCustomError, core_schema
 
+from ..errors import MalformedCall
+from .schema import JsonObject
+
 _DICTS = ("dict", "ordered-dict", "frozendict", "counter")
 _CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options by which text is not handed on as it was sent
 EQUAL_KEYS = "equal_keys"  # the type of the error
+
+
+class TwinError(ValueError):
+    """An object has one name twice. The name is not repeated: it may be private."""
+
+    def __init__(self) -> None:
+        super().__init__("an object has one name twice")
+
+
+def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
+    """An object for the ``object_pairs_hook`` of a JSON decoder. Raises TwinError."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise TwinError
+    return found
+
+
+def refuse_twins(text: str) -> MalformedCall | None:
+    """Refuse JSON text in which an object, at any depth, has twins; None: there are none, or the text is no JSON."""
+    try:
+        _DECODER.decode(text)
+    except TwinError:
+        return MalformedCall("an object has one name twice")
+    except (ValueError, RecursionError):  # whoever reads it says why
+        pass
+    return None
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=build_object, parse_int=len, parse_float=len, parse_constant=len)
 
 
 class _Key:

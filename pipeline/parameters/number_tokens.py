@@ -1,4 +1,4 @@
-"""How numbers are written in JSON: what a float no longer says, and what would be rounded."""
+"""How numbers are written in JSON: digits that a float drops or rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any, Final
 
-from .twins import build_object
+from .duplicate_keys import build_object
 
 # RFC 8259, section 6, bounded; digits are ASCII's only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
