@@ -21,7 +21,7 @@ LAYERS = """
     privacy.safe_logs
     error_kind
     errors
-    call_state guards introspection provider_names parameters.schema parameters.phrases
+    call_state guards introspection provider_names parameters.schema
     call event_loops options parameters.reading
     privacy
     caller parameters

@@ -1,6 +1,5 @@
 from .coercions import RULES as RULES
 from .coercions import Rule as Rule
-from .given import copy_containers as copy_containers
 from .limits import Limits as Limits
 from .limits import check_schema as check_schema
 from .reading import read_arguments as read_arguments
@@ -9,3 +8,4 @@ from .tool_parameters import Given as Given
 from .tool_parameters import Parameters as Parameters
 from .tool_parameters import Parse as Parse
 from .tool_parameters import Undeclared as Undeclared
+from .tool_parameters import copy_containers as copy_containers

@@ -23,7 +23,6 @@ _LIST: Any = list  # the type checkers accept no variable as a type
 _INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-_CONTAINERS = frozenset((dict, list, tuple, set))
 
 
 def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
@@ -135,34 +134,3 @@ def _accept_items(value: Any, check: _Handler) -> Any:
     items = list(cast("abc.Iterable[Any]", value))
     checked = check(items)
     return given if isinstance(value, abc.Collection) and _is_unchanged(items, checked) else checked
-
-
-def copy_containers(params: dict[str, Any]) -> dict[str, Any]:
-    """Copy arguments with all dicts, lists, tuples and sets in them. Objects of other classes stay the same objects.
-
-    Returns:
-        The copy; the arguments themselves where they are nested too deeply for Python.
-    """
-    try:
-        return cast("dict[str, Any]", _copy(params, {}))
-    except RecursionError:
-        return params
-
-
-def _copy(value: Any, known: dict[int, Any]) -> Any:
-    kind = cast("type[Any]", type(value))
-    if kind not in _CONTAINERS:
-        return value
-    made: Any = known.get(id(value))
-    if made is not None:  # it stands in two places, or holds itself
-        return made
-    if kind is dict:
-        made = known[id(value)] = {}
-        for key, each in value.items():
-            made[key] = each if type(each) not in _CONTAINERS else _copy(each, known)
-    elif kind is list:
-        made = known[id(value)] = []
-        made += [each if type(each) not in _CONTAINERS else _copy(each, known) for each in value]
-    else:
-        made = known[id(value)] = kind(_copy(each, known) for each in value)
-    return made

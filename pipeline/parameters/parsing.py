@@ -17,11 +17,10 @@ from pydantic_core import PydanticSerializationError, ValidationError, from_json
 from ..errors import InvalidParams, MalformedCall, Problem, SetupError
 from .duplicate_keys import refuse_twins
 from .exact_numbers import read_exactly
-from .given import copy_containers
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
 from .schema import is_object
-from .tool_parameters import Compiled, Given, Parse, Undeclared
+from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
 if TYPE_CHECKING:
     from .signature import Shape

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from ..errors import InvalidParams, MalformedCall, Problem
 from ..privacy import PublicText
-from .schema import UNIONS, Form, Parts, format_path, forms_at, is_object, json_type, resolve_ref, schema_at
+from .schema import NOUNS, UNIONS, Form, Parts, format_path, forms_at, is_object, json_type, resolve_ref, schema_at
 
 _POSITION = re.compile(r"(?P<reason>.*?) at line (?P<line>\d+) column (?P<column>\d+)$", re.DOTALL)
 _OTHER_FORM = frozenset(("type", "enum", "const", "format", "anyOf", "oneOf"))  # broken: another branch was meant
@@ -26,15 +26,6 @@ LIMITS = {  # by JSON Schema keyword
     "maxItems": "an array of at most {} item{s}",
     "minProperties": "an object of at least {} entr{ies}",
     "maxProperties": "an object of at most {} entr{ies}",
-}
-NOUNS: Final = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "a boolean",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
 }
 _MAX_SHOWN = 10**20  # a larger integer is described by its type
 

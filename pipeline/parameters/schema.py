@@ -15,6 +15,15 @@ Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the 
 
 class_of: Callable[[Any], type[Any]] = type  # type(value), for which a type checker asks no cast
 
+NOUNS: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "a boolean",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
 UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords that hold further subschemas of the same place
 _SEPARATOR = re.compile(r"[.\[]")
 _MAX_PATH = 10_000  # characters of a path that is taken apart

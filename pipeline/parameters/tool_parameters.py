@@ -28,6 +28,7 @@ Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_CONTAINERS = frozenset((dict, list, tuple, set))
 
 
 class Given(dict[str, Any]):
@@ -261,3 +262,34 @@ class Parameters:
 
     def _compile_and_parse(self, arguments: object) -> dict[str, Any] | InvalidParams | MalformedCall:
         return self.compile().parse(arguments)
+
+
+def copy_containers(params: dict[str, Any]) -> dict[str, Any]:
+    """Copy arguments with all dicts, lists, tuples and sets in them. Objects of other classes stay the same objects.
+
+    Returns:
+        The copy; the arguments themselves where they are nested too deeply for Python.
+    """
+    try:
+        return cast("dict[str, Any]", _copy(params, {}))
+    except RecursionError:
+        return params
+
+
+def _copy(value: Any, known: dict[int, Any]) -> Any:
+    kind = cast("type[Any]", type(value))
+    if kind not in _CONTAINERS:
+        return value
+    made: Any = known.get(id(value))
+    if made is not None:  # it stands in two places, or holds itself
+        return made
+    if kind is dict:
+        made = known[id(value)] = {}
+        for key, each in value.items():
+            made[key] = each if type(each) not in _CONTAINERS else _copy(each, known)
+    elif kind is list:
+        made = known[id(value)] = []
+        made += [each if type(each) not in _CONTAINERS else _copy(each, known) for each in value]
+    else:
+        made = known[id(value)] = kind(_copy(each, known) for each in value)
+    return made

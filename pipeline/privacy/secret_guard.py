@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from ..errors import InvalidParams, Problem, Repair
-from ..parameters.problems import NOUNS
+from ..parameters.schema import NOUNS
 from .masking import TextCollector
 from .public_text import PublicText, Redact
 from .redaction import Redaction
