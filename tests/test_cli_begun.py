@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.scale.kill_and_resume import kill_and_resume
 from cli_desk import Desk, open_desk, until
-from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.run.calls_file import CallLine
 from toolcall_pipeline.cli.run.marks_file import MarksFile
 from toolcall_pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.terminal_text import CommandError
 
 MODULE = """
 import os

@@ -22,10 +22,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.demo import demo_command
-from toolcall_pipeline.cli.demo.demo_tools import PLANTED_KEY
+from toolcall_pipeline.cli.demo.demo_command import resolve_endpoint
+from toolcall_pipeline.cli.demo.demo_tools import PLANTED_KEY, SCRIPT, ScriptedCall
 from toolcall_pipeline.cli.demo.display import format_arguments
-from toolcall_pipeline.cli.demo.script import SCRIPT, ScriptedCall
-from toolcall_pipeline.cli.demo.tracing import resolve_endpoint
 
 A_MISS = ScriptedCall("list_file", {}, "a typo in the name", "unknown_tool", 0)
 A_HIT = ScriptedCall("list_files", {})
@@ -287,7 +286,7 @@ def test_a_collector_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path
     """If no collector listens, stderr says so in one line and the exit code is 1; the log has the reason."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setattr(
-        "toolcall_pipeline.cli.demo.tracing._EXPORT_TIMEOUT", 0.5
+        "toolcall_pipeline.cli.demo.demo_command._EXPORT_TIMEOUT", 0.5
     )  # seconds: less than the exporter's first pause
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

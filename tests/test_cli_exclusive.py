@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk, until
-from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.terminal_text import CommandError
 
 MODULE = """
 import os

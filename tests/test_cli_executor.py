@@ -15,8 +15,8 @@ import pytest
 
 from cli_desk import until
 from support import PATIENT, Child
-from toolcall_pipeline.cli.command_error import CommandError
-from toolcall_pipeline.cli.run.executor_choice import choose_executor, open_executor
+from toolcall_pipeline.cli.run.line_runner import choose_executor, open_executor
+from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.executors import Executor, Process, Thread
 
 MODULE = """

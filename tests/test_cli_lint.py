@@ -19,9 +19,9 @@ from toolcall_pipeline.adapters import anthropic, openai
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.cli.demo.demo_tools import build_tools
 from toolcall_pipeline.cli.lint.error_texts import list_errors, render_errors
-from toolcall_pipeline.cli.lint.lint_report import check_registry
-from toolcall_pipeline.cli.lint.source_findings import read_sources
-from toolcall_pipeline.cli.lint.token_costs import TokenCost, estimate_costs
+from toolcall_pipeline.cli.lint.lint_command import check_registry
+from toolcall_pipeline.cli.lint.source_texts import read_sources
+from toolcall_pipeline.cli.lint.tool_findings import TokenCost, estimate_costs
 from toolcall_pipeline.errors import ERROR_TYPES
 
 HEAD = """

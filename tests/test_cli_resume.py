@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from cli_desk import Desk, open_desk, until
-from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.run.calls_file import CallLine
 from toolcall_pipeline.cli.run.result_rows import build_row_without_report
 from toolcall_pipeline.cli.run.results_file import ResultsFile
+from toolcall_pipeline.cli.terminal_text import CommandError
 
 
 @pytest.fixture

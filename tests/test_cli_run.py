@@ -284,7 +284,7 @@ def test_a_tool_that_would_end_the_run(desk: Desk, name: str) -> None:
 def test_a_thread_that_never_ends(desk: Desk) -> None:
     """A thread that still runs after its time limit does not keep the command from exiting, with its exit code."""
     desk.put({"name": "sleeps"}, "nope")
-    patience = "import toolcall_pipeline.cli.run.abandoned_threads as t; t._PATIENCE = 0.1"
+    patience = "import toolcall_pipeline.cli.run.interruption as t; t._PATIENCE = 0.1"
     script = f"from toolcall_pipeline.cli import main; {patience}; main()"
     command = [sys.executable, "-c", script, *desk.arguments("--timeout", "0.5")]
     done = subprocess.run(command, cwd=desk.path, capture_output=True, check=False, timeout=60)

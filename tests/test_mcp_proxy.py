@@ -17,8 +17,8 @@ import pytest
 
 from cli_desk import until
 from support import PATIENT, Child
-from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.proxy_command import proxy
+from toolcall_pipeline.cli.terminal_text import CommandError
 
 SERVER = Path(__file__).parent / "support" / "fake_mcp_server.py"
 

@@ -25,8 +25,8 @@ from error_cases import EACH_KIND
 from scripted_mcp import ScriptedServer, Tell, add, definition
 from support import PATIENT, Exported, a_tool
 from toolcall_pipeline import Effect, SetupError, Tool, ToolContext, ToolError, ToolFailed, ToolRegistry
-from toolcall_pipeline.cli.command_error import CommandError
 from toolcall_pipeline.cli.serve_command import serve as run_serve
+from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.mcp import REQUEST, make_server, stdio_transport
 from toolcall_pipeline.mcp.output_forms import find_form
 from toolcall_pipeline.mcp.result_blocks import make_result

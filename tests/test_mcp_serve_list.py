@@ -13,8 +13,8 @@ import pytest
 
 from support import a_tool
 from toolcall_pipeline import ToolRegistry, ToolView, Unavailable
-from toolcall_pipeline.mcp.list_audience import ListAudience
 from toolcall_pipeline.mcp.served_tools import ServedTools
+from toolcall_pipeline.mcp.serving import ListAudience
 from toolcall_pipeline.testing import FakeClock
 
 
@@ -117,7 +117,7 @@ async def test_a_tool_that_opens_by_itself() -> None:
 
 async def test_a_client_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The others are told, and it is given up."""
-    monkeypatch.setattr("toolcall_pipeline.mcp.list_audience._PATIENCE", 0)
+    monkeypatch.setattr("toolcall_pipeline.mcp.serving._PATIENCE", 0)
     async with watched() as desk:
         other = Client()
         desk.audience.add(other)

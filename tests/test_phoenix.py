@@ -22,8 +22,8 @@ from benchmarks.scale.phoenix_spans import read_spans
 from benchmarks.scale.trace_cases import CASES, make_call
 from support import a_tool
 from toolcall_pipeline import ToolRegistry
-from toolcall_pipeline.cli.demo import script
-from toolcall_pipeline.cli.demo.script import ScriptedCall
+from toolcall_pipeline.cli.demo import demo_tools
+from toolcall_pipeline.cli.demo.demo_tools import ScriptedCall
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.testing import RecordedSpans, assert_trace, recorded_spans
 
@@ -85,7 +85,7 @@ def stand_in() -> Iterator[StandIn]:
 def recorded(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedSpans]:
     """Two calls, one with a wrong name, as the demo's conversation has them and Phoenix sends them."""
     monkeypatch.setattr(
-        script, "SCRIPT", (ScriptedCall("probe", {}), ScriptedCall("prob", {}, "a typo", "unknown_tool", 0))
+        demo_tools, "SCRIPT", (ScriptedCall("probe", {}), ScriptedCall("prob", {}, "a typo", "unknown_tool", 0))
     )
     tools = ToolRegistry()
     tools.register(a_tool())

@@ -121,7 +121,7 @@ def verify(spans: Sequence[ReadSpan], sent: int, calls: int) -> int:
         sent: how many spans were sent.
         calls: how many calls, and so traces, they were.
     """
-    from toolcall_pipeline.cli.demo.script import SCRIPT
+    from toolcall_pipeline.cli.demo.demo_tools import SCRIPT
     from toolcall_pipeline.telemetry.span_tree import draw_tree
     from toolcall_pipeline.testing import assert_trace
 

@@ -26,12 +26,11 @@ from ..testing.overhead import (
     measure,
 )
 from ..testing.overhead.measuring import Backend
-from .command_error import CommandError
 from .loading import check_schemas, find_registry, load_target
-from .run.abandoned_threads import exit_without_threads
 from .run.calls_file import parse_line
+from .run.interruption import exit_without_threads
 from .stdio import redirect_to_stderr
-from .terminal_text import fit_on_one_line
+from .terminal_text import CommandError, fit_on_one_line
 
 _MAX_TEXT = 500  # characters of a SetupError
 _INTERRUPTED = 130  # by Ctrl-C

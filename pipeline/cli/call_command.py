@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
 
 import anyio
 from returns.result import Failure
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from toolcall_pipeline.middlewares import standard
 
@@ -15,16 +18,14 @@ from ..call import Call
 from ..compose.pipeline import Pipeline
 from ..errors import Crashed, SetupError
 from ..privacy import make_mask, neutralise
-from ..report import CallReport
+from ..report import Attempt, CallReport, StageRecord, kind_of
 from ..telemetry.logs import log_failure
-from .call_tree import print_tree
-from .command_error import CommandError
-from .loading import check_schemas, find_registry, load_target
-from .opening import open_pipeline
-from .run.abandoned_threads import exit_without_threads
-from .run.interruption import to_exit_code
+from ..telemetry.span_tree import ASCII, UNICODE
+from .loading import check_schemas, find_registry, load_target, open_pipeline
+from .run.interruption import exit_without_threads, to_exit_code
 from .run.result_rows import build_result, encode_row
 from .stdio import redirect_to_stderr
+from .terminal_text import CommandError
 
 
 def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace: bool, timeout: float | None) -> int:
@@ -83,3 +84,52 @@ async def _report(pipeline: Pipeline, call: Call) -> CallReport:
         tool = pipeline.find(call.name)
         log_failure(call, tool, error, make_mask(call, tool))
         return CallReport(pipeline.redact(call), tool, outcome=Failure(error))
+
+
+def print_tree(console: Console, report: CallReport) -> None:
+    """Print a line for the call, for each stage, and for each attempt with the stages inside of it."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    tool = "no tool" if report.tool is None else report.tool.name
+    repairs = ", ".join(f"{each.path or 'arguments'}: {each.rule}" for each in report.repairs)
+    why = "  ".join(each for each in (kind_of(report.outcome), repairs and f"repaired {repairs}") if each)
+    _add_row(table, "", tool, report.seconds, why, failed=report.error is not None)
+    branch, line, last_branch, blank = ASCII if console.options.ascii_only else UNICODE
+    children = _list_children(report)
+    for number, child in enumerate(children, 1):
+        is_last = number == len(children)
+        guide = last_branch if is_last else branch
+        if isinstance(child, StageRecord):
+            _add_stage(table, guide, child)
+            continue
+        wait = f"after {child.wait:.3g} s" if child.wait else ""
+        why = "  ".join(each for each in (child.verdict, child.executor, wait) if each)
+        seconds = (child.end - child.start) / 1e9
+        _add_row(table, guide, f"attempt {child.number}", seconds, why, failed=child.verdict is not None)
+        inner = [each for each in report.stages if each.attempt == child.number]
+        for place, each in enumerate(inner, 1):
+            _add_stage(table, (blank if is_last else line) + (last_branch if place == len(inner) else branch), each)
+    console.print(table)
+
+
+def _list_children(report: CallReport) -> list[StageRecord | Attempt]:
+    """The attempts, and the stages that stand outside of them, in the order in which they began."""
+
+    def find() -> Iterator[StageRecord | Attempt]:
+        yield from (each for each in report.stages if each.attempt == 0)
+        yield from report.attempts
+
+    return sorted(find(), key=lambda each: each.start)
+
+
+def _add_stage(table: Table, guide: str, stage: StageRecord) -> None:
+    why = "  ".join(each for each in (stage.verdict, stage.note) if each)
+    _add_row(table, guide, stage.name, stage.seconds, why, failed=stage.verdict is not None)
+
+
+def _add_row(table: Table, guide: str, name: str, seconds: float, why: str, *, failed: bool) -> None:
+    style = "red" if failed else ""
+    label = Text.assemble((guide, "dim"), (neutralise(name), style))
+    table.add_row(label, Text(f"{seconds * 1000:.2f} ms", style), Text(neutralise(why), style or "cyan"))

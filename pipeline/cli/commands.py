@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import click
 
-from .calling_commands import bench, call, run
-from .mcp_commands import proxy, serve
-from .usage import UsageError, print_command_errors
+
+class UsageError(click.ClickException):
+    """Printed as one line, without click's usage text; the exit code is 2."""
+
+    exit_code = 2
+
+
+@contextmanager
+def print_command_errors() -> Generator[None]:
+    """Print a CommandError of the block, and end the command."""
+    from ..privacy import neutralise
+    from .terminal_text import CommandError
+
+    try:
+        yield
+    except CommandError as exc:  # it may quote a module, a schema or an exception
+        raise UsageError(neutralise(str(exc))) from None
 
 
 @click.group()
@@ -36,8 +53,7 @@ def demo(otlp: str | None, log: Path | None) -> None:
                1    a call did not, a secret leaked, or spans were lost
                2    an option has a wrong value: stderr says which
     """  # noqa: D301  # \b tells click to keep the line breaks
-    from .demo.demo_command import run
-    from .demo.tracing import resolve_endpoint
+    from .demo.demo_command import resolve_endpoint, run
 
     try:
         url = None if otlp is None else resolve_endpoint(otlp)
@@ -93,5 +109,285 @@ def lint(target: str, as_json: bool, strict: bool) -> None:  # noqa: FBT001  # a
     sys.exit(code)
 
 
-for command in (run, call, bench, proxy, serve):
-    toolcall.add_command(command)
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.argument("calls", metavar="CALLS.jsonl", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option(
+    "-o",
+    "--output",
+    metavar="RESULTS.jsonl",
+    required=True,
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write the results to this file, one JSON object per line; - is standard output.",
+)
+@click.option(
+    "--concurrency",
+    metavar="N",
+    type=click.IntRange(1, 10_000),
+    help="Calls that run at the same time.  [default: 50; with --executor process, one per worker]",
+)
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="Per attempt.  [default: no limit]"
+)
+@click.option(
+    "--attempts",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Attempts per call, the first one included.  [default: 3]",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(["thread", "process", "ray"]),
+    help="Where tools without a run_in of their own run. thread: sync tools in threads, async tools in the event loop. "
+    "process: in processes of this machine, which --timeout can kill. ray: on the Ray cluster at RAY_ADDRESS, or on "
+    "one started for this run.  [default: thread]",
+)
+@click.option(
+    "--workers",
+    metavar="N",
+    type=click.IntRange(1),
+    help="Threads, processes or Ray actors.  [default: one thread per concurrent call; one process or actor per "
+    "processor]",
+)
+@click.option(
+    "--resume",
+    is_flag=True,
+    help="Run only the calls that have no result in RESULTS yet. A call that had begun when the last run ended, and "
+    "that may have changed something, is not run again: its kind is outcome_unknown.",
+)
+@click.option("--rerun-unknown", is_flag=True, help="With --resume: run those calls again as well.")
+def run(
+    target: str,
+    calls: str,
+    output: Path,
+    concurrency: int | None,
+    timeout: float | None,
+    attempts: int | None,
+    executor: str | None,
+    workers: int | None,
+    resume: bool,  # noqa: FBT001  # click passes it by name
+    rerun_unknown: bool,  # noqa: FBT001  # as above
+) -> None:
+    """Run a file of calls, one JSON object per line.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
+    current directory is searched first.
+
+    A call is {"id": ..., "name": ..., "arguments": ...}. "arguments" is an object, JSON text or null. "principal",
+    "finish_reason" and "timeout" are optional. Other keys and blank lines are ignored. The file "-" is standard input.
+
+    A result is written when its call ends: line (the line of the call, from 1), id and name (as in the call), tool
+    (the name it was resolved to, or null), ok, kind (of the error, or null), told (the text for the model), value,
+    problems (of the arguments), attempts (how often the tool ran), tries (each attempt), ms, repairs. A line that is
+    not a call gets a result of the kind malformed_line, and "told" says what is wrong with it.
+
+    While a call runs that may change something, RESULTS.begun names it. The file is removed when each call has a
+    result.
+
+    Ctrl-C or SIGTERM starts no more calls and waits up to 5 seconds for the running ones. A second one does not wait.
+
+    \b
+    Exit code: 0    every call has a result, successful or not
+               1    as 0, but some lines are malformed
+               2    nothing was run, or the run stopped early: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+    """  # noqa: D301  # as above
+    from .run.run_command import run
+
+    with print_command_errors():
+        code = run(
+            target,
+            calls,
+            output,
+            concurrency=concurrency,
+            timeout=timeout,
+            attempts=attempts,
+            executor=executor,
+            workers=workers,
+            resume=resume,
+            rerun_unknown=rerun_unknown,
+        )
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.argument("name")
+@click.argument("arguments", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object, as a line of RESULTS.")
+@click.option("--trace/--no-trace", default=True, help="Draw the stages and attempts on stderr.  [default: trace]")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0, min_open=True), help="For the whole call.")
+def call(
+    target: str,
+    name: str,
+    arguments: str | None,
+    as_json: bool,  # noqa: FBT001  # click passes it by name
+    trace: bool,  # noqa: FBT001  # as above
+    timeout: float | None,
+) -> None:
+    """Make one call, and print what the model is told.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one. The
+    current directory is searched first. NAME and ARGUMENTS are what a model would send: ARGUMENTS is JSON text, and "-"
+    reads it from standard input.
+
+    The value or the error goes to stdout. The stages, the attempts and what the tool prints go to stderr.
+
+    \b
+    Exit code: 0    the call succeeded
+               1    the call failed
+               2    nothing was run: stderr says why
+               130  interrupted by Ctrl-C
+    """  # noqa: D301  # as above
+    from .call_command import call
+
+    with print_command_errors():
+        code = call(target, name, arguments, as_json=as_json, trace=trace, timeout=timeout)
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option("--call", nargs=2, metavar="NAME JSON", help="The call to measure.  [default: an example for a tool]")
+@click.option(
+    "--calls",
+    metavar="CALLS.jsonl",
+    type=click.Path(path_type=Path),
+    help="Calls that take turns, one JSON object per line, as for `toolcall run`.",
+)
+@click.option(
+    "--result", metavar="JSON", help="What the tools return meanwhile.  [default: what a tool that reads says]"
+)
+@click.option("--run-tools", is_flag=True, help="Run the tools, thousands of times and with all their effects.")
+@click.option("--stage", "stages", metavar="NAME", multiple=True, help="Measure this stage only; may be repeated.")
+@click.option("--concurrency", metavar="N", type=click.IntRange(1), default=1, help="Calls at a time.  [default: 1]")
+@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", help="[default: asyncio]")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+@click.option(
+    "--svg",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a chart with a bar for each stage.",
+)
+@click.option(
+    "--compare",
+    metavar="OLD.json",
+    type=click.Path(path_type=Path),
+    help="Say what got better or worse since an earlier run with --json.",
+)
+def bench(
+    target: str,
+    call: tuple[str, str] | None,
+    calls: Path | None,
+    result: str | None,
+    run_tools: bool,  # noqa: FBT001  # click passes it by name
+    stages: tuple[str, ...],
+    concurrency: int,
+    backend: Literal["asyncio", "trio"],
+    as_json: bool,  # noqa: FBT001  # as above
+    svg: Path | None,
+    compare: Path | None,
+) -> None:
+    """Say what a pipeline and each of its stages cost.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first.
+
+    Calls are made many thousand times, with and without each stage, and no tool runs meanwhile, whatever its effect:
+    a stand-in returns in its place. Only a tool that reads runs once for each --call, to learn what it returns. Your
+    middlewares run: what they write or send, they write or send each time.
+
+    \b
+    Exit code: 0    it was measured
+               2    it was not: stderr says why
+               130  interrupted by Ctrl-C
+    """  # noqa: D301  # as above
+    from .bench_command import BenchOptions, bench
+
+    options = BenchOptions(call, calls, result, run_tools, stages, concurrency, backend, as_json, svg, compare)
+    with print_command_errors():
+        code = bench(target, options)
+    sys.exit(code)
+
+
+@toolcall.command(context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="What is decided about the server and its tools, in TOML.",
+)
+@click.option(
+    "--trust-annotations",
+    is_flag=True,
+    help="Believe what the server says of the effects of its tools. Without it each tool may change something, and no "
+    "call that may have taken effect is repeated.",
+)
+@click.option("--url", metavar="URL", help="Relay to a server over streamable HTTP. It needs the extra `mcp`.")
+@click.option(
+    "--header",
+    "headers",
+    metavar="HEADER",
+    multiple=True,
+    help="With --url: 'Authorization: Bearer ${TOKEN}', where ${TOKEN} is an environment variable.",
+)
+@click.argument("command", metavar="[--] [COMMAND]...", nargs=-1, type=click.UNPROCESSED)
+def proxy(
+    config: Path | None,
+    trust_annotations: bool,  # noqa: FBT001  # click passes it by name
+    url: str | None,
+    headers: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Stand between a client of MCP and the server that COMMAND starts.
+
+    In the settings of a client, put `toolcall proxy --` in front of the command of the server. Calls of tools pass the
+    standard pipeline: names are found, arguments repaired or refused with what is wrong, and safe calls repeated. All
+    else passes as it came. A server that dies is started again.
+
+    \b
+    Exit code: 0    the client closed its end
+               2    the server cannot be started, or an option is wrong: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+               else that of a server that ended before it answered anything
+    """  # noqa: D301  # as above
+    from .proxy_command import proxy
+
+    with print_command_errors():
+        code = proxy(command, config=config, trust_annotations=trust_annotations, url=url, headers=headers)
+    sys.exit(code)
+
+
+@toolcall.command()
+@click.argument("target", metavar="MODULE:PIPELINE")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve many clients over streamable HTTP at http://HOST:PORT/mcp. PORT alone: this machine only.  [default: "
+    "serve one client over stdin and stdout]",
+)
+@click.option(
+    "--allow-host",
+    "allowed",
+    metavar="NAME",
+    multiple=True,
+    help="With --http: a further name by which clients may reach the server, needed for a HOST that others can reach.",
+)
+def serve(target: str, http: str | None, allowed: tuple[str, ...]) -> None:
+    """Serve your tools to clients of MCP.
+
+    MODULE:PIPELINE names a Pipeline, a ToolRegistry, or a function without required parameters that returns one. The
+    current directory is searched first. What your tools print goes to stderr. It needs the extra `mcp`.
+
+    Ctrl-C or SIGTERM, and the end of stdin, wait up to 5 seconds for the running calls. A second one does not wait.
+
+    \b
+    Exit code: 0    the client closed its end
+               2    nothing was served: stderr says why
+               130  interrupted by Ctrl-C (143: by SIGTERM)
+    """  # noqa: D301  # as above
+    from .serve_command import serve
+
+    with print_command_errors():
+        code = serve(target, http=http, allowed=allowed)
+    sys.exit(code)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,15 +13,15 @@ from typing import Any, cast
 
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
+from ..privacy import get_logger
 from ..tools.definition import Tool
 from ..tools.view import ToolView
-from .command_error import CommandError
-from .terminal_text import fit_on_one_line
-from .user_exceptions import describe_exception
+from .terminal_text import CommandError, describe_exception, fit_on_one_line
 
 _EXPECTED = "expected a ToolRegistry, a Pipeline, or a function without required parameters that returns one"
 _MAX_TEXT = 300  # characters of a SetupError
 _MAX_NAMES = 5  # registries of a module to suggest
+_logger = get_logger()
 
 
 def load_target(target: str) -> ToolView | Pipeline:
@@ -125,3 +127,28 @@ def _call_factory(factory: Any, target: str) -> object:
 
 def _describe_type(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
+
+
+@asynccontextmanager
+async def open_pipeline(pipeline: Pipeline, target: str) -> AsyncGenerator[None]:
+    """Open it for the block. What fails to close is logged: the calls have been made, and their results hold.
+
+    Args:
+        pipeline: The pipeline.
+        target: What the command calls it: MODULE:PIPELINE.
+
+    Raises:
+        CommandError: One of its stages does not open.
+    """
+    opened = ended = False
+    try:
+        async with pipeline:
+            opened = True
+            yield
+            ended = True
+    except Exception as exc:
+        if not opened:
+            raise CommandError(f"{target} does not open: {describe_exception(exc)}") from exc
+        if not ended:
+            raise
+        _logger.exception("%s does not close", target)

@@ -24,9 +24,9 @@ from ..mcp.policy_file import read_policy
 from ..mcp.relay import Relay
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
-from .command_error import CommandError
 from .run.interruption import to_exit_code
 from .stdio import take_stdin, take_stdout
+from .terminal_text import CommandError
 
 if TYPE_CHECKING:
     from ..compose import Pipeline

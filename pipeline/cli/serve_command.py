@@ -21,12 +21,10 @@ from ..event_loops import get_event_loop
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
-from .command_error import CommandError
-from .loading import check_schemas, find_registry, load_target
-from .opening import open_pipeline
-from .run.abandoned_threads import exit_without_threads
-from .run.interruption import catch_signals, to_exit_code
+from .loading import check_schemas, find_registry, load_target, open_pipeline
+from .run.interruption import catch_signals, exit_without_threads, to_exit_code
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
+from .terminal_text import CommandError
 
 _HOST_NAME = re.compile(r"([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:]+\])(:[0-9]+)?")  # as in a Host header
 _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sysconfig
+import traceback
 from pathlib import Path
+
+_MAX_TEXT = 300  # characters of the exception's own text
+_LIBRARIES = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+_OURS = [str(Path(__file__).parents[1])]
+_FOREIGN = ("<frozen", *(path + os.sep for path in _LIBRARIES + _OURS))  # how the names of foreign files begin
 
 
 def fit_on_one_line(text: str, limit: int) -> str:
@@ -20,3 +28,23 @@ def shorten_path(file: str) -> str:
 def format_count(count: int, noun: str) -> str:
     """``1 tool``, ``2 tools``, ``1,000 tools``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+class CommandError(Exception):
+    """Ends a command with exit code 2. Its text is one line for the person who typed the command."""
+
+
+def describe_exception(exc: BaseException) -> str:
+    """The last line of the traceback, then the deepest place in the user's own code and the outermost one."""
+    text = exc.msg if isinstance(exc, SyntaxError) else str(exc)
+    line = f"{type(exc).__name__}: {fit_on_one_line(text, _MAX_TEXT)}" if text else type(exc).__name__
+    places = [
+        f"{shorten_path(frame.f_code.co_filename)}:{number}"
+        for frame, number in traceback.walk_tb(exc.__traceback__)
+        if not frame.f_code.co_filename.startswith(_FOREIGN)
+    ]
+    if isinstance(exc, SyntaxError) and exc.filename:
+        places.append(f"{shorten_path(exc.filename)}:{exc.lineno}")
+    if not places:
+        return line
+    return f"{line} ({places[-1]}{f', from {places[0]}' if places[0] != places[-1] else ''})"

@@ -11,10 +11,9 @@ import anyio
 from ..options import check_number, check_type, read_by_name, refuse
 from ..tools import Effect, ToolRegistry
 from ..tools.detectors import TextPolicy
-from .connection_failures import find_first
 from .remote_server import RemoteServer
 from .sdk_session import connect_sdk
-from .server_session import Connect
+from .server_session import Connect, find_first
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from .own_requests import Answer, UnusableAnswerError
 from .policy import Policy
 from .result_blocks import make_error_result
 from .server import ServerGoneError
+from .server_session import InvalidAnswerError
 from .upstream import Upstream
 
 _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its client, in the versions without a handshake
@@ -100,7 +101,7 @@ class CallRelay:
             except ServerGoneError as exc:
                 if exc.is_away:
                     break
-            except (TimeoutError, ValueError, UnusableAnswerError):
+            except (TimeoutError, InvalidAnswerError, UnusableAnswerError):
                 return Unavailable(shown, "unlisted")
             else:
                 return None
@@ -110,14 +111,14 @@ class CallRelay:
         params: Message = {} if cursor is None else {"cursor": cursor}
         if about_client:
             params["_meta"] = about_client
-        return (await self._upstream.ask("tools/list", params)).message
+        return read_object((await self._upstream.ask("tools/list", params)).message, "result")
 
     async def find_changes(self) -> bool:
         """Whether the server has other tools than before it ended; False also if that cannot be known."""
         try:
             with anyio.fail_after(self._limits.list_wait):
                 return await self.known.find_changes(partial(self._ask_for_page, {}))
-        except (ServerGoneError, TimeoutError, ValueError, UnusableAnswerError):
+        except (ServerGoneError, TimeoutError, InvalidAnswerError, UnusableAnswerError):
             return False
 
     async def _call_server(self, context: ToolContext[Exchange], /, **arguments: Any) -> object:

@@ -16,10 +16,10 @@ from anyio.abc import TaskStatus
 
 from ..errors import SetupError
 from ..privacy import get_logger
-from .connection_failures import find_first
 from .jsonrpc import INVALID_REQUEST, SERVER_ENDED, Message, dump, parse, read_object
 from .lines import LongLine
 from .server import ServerGoneError, UnsendableError
+from .server_session import find_first
 
 _LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -14,17 +14,15 @@ from ..privacy import get_logger, neutralise
 from ..tools import ToolRegistry
 from .jsonrpc import Message, read_object
 from .policy import Policy
+from .server_session import MAX_TOOLS, read_pages
 from .tool_definitions import make_tool, read_effect, read_name
 
 _LOG = get_logger()
-_MAX_TOOLS = 10_000  # of one server; a list without end ends here
-_MAX_PAGES = 1_000
 _MAX_LISTINGS = 16  # that the client has begun and not ended
 _OLD = 10.0  # seconds after which an unknown name is a reason to ask again
 
-AskForPage = Callable[
-    [str | None], Awaitable[Message]
-]  # the answer to `tools/list` with a cursor; None: the first page
+# Returns the result of `tools/list` for a cursor; None: the first page.
+AskForPage: TypeAlias = Callable[[str | None], Awaitable[Message]]
 
 
 class KnownTools:
@@ -69,7 +67,7 @@ class KnownTools:
         """Whether the server has other tools than before it ended; False if they were not known.
 
         Raises:
-            ServerGoneError, TimeoutError, ValueError: As `learn`.
+            ServerGoneError, TimeoutError, InvalidAnswerError: As `learn`.
         """
         if self._before is None:
             return False
@@ -92,7 +90,7 @@ class KnownTools:
         if begun is None:
             return
         since, found = begun
-        found.extend(islice(result["tools"], _MAX_TOOLS - len(found)))
+        found.extend(islice(result["tools"], MAX_TOOLS - len(found)))
         following = result.get("nextCursor")
         if not following:
             self._replace_all(found, since)
@@ -105,25 +103,15 @@ class KnownTools:
         Raises:
             ServerGoneError: It ended.
             TimeoutError: It did not answer.
-            ValueError: It answered something else.
+            InvalidAnswerError: It answered something else.
         """
         if self._knows(name):
             return
         async with self._lock:
             if self._knows(name):  # another call has asked meanwhile
                 return
-            since, found, cursor = self._changes, list[Any](), None
-            seen: set[str] = set()
-            while len(seen) < _MAX_PAGES and len(found) < _MAX_TOOLS:
-                result = read_object(await ask(cursor), "result")
-                if not isinstance(result.get("tools"), list):
-                    raise ValueError("the server does not list its tools")  # noqa: TRY004  # what came is not valid
-                found.extend(islice(result["tools"], _MAX_TOOLS - len(found)))
-                cursor = result.get("nextCursor")
-                if not isinstance(cursor, str) or not cursor or cursor in seen:
-                    break
-                seen.add(cursor)
-            self._replace_all(found, since)
+            since = self._changes
+            self._replace_all(await read_pages(ask), since)
 
     def _knows(self, name: object) -> bool:
         if self._learned != self._changes:

@@ -8,7 +8,7 @@ from secrets import token_hex
 import attrs
 
 from .jsonrpc import CallBatch, Message, is_request, key_of, read_object
-from .session import Session
+from .upstream import Session
 
 CANCELLED = "notifications/cancelled"
 _MAX_ID = 1_000  # characters of an id that is remembered

@@ -21,8 +21,7 @@ from .policy import Policy
 from .running_calls import RunningCalls
 from .server import Server
 from .server_lines import LIST_CHANGED, ServerLines
-from .session import Session
-from .upstream import ServerFailedError, Upstream
+from .upstream import ServerFailedError, Session, Upstream
 
 _LOG = get_logger()
 _DRAINING = 5.0  # seconds for calls to end after the client closed its end

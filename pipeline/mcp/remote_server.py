@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import inf
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -17,17 +17,23 @@ from ..privacy import approved, get_logger
 from ..tools import Effect, ToolContext, ToolRegistry
 from ..tools.detectors import TextPolicy
 from .call_answers import read_answer, read_exception
-from .connection_failures import as_setup_error, describe_failure
 from .offered_tools import CHANGED, OfferedTools
-from .server_session import Connect, InvalidAnswerError, RequestRefusedError, ServerSession, SessionLostError
+from .server_session import (
+    Backoff,
+    Connect,
+    InvalidAnswerError,
+    RequestRefusedError,
+    ServerSession,
+    SessionLostError,
+    as_setup_error,
+    describe_failure,
+    read_pages,
+)
 
 _LOG = get_logger()
-_MAX_TOOLS: Final = 10_000  # of one server; a list without end ends here
-_MAX_PAGES: Final = 1_000
 _BETWEEN_LISTS: Final = 1.0  # seconds: a server may say as often as it likes that its list changed
-_FIRST_DELAY: Final = 0.2  # seconds; doubles after each short connection
-_MOST_DELAY: Final = 30.0  # seconds between two attempts to connect
-_STEADY: Final = 10.0  # seconds: a connection that lasted so long was a good one
+_FIRST_DELAY: Final = 0.2  # seconds before the server is connected again
+_MOST_DELAY: Final = 30.0
 _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away are closed
 
 
@@ -117,7 +123,7 @@ class RemoteServer:
         Raises:
             SetupError: The first connection failed, or a name is taken.
         """
-        delay = _FIRST_DELAY
+        backoff = Backoff(_FIRST_DELAY, _MOST_DELAY)
         async with anyio.create_task_group() as group:
             while True:
                 began = timing.monotonic()
@@ -127,10 +133,7 @@ class RemoteServer:
                     if not self._begun:
                         raise as_setup_error(exc) from exc
                     _LOG.warning("the connection to an MCP server failed: %s", describe_failure(exc))
-                if timing.monotonic() - began >= _STEADY:
-                    delay = _FIRST_DELAY
-                await timing.sleep(delay)
-                delay = min(delay * 2, _MOST_DELAY)
+                await timing.sleep(backoff.next_delay(timing.monotonic() - began))
 
     def remove_tools(self) -> None:
         """Take its tools out of the registry."""
@@ -192,7 +195,7 @@ class RemoteServer:
 
     async def _refresh_tools(self, session: ServerSession) -> None:
         self._changed = anyio.Event()  # first: what changes from now on is another change
-        definitions = await _list_tools(session)
+        definitions = await read_pages(session.list_page)
         self._tools.replace_all(definitions, first=not self._begun)
 
     async def _call(self, name: str, own: str, context: ToolContext, arguments: dict[str, Any]) -> object:
@@ -222,21 +225,3 @@ class RemoteServer:
             with timing.move_on_after(self._patience):
                 await self._up.wait()
         return self._session
-
-
-async def _list_tools(session: ServerSession) -> list[object]:
-    found: list[object] = []
-    seen: set[str] = set()
-    cursor: str | None = None
-    while len(seen) < _MAX_PAGES and len(found) < _MAX_TOOLS:
-        page = await session.list_page(cursor)
-        tools: Any = page.get("tools")
-        if not isinstance(tools, list):
-            raise InvalidAnswerError("the server does not list its tools")
-        found.extend(cast("Iterable[object]", tools[: _MAX_TOOLS - len(found)]))
-        following: Any = page.get("nextCursor")
-        if not isinstance(following, str) or not following or following in seen:
-            break
-        cursor = following
-        seen.add(cursor)
-    return found

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
 from .. import timing
 from ..privacy import get_logger
-from .jsonrpc import Message, dump, is_request
+from .jsonrpc import Message, dump, is_request, key_of, read_object
 from .lines import LongLine
 from .own_requests import Answer, OwnRequest, OwnRequests, UnusableAnswerError
 from .policy import RelayLimits
 from .server import Server, ServerGoneError, UnsendableError
-from .session import Session
+from .server_session import Backoff
 
 _LOG = get_logger()
 _MAX_FRUITLESS = 5  # runs in a row in which a server that is started again says nothing
-_FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again; doubles after each run of no use
-_STEADY = 10.0  # seconds: a run that lasted so long was of use
+_FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again
 _GONE = 0.5  # seconds for a server that closed its stdout to end
 _CLOSING = 2.0  # seconds for each step of the shutdown
 _CANCELLING = 1.0  # seconds to tell the server of a cancellation
+INITIALIZE: Final = "initialize"
+INITIALIZED: Final = "notifications/initialized"
+_MAX_SUBSCRIPTIONS = 1_000
+_MAX_BYTES = 100_000  # of a message that is told again
+_SET_LEVEL = "logging/setLevel"
+_SUBSCRIBE, _UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 
 
 class ServerFailedError(Exception):
@@ -90,7 +95,7 @@ class Upstream:
             ServerFailedError: It cannot be started, or ends again and again.
         """
         fruitless, is_first = 0, True
-        delay = _FIRST_DELAY
+        backoff = Backoff(_FIRST_DELAY, _MAX_DELAY)
         while True:
             try:
                 self._server = server = await self._start()
@@ -117,10 +122,8 @@ class Upstream:
             if fruitless > (0 if is_first else inf if may_come_back else _MAX_FRUITLESS):
                 raise ServerFailedError("the server ended before it answered anything", server.exit_code)
             _LOG.warning("the server ended (exit code %s) and is started again", server.exit_code)
-            was_good = self._is_of_use or timing.monotonic() - begun >= _STEADY
-            delay = _FIRST_DELAY if was_good else min(delay * 2, _MAX_DELAY)
             is_first = False
-            await timing.sleep(delay)
+            await timing.sleep(backoff.next_delay(timing.monotonic() - begun, was_useful=self._is_of_use))
 
     async def _read_all(self, server: Server, downstream: Downstream) -> bool:
         has_spoken = False
@@ -233,3 +236,53 @@ class Upstream:
             if self._server is not None:
                 line = dump({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": told})
                 await self._server.send(line)
+
+
+class Session:
+    """The client's greeting, its log level and its subscriptions, in its own words.
+
+    The versions without a handshake (from 2026) have none of them: each request says all that it needs.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, Message] = {}  # in the order in which they are told again
+        self._asked: dict[str, tuple[str, Message]] = {}  # by the key of a request that has no answer yet
+
+    def note_sent(self, message: Message) -> None:
+        """Note what the client sends."""
+        method = message.get("method")
+        if method == INITIALIZED:
+            self._told[INITIALIZED] = message
+        elif is_request(message) and method in (INITIALIZE, _SET_LEVEL, _SUBSCRIBE, _UNSUBSCRIBE):
+            uri: Any = read_object(message, "params").get("uri") if method in (_SUBSCRIBE, _UNSUBSCRIBE) else ""
+            is_small = len(dump(message)) <= _MAX_BYTES
+            if is_small and isinstance(uri, str) and len(self._asked) < _MAX_SUBSCRIPTIONS:
+                self._asked[key_of(message["id"])] = f"{method} {uri}", message
+
+    def note_answer(self, answer: Message) -> None:
+        """Note what the server has accepted."""
+        asked = self._asked.pop(key_of(answer.get("id")), None) if self._asked else None
+        if asked is None or "result" not in answer:
+            return
+        subject, message = asked
+        if message["method"] == _UNSUBSCRIBE:
+            self._told.pop(subject.replace(_UNSUBSCRIBE, _SUBSCRIBE, 1), None)
+        elif len(self._told) < _MAX_SUBSCRIPTIONS:
+            self._told[subject] = message
+
+    def forget_open(self, kept: Iterable[str]) -> None:
+        """The server ended: what it has not answered, it never accepts.
+
+        Args:
+            kept: The keys of requests that it did not get, and the next one will.
+        """
+        self._asked = {key: self._asked[key] for key in kept if key in self._asked}
+
+    @property
+    def is_greeted(self) -> bool:
+        """Whether there was a handshake, so that the server may tell of changes that nobody listens for."""
+        return INITIALIZED in self._told
+
+    def __iter__(self) -> Iterator[Message]:
+        """What to tell a new server, in this order; the requests with the ids that they had."""
+        return iter(list(self._told.values()))

@@ -7,6 +7,8 @@ They are made in the core schema because they must also hold inside dataclasses,
 - A value that pydantic reads as another one even in strict mode is refused: "2024" as a datetime (2,024 seconds after
   1970), "1_0" as a Decimal, 1e400 as an infinity, "2026-11-21" as a `ByteSize`, and digits below the microsecond.
 - A `Decimal` gets the number as it was written, and not what a float leaves of it.
+- Two names of an object that are one key once they are read ("1" and "01" for an integer) are refused: a value would
+  be lost.
 - The JSON in a text for pydantic's `Json` is judged as the arguments themselves are. Pydantic would take the last value
   of a repeated name, and NaN.
 - Base64 and patterns on which pydantic drops characters or fails are refused: a regular expression of 1,500 brackets
@@ -28,7 +30,7 @@ from pydantic import Base64Encoder, ByteSize, EncodedBytes, EncodedStr, TypeAdap
 from pydantic.types import Base64UrlEncoder
 from pydantic_core import PydanticCustomError, SchemaValidator, core_schema, to_json, to_jsonable_python
 
-from .duplicate_keys import build_object, may_merge, refuse_equal_keys
+from .duplicate_keys import build_object
 from .exact_numbers import find_token, loses_digits, read_exactly
 from .number_tokens import refuse_constant
 
@@ -65,6 +67,8 @@ _BASE64: Final = (Base64Encoder, Base64UrlEncoder)
 _SIZE: Final = re.compile(r"\s*(?P<number>[0-9]{0,40}\.?[0-9]{1,40})\s*(?P<unit>[a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _MAX_PATTERN: Final = 2_000  # characters of a regular expression: to compile 300,000 takes a second
 _SIZES: Final = "a number of bytes with or without a unit such as KiB or MB"
+_DICTS = ("dict", "ordered-dict", "frozendict", "counter")
+_CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options by which text is not handed on as it was sent
 
 
 def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> SchemaValidator:
@@ -104,8 +108,8 @@ def _fix(node: Any) -> Any:
             return core_schema.no_info_before_validator_function(_find_member(entries["expected"]), cast("Any", node))
         if entries.get("type") == "enum" and (forms := _list_forms(entries["members"])):
             return core_schema.no_info_before_validator_function(_find_form(forms), cast("Any", node))
-        if may_merge(entries):
-            return refuse_equal_keys(fixed)
+        if _may_merge(entries):
+            return _refuse_equal_keys(fixed)
         if (
             entries.get("type") in ("function-after", "function-plain")
             and (exact := decode_exactly(fixed)) is not fixed
@@ -373,3 +377,35 @@ def _make_pattern_reader(compile_pattern: Callable[[Any], Any]) -> Callable[[Any
 
 def _refuse(kind: Any, expected: str) -> PydanticCustomError:
     return PydanticCustomError(kind, "Input should be {expected}", {"expected": expected})
+
+
+class _Key:
+    """A key that equals no other one, so that a dict keeps the values of all of them."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _may_merge(node: Any) -> bool:
+    """Whether a node of a core schema is a dict in which two names may be one key. Plain text is what was sent."""
+    if node.get("type") not in _DICTS or "keys_schema" not in node:
+        return False
+    keys = node["keys_schema"]
+    return keys["type"] not in ("str", "any") or any(keys.get(option) for option in _CHANGING)
+
+
+def _refuse_equal_keys(node: Any) -> Any:
+    """Return the core schema of such a dict with a check that each name is a key of its own."""
+    inner = {name: value for name, value in node.items() if name != "ref"}
+    inner["keys_schema"] = core_schema.no_info_after_validator_function(_Key, node["keys_schema"])
+    checked: Any = core_schema.no_info_after_validator_function(_take_out, inner)  # pyright: ignore[reportArgumentType]
+    return {**checked, "ref": node["ref"]} if "ref" in node else checked
+
+
+def _take_out(found: Any) -> Any:
+    made: dict[Any, Any] = {key.value: value for key, value in found.items()}
+    if len(made) != len(found):
+        raise PydanticCustomError("equal_keys", "Input should be an object with one name for each key")
+    return type(found)(made)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
+from urllib.parse import urlsplit
 
 import anyio
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from rich.console import Console
 from rich.table import Table
 
@@ -16,13 +24,13 @@ from toolcall_pipeline.middlewares import Trace, standard
 from ...call import is_failure
 from ...compose.pipeline import Pipeline
 from ...messages import render
-from .demo_tools import PLANTED_KEY, build_tools
-from .developer_log import log_to_file
+from ...telemetry.setup import configure
+from .demo_tools import ANSWER, PLANTED_KEY, QUESTION, SCRIPT, build_tools
 from .display import PlayedCall, print_call, print_summary
-from .script import ANSWER, QUESTION, SCRIPT
-from .tracing import Tracing
 
 _TIMEOUT = 0.3  # seconds per attempt; one tool hangs, and is tried three times
+_EXPORT_TIMEOUT = 3.0  # seconds; the exporter's own default of ten is long for a demo
+_LOGGERS = ("toolcall_pipeline", "opentelemetry")  # the second one logs why spans could not be sent
 
 
 def run(*, otlp: str | None, log: Path | None) -> int:
@@ -108,3 +116,78 @@ def _check_export(console: Console, otlp: str | None, sent: int, played: list[Pl
     text = f"Error: {otlp} did not accept {spans - sent} of {spans} spans (is a collector running there?)"
     Console(stderr=True, highlight=False).print(text, style="red", soft_wrap=True)
     return True
+
+
+def resolve_endpoint(url: str) -> str:
+    """The URL that spans are posted to; ``/v1/traces`` is added to a URL without a path.
+
+    Raises:
+        ValueError: it is not an HTTP URL.
+    """
+    parts = urlsplit(url)
+    _ = parts.port  # raises ValueError if it is not a port
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("an http:// or https:// URL is needed, for example http://localhost:4318")
+    return url if parts.path.strip("/") else parts._replace(path="/v1/traces").geturl()
+
+
+class Tracing:
+    """A tracer provider for the demo alone; the global one and the exporters of the environment are not touched.
+
+    Args:
+        otlp: Where to post the spans as well; None: nowhere.
+    """
+
+    def __init__(self, otlp: str | None = None) -> None:
+        exporters: list[SpanExporter] = []
+        if otlp is not None:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+            exporters.append(OTLPSpanExporter(otlp, timeout=_EXPORT_TIMEOUT))
+        self.telemetry = configure(
+            service_name="toolcall-demo",
+            traces="none",
+            metrics="none",
+            logs="none",
+            sampler=ALWAYS_ON,  # with OTEL_TRACES_SAMPLER=always_off in the environment there would be nothing to show
+            exporters=exporters,
+            globally=False,
+        )
+        self.provider = self.telemetry.tracer_provider
+        self._kept = InMemorySpanExporter()
+        if isinstance(self.provider, TracerProvider):  # not with OTEL_SDK_DISABLED
+            self.provider.add_span_processor(SimpleSpanProcessor(self._kept))  # at once: each call shows its spans
+
+    def take_spans(self) -> tuple[ReadableSpan, ...]:
+        """The spans that ended since the last time."""
+        spans = self._kept.get_finished_spans()
+        self._kept.clear()
+        return spans
+
+
+@contextmanager
+def log_to_file(path: Path | None) -> Generator[Path]:
+    """Send what the library logs to a file, and nowhere else. Yields the path.
+
+    Args:
+        path: The file to append to; None for a new temporary file, which is kept.
+    """
+    if path is None:
+        with tempfile.NamedTemporaryFile(prefix="toolcall-demo-", suffix=".log", delete=False) as file:
+            path = Path(file.name)
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    before = [(logger.level, logger.propagate) for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+    try:
+        yield path
+    finally:
+        for logger, (level, propagate) in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
+        handler.close()

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ...privacy import dump_neutral_json, neutralise
 from ...telemetry.span_tree import ASCII, UNICODE, duration_ms, format_reasons, walk_tree
-from .script import CORRECTED, NO_MISTAKE, ScriptedCall
+from .demo_tools import CORRECTED, NO_MISTAKE, ScriptedCall
 
 _MAX_ANSWER = 72  # characters of an answer in the table; it is printed in full before
 _WIDE = 120  # columns

@@ -17,6 +17,7 @@ from ...messages import render
 from ...messages.profiles import PROFILES
 from ...privacy import find_flaws
 from ...tools.definition import Tool
+from .tool_findings import Finding, Severity, quote
 
 _UNDECLARED = "no_such_parameter"
 _WRONG_VALUES: tuple[object, ...] = (None, {"no_such_key": 0}, [[0]], True, 0.5, "?")  # no type accepts all of them
@@ -114,3 +115,12 @@ def _parse_wrong(tool: Tool[..., Any], arguments: dict[str, object], name: str) 
             inside = problem.path == name or problem.path.startswith((f"{name}.", f"{name}["))
             if problem.rule == "required" if not name else inside and problem.rule != "required":
                 yield attrs.evolve(found, problems=(problem,))
+
+
+def check_error_texts(tool: str, texts: ErrorTexts) -> Iterator[Finding]:
+    """One finding for each flaw, with the first text that has it: a name or a description brought it there."""
+    first = {each.flaw: each for each in reversed(texts.flawed)}
+    for flaw, each in first.items():
+        what = f"the text of the error {each.kind} contains a {flaw}: {quote(each.text)}"
+        severity: Severity = "error" if flaw == "status code" else "warning"  # the others may be what the tool is about
+        yield Finding(severity, "text", tool, what, "reword the name or description that it comes from")

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import resolve_name
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import attrs
 from returns.result import Failure
@@ -22,7 +24,8 @@ from ...introspection import unwrap
 from ...privacy import approved, find_flaws, public_fields
 from ...tools.definition import Tool
 from ...tools.failure import ToolFailed
-from .text_pieces import split_text
+from ..terminal_text import shorten_path
+from .tool_findings import Finding, Severity, quote
 
 EXCEPTION = "an exception's own text"
 _COMPUTED = "…"  # stands for a part that is computed
@@ -45,6 +48,16 @@ _REVEALING_NAMES = {
     "format_exception": "stack",
     "format_tb": "stack",
     "format_stack": "stack",
+}
+_MAX_NAMES = 5  # tools to list in one finding
+# For each flaw, how bad it is and what to do. Only a warning where the text may be about a path or an address.
+_FLAWS: dict[str, tuple[Severity, str]] = {
+    "status code": ("error", "say in words what happened and what to do"),
+    "class name": ("error", "say in words what went wrong; the log has the class"),
+    "stack": ("error", "remove it; the log has the stack"),
+    "path": ("warning", "name only paths that the model sent"),
+    "url": ("warning", "name only addresses that the model can use"),
+    EXCEPTION: ("warning", "write a text of your own; nobody knows what an exception will say"),
 }
 
 
@@ -189,3 +202,103 @@ def _find_validators(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Validator"):
             yield from (each.id for each in node.args if isinstance(each, ast.Name))
+
+
+@attrs.define
+class Sources:
+    """What was read in the modules of the tools' functions.
+
+    Args:
+        texts: The texts for a model.
+        declared: Whether the source of a tool gives an effect; a tool is absent if that cannot be seen.
+        files: How many files were read.
+        unread: Tools whose source cannot be found.
+    """
+
+    texts: list[SourceText] = attrs.field(factory=list[SourceText])
+    declared: dict[str, bool] = attrs.field(factory=dict[str, bool])
+    files: int = 0
+    unread: list[str] = attrs.field(factory=list[str])
+
+
+def read_sources(tools: Iterable[Tool[..., Any]]) -> Sources:
+    """Read the module of each tool's function. Never raises for source that cannot be found, read or parsed."""
+    sources = Sources()
+    by_module: dict[str, list[Tool[..., Any]]] = {}
+    for tool in tools:
+        by_module.setdefault(str(getattr(unwrap(tool.fn), "__module__", "")), []).append(tool)
+    for name, its_tools in by_module.items():
+        module = sys.modules.get(name)
+        try:
+            file = inspect.getsourcefile(cast("ModuleType", module)) or ""
+            tree = ast.parse(Path(file).read_bytes())
+        except (OSError, TypeError, SyntaxError, ValueError):
+            sources.unread += [tool.name for tool in its_tools]
+            continue
+        reader = SourceReader(cast("ModuleType", module), shorten_path(file), its_tools, tree)
+        sources.files += 1
+        sources.texts += reader.texts
+        sources.declared |= reader.declared
+    return sources
+
+
+def check_sources(sources: Sources, tools: Iterable[Tool[..., Any]]) -> Iterator[Finding]:
+    """The findings in the texts, then one for each tool with ``reveal=``, then one for the tools without source."""
+    for text in sources.texts:
+        for flaw in text.flaws:
+            severity, fix = _FLAWS[flaw]
+            what = f"an error text contains {'' if flaw == EXCEPTION else 'a '}{flaw}: {quote(text.text)}"
+            yield Finding(severity, "text", text.tool, what, fix, text.place)
+    for tool in tools:
+        if tool.reveal:
+            names = ", ".join(each.__name__ for each in tool.reveal)
+            fix = "make sure that these texts are meant for a model"
+            if any(issubclass(each, OSError) for each in tool.reveal):
+                fix = "a system error names the whole path: raise ToolFailed where a model must not see it"
+            yield Finding("note", "expect", tool.name, f"reveal= shows a model the texts of {names}", fix)
+    if sources.unread:
+        more = len(sources.unread) - _MAX_NAMES
+        names = ", ".join(sources.unread[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+        what = f"no source found for {names}: error texts there were not checked"
+        yield Finding("note", "source", "", what, "nothing, if the code is not yours")
+
+
+def split_text(  # noqa: C901  # a case for each way to write one
+    node: ast.expr, look_up: Callable[[ast.expr], Any], inside_approved: set[int]
+) -> Iterator[str | ast.expr]:
+    """The parts of a text in their order: a literal or constant as text, anything else as its expression.
+
+    Args:
+        node: A literal, an f-string, ``+``, ``%``, ``.format(…)``, ``a if b else c``, ``approved(…)``, or a name.
+        look_up: Gives the object that a name stands for, None if that is not known.
+        inside_approved: Gets the ids of the arguments of ``approved``, so that they are not read again by themselves.
+    """
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=values):
+            for value in values:
+                yield from split_text(value, look_up, inside_approved)
+        case ast.FormattedValue(value=value):
+            yield value
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from split_text(left, look_up, inside_approved)
+            yield from split_text(right, look_up, inside_approved)
+        case ast.BinOp(left=left, op=ast.Mod(), right=right):
+            yield from split_text(left, look_up, inside_approved)
+            yield right
+        case ast.IfExp(body=body, orelse=other):
+            yield from split_text(body, look_up, inside_approved)
+            yield "\n"
+            yield from split_text(other, look_up, inside_approved)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=args):
+            yield text
+            yield from args
+            yield from (keyword.value for keyword in node.keywords)
+        case ast.Call(args=[inner]) if look_up(node.func) is approved:
+            inside_approved.add(id(inner))
+            yield from split_text(inner, look_up, inside_approved)
+        case ast.Name() if isinstance(constant := look_up(node), str):
+            yield constant
+        case _:
+            yield node

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
+import attrs
+
+from ...adapters import anthropic, openai
+from ...messages.style import CHARACTERS_PER_TOKEN
+from ...privacy import neutralise
 from ...provider_names import ANTHROPIC, OPENAI
 from ...tools.definition import Tool
 from ...tools.view import ToolView
 from ..parameter_rows import as_mapping, list_parameters
-from .findings import Finding
+from ..terminal_text import fit_on_one_line
 
 _PROVIDERS = (("OpenAI", OPENAI), ("Anthropic", ANTHROPIC))
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -24,6 +30,8 @@ _WRITE_VERBS = frozenset(
 # Keywords of JSON Schema whose value maps the user's own names to schemas, and those whose value is no schema.
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _VALUES = ("default", "enum", "const", "examples")
+Severity: TypeAlias = Literal["error", "warning", "note"]
+_MAX_QUOTED = 60  # characters
 
 
 def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collection[str]) -> Iterator[Finding]:
@@ -133,3 +141,47 @@ def _has_bare_array(schema: object) -> bool:
             elif key not in _VALUES:
                 pending.append(inner)
     return False
+
+
+@attrs.frozen
+class Finding:
+    """One thing to correct, or to know. ``--json`` prints it with these names.
+
+    Args:
+        severity: ``error`` and, with ``--strict``, ``warning`` make the exit code 1.
+        rule: What was checked: description, name, effect, type, verify_with, text, expect, source or schema.
+        tool: The name of the tool; "" if the finding belongs to a file.
+        what: What is wrong.
+        fix: What to do about it.
+        place: ``file:line`` of a text in the source; "" for other findings.
+    """
+
+    severity: Severity
+    rule: str
+    tool: str
+    what: str
+    fix: str
+    place: str = ""
+
+
+def quote(text: str) -> str:
+    """The beginning of a text in quotes, on one line."""
+    return f"'{neutralise(fit_on_one_line(text, _MAX_QUOTED))}'"
+
+
+@attrs.frozen
+class TokenCost:
+    """Estimated tokens of a tool's definition, which a request pays each time that it offers the tool."""
+
+    openai: int
+    anthropic: int
+
+
+def estimate_costs(registry: ToolView) -> dict[str, TokenCost]:
+    """The cost of each open tool by name: of its definition as the adapters send it, as JSON without blanks."""
+    sent = zip(registry.callable_names(), openai.tools(registry), anthropic.tools(registry), strict=True)
+    return {name: TokenCost(*map(_estimate_tokens, definitions)) for name, *definitions in sent}
+
+
+def _estimate_tokens(definition: object) -> int:
+    return -(-len(json.dumps(definition, ensure_ascii=False, separators=(",", ":"))) // CHARACTERS_PER_TOKEN)

@@ -14,7 +14,7 @@ import anyio
 
 from ...call import Call
 from ...parameters.duplicate_keys import TwinError, build_object
-from ..command_error import CommandError
+from ..terminal_text import CommandError
 
 _CHUNK = 1 << 16  # bytes to read at once; other tasks run between two chunks
 _BOM = b"\xef\xbb\xbf"

@@ -13,17 +13,22 @@ from threading import Lock
 from typing import Any, NamedTuple, Self, cast
 
 import attrs
+from returns.result import Failure
 
-from ..command_error import CommandError
-from ..terminal_text import format_count
+from ...call import Call, Outcome, ResolvedCall
+from ...compose.pipeline import Pipeline
+from ...errors import NotExecuted
+from ...guards import Guard, tool_of
+from ...tools.definition import Tool
+from ..terminal_text import CommandError, format_count
 from .calls_file import CallLine
-from .exclusive_file import is_named, open_exclusively
-from .finished_lines import FinishedLines
-from .results_file import ResultsFile
+from .results_file import FinishedLines, ResultsFile, is_named, open_exclusively
 
 _SUFFIX = ".begun"
 _MOVED = "RESULTS was renamed, replaced or removed during the run, which wrote its results to the file that it was"
 _OWNER = "results"  # the key of the lines that name the file of results, by its inode
+# Not "keyed": its key is another one in another run, and the service may have forgotten the key when a run is resumed.
+_REPEATABLE = ("read", "idempotent")
 
 
 class Mark(NamedTuple):
@@ -202,3 +207,46 @@ def _read_owners(path: Path) -> set[int]:
     except OSError:  # not ours to read
         return set()
     return {entry[_OWNER] for entry in entries if entry is not None and _OWNER in entry}
+
+
+@attrs.define(eq=False)
+class BeginGuard(Guard):
+    """Writes the mark of a line before its first body that is neither ``read`` nor ``idempotent``.
+
+    Attributes:
+        refusal: Why the mark could not be written, so that the body did not begin.
+    """
+
+    marks: MarksFile
+    line: CallLine
+    refusal: CommandError | None = None
+    _marked: bool = False
+
+    def refuse(self, call: Call) -> Outcome | None:
+        """NotExecuted if the mark cannot be written. A body that another guard refuses after this one is marked too."""
+        self.mark(tool_of(call))
+        return None if self.refusal is None else Failure(NotExecuted("the run has to stop"))
+
+    def mark(self, tool: Tool[..., Any] | None) -> None:
+        """Write the mark if the line has none and the tool may need one; an end may run calls without a tool."""
+        if self._marked or (tool is not None and tool.effect in _REPEATABLE):
+            return
+        try:
+            self.marks.write(self.line, None if tool is None else tool.name)
+            self._marked = True
+        except CommandError as exc:
+            self.refusal = exc
+
+
+def works_unmarked(pipeline: Pipeline) -> bool:
+    """Whether a middleware does not say when a body begins: it may do the work itself, and no guard is asked."""
+    return any(stage.role == "wrap" and not stage.placement.announces_body for stage in pipeline.entries)
+
+
+def find_tool(pipeline: Pipeline, call: Call) -> Tool[..., Any] | None:
+    """The tool of a call that has not gone through the pipeline yet, or None."""
+    try:
+        found = pipeline.resolve(call)
+    except Exception:  # noqa: BLE001  # a check of the user's own; the pipeline will say what it raises
+        return None
+    return found.tool if isinstance(found, ResolvedCall) else None

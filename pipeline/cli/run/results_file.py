@@ -4,20 +4,82 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections import Counter
 from pathlib import Path
 from typing import Any, Self, cast
+from zlib import crc32
 
 import attrs
 
-from ..command_error import CommandError
-from .exclusive_file import is_named, open_exclusively
-from .finished_lines import FinishedLines
+from ...privacy import neutralise
+from ..terminal_text import CommandError, fit_on_one_line
+from .calls_file import CallLine
 from .result_rows import MALFORMED, encode_row
 
 SUCCESS = "success"  # the name of a success in the counts; its kind in a row is null
 _ROW_START = b'{"line": '  # of every row, so a torn row is known by it
+_PAGE = 1 << 12  # lines
+_MALFORMED = 1  # the mark of a malformed line, whose id and name are not compared
+_MODE = 0o600  # of a new file: it contains arguments and results
+# The line of a lock in fdinfo, with the process that took it: "lock:  1: FLOCK  ADVISORY  WRITE 123 fe:00:21 0 EOF".
+_FLOCK = re.compile(r"^lock:.*\bFLOCK\b\s+\S+\s+\S+\s+(\d+)\s", re.MULTILINE)
+_MAX_COMMAND = 80  # characters
+
+
+class FinishedLines:
+    """One byte per line: 0 without a result, else a mark that tells the call from most others.
+
+    Attributes:
+        unmatched: Results whose line has not been read yet in this run.
+        repaired: Lines that were malformed in an earlier run and are valid calls now.
+    """
+
+    def __init__(self) -> None:
+        self.unmatched = 0
+        self.repaired = 0
+        self._pages: dict[int, bytearray] = {}
+
+    def add(self, number: int, id_: object, name: object, *, malformed: bool) -> bool:
+        """Note the result of a line. False if the line has one already."""
+        page = self._pages.setdefault(number // _PAGE, bytearray(_PAGE))
+        if page[number % _PAGE]:
+            return False
+        page[number % _PAGE] = _MALFORMED if malformed else _compute_mark(id_, name)
+        self.unmatched += 1
+        return True
+
+    def __contains__(self, number: int) -> bool:
+        """Whether the line has a result."""
+        return self._get_mark(number) != 0
+
+    def match(self, line: CallLine) -> bool:
+        """Whether the line has a result. To be asked once for each line.
+
+        Raises:
+            CommandError: it has the result of a call with another id or name.
+        """
+        mark = self._get_mark(line.number)
+        if not mark:
+            return False
+        if mark == _MALFORMED:
+            self.repaired += line.call is not None
+        elif mark != _compute_mark(line.id, line.name):
+            raise CommandError(
+                f"line {line.number} of CALLS has another id or name than its result: RESULTS belongs to another file"
+            )
+        self.unmatched -= 1
+        return True
+
+    def _get_mark(self, number: int) -> int:
+        page = self._pages.get(number // _PAGE)
+        return page[number % _PAGE] if page is not None else 0
+
+
+def _compute_mark(id_: object, name: object) -> int:
+    """A checksum from 2 to 255: one changed call in 254 goes unnoticed, a file of other calls does not."""
+    return crc32(f"{id_!r} {name!r}".encode("utf-8", "surrogatepass")) % 254 + 2
 
 
 @attrs.define
@@ -125,3 +187,94 @@ class ResultsFile:
             return False
         self.kinds[kind or SUCCESS] += new
         return new
+
+
+def open_exclusively(path: Path, flags: int, label: str) -> int:
+    """Open a file to append to it, create it with mode 0600 if there is none, and keep other runs away from it.
+
+    Only regular files are locked. The lock belongs to the open file and not to the process, so it stays when a tool
+    opens and closes the same file. A process that a tool forks has the file open as well, and the lock with it.
+
+    Args:
+        path: The file.
+        flags: For `os.open`, besides those to create and to append.
+        label: How an error names the file.
+
+    Returns:
+        The file descriptor.
+
+    Raises:
+        CommandError: The file cannot be opened, is locked, or was replaced at this moment.
+    """
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_APPEND, _MODE)
+    except OSError as exc:
+        raise CommandError(f"{label}: {exc.strerror}") from None
+    try:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            _lock(path, fd, label)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def is_named(path: Path, status: os.stat_result) -> bool:
+    """Whether the path still leads to the file of that status. Asked for each call that is marked: be quick."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  # a third faster
+    except OSError:
+        return False
+    return found.st_ino == status.st_ino and found.st_dev == status.st_dev
+
+
+def _lock(path: Path, fd: int, label: str) -> None:
+    try:
+        import fcntl
+    except ImportError:  # on Windows
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise CommandError(f"{label}: {_explain_holder(fd)}") from None
+    except OSError:  # a file system without locks
+        return
+    if not is_named(path, os.fstat(fd)):  # another run, which has ended, removed it after it was opened here
+        raise CommandError(f"{label}: it was replaced at this moment; run the command again")
+
+
+def _explain_holder(fd: int) -> str:
+    """Who holds the lock: a run, or a process that a tool has forked and that outlived its run."""
+    holders = _find_holders(os.fstat(fd))
+    if not holders:
+        return "another run is writing to it, or a process that it started still has it open"
+    for pid, locked_by in holders.items():
+        if pid == locked_by:
+            return f"another run is writing to it: {_describe_process(pid)}"
+    named = " and ".join(map(_describe_process, holders))
+    return f"the run that wrote to it has ended, but {named}, which it started, still has it open: end it first"
+
+
+def _find_holders(status: os.stat_result) -> dict[int, int]:
+    """Each process that holds the lock, with the process that took it. Only Linux tells; elsewhere empty."""
+    holders: dict[int, int] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            for entry in (process / "fd").iterdir():
+                if not os.path.samestat(entry.stat(), status):
+                    continue
+                found = _FLOCK.search((process / "fdinfo" / entry.name).read_text())
+                if found is not None:
+                    holders[int(process.name)] = int(found[1])
+        except OSError:  # it has ended, has closed the file, or belongs to somebody else
+            continue
+    return holders
+
+
+def _describe_process(pid: int) -> str:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        command = ""
+    text = neutralise(fit_on_one_line(command, _MAX_COMMAND))
+    return f"process {pid} ({text})" if text else f"process {pid}"

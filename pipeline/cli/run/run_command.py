@@ -17,14 +17,11 @@ from toolcall_pipeline.middlewares import standard
 from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
-from ..command_error import CommandError
 from ..loading import check_schemas, find_registry, load_target
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
-from ..terminal_text import format_count
-from .abandoned_threads import exit_without_threads
-from .executor_choice import choose_executor, default_concurrency
-from .interruption import to_exit_code
-from .line_runner import LineRunner
+from ..terminal_text import CommandError, format_count
+from .interruption import exit_without_threads, to_exit_code
+from .line_runner import LineRunner, choose_executor, default_concurrency
 from .marks_file import MarksFile
 from .progress import RunProgress, measure_file
 from .result_rows import MALFORMED
