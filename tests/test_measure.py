@@ -25,7 +25,7 @@ from toolcall_pipeline.testing.overhead import (
     format_overhead,
     gate,
 )
-from toolcall_pipeline.testing.overhead.allocations import Allocations
+from toolcall_pipeline.testing.overhead.ablation import Allocations
 from toolcall_pipeline.testing.overhead.measuring import Backend
 from toolcall_pipeline.testing.overhead.slices import Spent
 

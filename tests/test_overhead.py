@@ -22,8 +22,8 @@ from benchmarks.overhead.results import LAST_RUN, Result
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
 from toolcall_pipeline.testing.overhead import slices
-from toolcall_pipeline.testing.overhead import undisturbed as rounds
-from toolcall_pipeline.testing.overhead.undisturbed import Core
+from toolcall_pipeline.testing.overhead import rounds
+from toolcall_pipeline.testing.overhead.rounds import Core
 
 ROOT = Path(__file__).parent.parent
 ROWS = [row for group in GROUPS for row in group.rows]

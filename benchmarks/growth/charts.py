@@ -10,8 +10,8 @@ from time import perf_counter
 
 import attrs
 
+from toolcall_pipeline.testing.overhead.rounds import Core, take_rounds
 from toolcall_pipeline.testing.overhead.slices import Measurable, palindrome
-from toolcall_pipeline.testing.overhead.undisturbed import Core, take_rounds
 
 
 @attrs.frozen

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 import attrs
 
 from benchmarks.growth.charts import Chart, Curve
-from toolcall_pipeline.testing.overhead.bars import draw_text
+from toolcall_pipeline.testing.overhead.table import draw_text
 
 _LEFT, _WIDTH, _RIGHT = 70, 470, 350  # px: labels, plot, legend
 _TOP, _HEIGHT, _BOTTOM = 56, 320, 52  # px

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import attrs
 
 from benchmarks.overhead.rows import Group, Row
+from toolcall_pipeline.testing.overhead.rounds import Core, take_rounds
 from toolcall_pipeline.testing.overhead.slices import Measurable, palindrome
-from toolcall_pipeline.testing.overhead.undisturbed import Core, take_rounds
 
 
 @attrs.frozen

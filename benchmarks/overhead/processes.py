@@ -22,7 +22,7 @@ from benchmarks.overhead.measure import Effort, Value, measure
 from benchmarks.overhead.results import Result
 from benchmarks.overhead.rows import Group
 from benchmarks.overhead.table import BY_NAME
-from toolcall_pipeline.testing.overhead.undisturbed import TOLERANCE, Core
+from toolcall_pipeline.testing.overhead.rounds import TOLERANCE, Core
 
 
 def run(groups: Sequence[Group], effort: Effort, progress: Callable[[str], object]) -> list[Result]:

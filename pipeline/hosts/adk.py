@@ -12,8 +12,7 @@ from ..call import Call, ValidCall, is_failure
 from ..compose import Pipeline
 from ..messages import render
 from ..tools import Effect
-from .checked_arguments import foresee
-from .extras import requires
+from .framework import foresee, requires
 from .host import Host, HostTool
 
 with requires("google-adk"):

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from ..call import Call, ValidCall, is_failure
 from ..messages import render
 from ..tools import Effect
-from .checked_arguments import refuse_arguments
-from .extras import requires
+from .framework import refuse_arguments, requires
 from .host import ControlFlow, Host, HostTool
 
 with requires("agent-framework-core"):

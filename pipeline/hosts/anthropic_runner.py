@@ -9,7 +9,7 @@ from ..adapters import anthropic
 from ..call import Call, Outcome
 from ..compose import Pipeline
 from ..tools import ToolView
-from .extras import requires
+from .framework import requires
 
 with requires("anthropic"):
     from anthropic.lib.tools import BetaAsyncBuiltinFunctionTool, BetaBuiltinFunctionTool, ToolError

@@ -5,18 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError as PydanticError
+
 from ..call import Call, ValidCall, is_failure
+from ..compose import Pipeline
+from ..mcp.result_blocks import make_result
 from ..messages import render
-from ..tools import Effect
-from .extras import requires
-from .fastmcp_errors import FOREIGN, read_error
-from .fastmcp_tools import export_tools, find_request_id
-from .host import Host, HostTool
+from ..messages.result_parts import find_parts
+from ..messages.values import to_data
+from ..tools import Effect, ToolView
+from .framework import list_offered, refuse_arguments, requires
+from .host import ControlFlow, Host, HostTool
 
 with requires("fastmcp"):
+    from fastmcp.exceptions import (
+        AuthorizationError,
+        DisabledError,
+        FastMCPError,
+        NotFoundError,
+        ToolError,
+        ValidationError,
+    )
+    from fastmcp.server.dependencies import get_context
     from fastmcp.server.middleware import Middleware
-    from fastmcp.tools.base import ToolResult
+    from fastmcp.tools.base import Tool, ToolResult
     from fastmcp.utilities.versions import VersionSpec
+    from mcp import MCPError
+    from mcp.types import CallToolResult
+
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
 
@@ -88,3 +104,98 @@ def _read_version(meta: Any) -> Any:
     """The version of the tool that the client asks for; None: any."""
     asked = ((meta or {}).get("fastmcp") or {}).get("version")
     return VersionSpec(**asked) if isinstance(asked, dict) else VersionSpec(eq=asked) if asked else None
+
+
+# How FastMCP begins the text of a ToolError that it made itself of what the tool raised.
+_MADE = ("Error calling tool", "Upstream request timed out, please retry", "Rate limited by upstream API")
+_TIMED_OUT = "timed out"  # in the text of an MCPError: FastMCP's own time limit of a tool, and a proxy's of a request
+
+
+FOREIGN = (MCPError, FastMCPError, NotFoundError, DisabledError)  # any other exception is the pipeline's to classify
+
+
+def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
+    """The failure that an exception of ``call_next`` stands for.
+
+    Args:
+        host: Of the middleware.
+        call: As it was run.
+        exc: What was raised.
+
+    Returns:
+        A Failure, in the words of the tool's author or of pydantic.
+
+    Raises:
+        ControlFlow: The protocol has an answer of its own: not authorized, not found, a capability that is missing.
+        Exception: What the tool raised, for the pipeline to classify.
+    """
+    cause = exc.__cause__
+    match exc:
+        case MCPError() | AuthorizationError() | NotFoundError() | DisabledError():
+            raise ControlFlow(exc) from None
+        case ValidationError() if isinstance(cause, PydanticError):
+            return refuse_arguments(call, cause)
+        case ToolError() if cause is not None and str(exc).startswith(_MADE):
+            if not isinstance(cause, MCPError):
+                raise cause from None
+            if _TIMED_OUT in str(cause):
+                raise TimeoutError(str(cause)) from cause
+            return host.refuse_foreign(cause, cause)
+        case _:
+            return host.refuse_foreign(exc, exc)
+
+
+def find_request_id(context: Any) -> str:
+    """The id of the request that FastMCP answers; "" where its server is called without a client."""
+    return "" if context is None or context.request_context is None else str(context.request_id)
+
+
+class _Exported(Tool):
+    """Runs a call through the pipeline."""
+
+    own: str
+    pipeline: Any
+
+    async def run(self, arguments: dict[str, Any]) -> ToolResult:
+        try:
+            context = get_context()
+        except RuntimeError:  # it was not called through a server
+            context = None
+        outcome = await self.pipeline(Call(self.own, arguments, find_request_id(context)))
+        value = None if is_failure(outcome) else outcome.unwrap()
+        if type(value).__module__.startswith("fastmcp"):
+            return self.convert_result(value)
+        made = make_result(outcome)
+        read = CallToolResult.model_validate(made)
+        structured = made.get("structuredContent")
+        if isinstance(value, Mapping) and find_parts(value, with_bytes=True) is None:
+            structured = to_data(value)[0]
+        meta = made.get("_meta")
+        return ToolResult(content=read.content, structured_content=structured, is_error=read.is_error, meta=meta)
+
+
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[Tool]:
+    """The tools that may be called now, for ``server.add_tool`` one by one.
+
+    The pipeline gets the id of each request. Parts that a tool returns are content blocks. A failure is a result with
+    ``isError``; its kind stands in ``_meta``.
+
+    Args:
+        registry: The tools. Their effects are told as ``readOnlyHint`` and ``idempotentHint``.
+        pipeline: Runs their calls.
+    """
+    return [
+        _Exported(
+            name=each["name"],
+            description=each.get("description"),
+            parameters=each["parameters"],
+            annotations=_hint(registry[own].effect),
+            own=own,
+            pipeline=pipeline,
+        )
+        for each, own in list_offered(registry)
+    ]
+
+
+def _hint(effect: str) -> Any:
+    return {"readOnlyHint": effect == "read", "idempotentHint": effect in ("read", "idempotent")}

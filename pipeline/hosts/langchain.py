@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..adapters.common import says_error
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
-from ..messages import render
+from ..messages import File, Image, render
 from ..options import check_type
-from ..tools import Effect
-from .extras import requires
-from .host import Host
-from .langchain_replies import describe, put_calls_right
-from .langchain_tools import export_tools
+from ..tools import Effect, ToolView
+from .framework import foresee, list_media, list_offered, requires
+from .host import Host, HostTool
 
 with requires("langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
-    from langchain_core.messages import ToolMessage
-    from langchain_core.tools import BaseTool
+    from langchain.agents.middleware.types import ExtendedModelResponse, ModelResponse
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.tools import BaseTool, ToolException
+    from langchain_core.utils.function_calling import convert_to_openai_tool
     from langgraph.errors import GraphBubbleUp
     from langgraph.prebuilt.tool_node import ToolCallRequest
+
 
 __all__ = ["ToolcallMiddleware", "export_tools"]
 
@@ -100,3 +103,84 @@ def _answer(request: ToolCallRequest, outcome: Outcome) -> Any:
         return outcome.unwrap()
     sent = request.tool_call
     return ToolMessage(render(outcome), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+
+
+def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
+    """The reply, with the names and arguments that the pipeline will run: an approval by a person judges these.
+
+    Args:
+        reply: What the model answered, in one of the forms that LangChain takes.
+        pipeline: For the tools that the model was offered. What it refuses stays as the model wrote it.
+    """
+    match reply:
+        case ExtendedModelResponse():
+            return replace(reply, model_response=put_calls_right(reply.model_response, pipeline))
+        case ModelResponse(structured_response=None):
+            return replace(reply, result=[put_calls_right(each, pipeline) for each in reply.result])
+        case AIMessage(tool_calls=[_, *_]):
+            return reply.model_copy(update={"tool_calls": [_put_right(each, pipeline) for each in reply.tool_calls]})
+        case _:
+            return reply
+
+
+def describe(tool: BaseTool) -> HostTool:
+    """What LangChain tells the model of a tool, and its effect."""
+    function = convert_to_openai_tool(tool)["function"]
+    return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))
+
+
+def _put_right(asked: Any, pipeline: Pipeline) -> Any:
+    valid = foresee(pipeline, Call(asked["name"], asked["args"], asked["id"] or ""))
+    if valid is None or (valid.tool.name == asked["name"] and not valid.repairs):
+        return asked
+    return {**asked, "name": valid.tool.name, "args": dict(valid.params)}
+
+
+class _Exported(BaseTool):
+    """Runs a call through the pipeline. A parameter may have any name, ``self`` and ``config`` included."""
+
+    own: str
+    pipeline: Any
+    handle_tool_error: Any = True
+
+    def _run(self, /, **arguments: object) -> Any:
+        return _tell(self.pipeline.call_sync(self.own, arguments))
+
+    async def _arun(self, /, **arguments: object) -> Any:
+        return _tell(await self.pipeline(Call(self.own, arguments)))
+
+
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
+    """The tools that may be called now as tools of LangChain, sync and async. A failure is a message of status error.
+
+    An image or a PDF file that a tool returns is a content block. LangChain hands the id of a call only to tools whose
+    signature asks for it, so the pipeline does not see it.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+    """
+    return [
+        _Exported(
+            name=each["name"],
+            description=each.get("description", own),
+            args_schema=each["parameters"],
+            own=own,
+            pipeline=pipeline,
+        )
+        for each, own in list_offered(registry)
+    ]
+
+
+def _tell(outcome: Outcome) -> Any:
+    if says_error(outcome):
+        raise ToolException(render(outcome))
+    media = list_media(outcome)
+    return render(outcome) if media is None else [_to_block(part) for part in media]
+
+
+def _to_block(part: str | Image | File) -> dict[str, str]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    kind = "image" if isinstance(part, Image) else "file"
+    return {"type": kind, "base64": part.base64, "mime_type": part.media_type}

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import json
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
+from copy import copy
 from typing import Any
 
-from ..call import Call, is_failure
-from ..errors import SetupError
-from ..messages import render
-from ..tools import Effect
-from .extras import requires
+import attrs
+from pydantic import ValidationError
+from returns.result import Failure
+
+from ..call import Call, ValidCall, is_failure
+from ..compose import Pipeline
+from ..errors import Crashed, ExecutionFailed, SetupError
+from ..messages import File, Image, render
+from ..privacy import approved
+from ..tools import Effect, ToolView
+from .framework import foresee, list_media, list_offered, refuse_arguments, requires
 from .host import Host, HostTool
-from .openai_agents_calls import Behind, put_behind
-from .openai_agents_guards import wait_for
-from .openai_agents_tools import export_tools
 
 with requires("openai-agents"):
-    from agents import Agent, AgentsException, FunctionTool, RunConfig
+    from agents import (
+        Agent,
+        AgentsException,
+        FunctionTool,
+        ModelBehaviorError,
+        RunConfig,
+        ToolOutputFileContent,
+        ToolOutputImage,
+        ToolOutputText,
+    )
+    from agents.tool import resolve_function_tool_failure_error_function, set_function_tool_failure_error_function
+
 
 __all__ = ["export_tools", "pipelined", "run_config"]
 
@@ -87,3 +105,129 @@ def _list_behind(tools: Any) -> list[Behind]:
 
 def _describe(tools: Iterable[FunctionTool]) -> dict[str, HostTool]:
     return {tool.name: HostTool(tool.description, tool.params_json_schema) for tool in tools}
+
+
+def judge_repaired(tool: Any, pipeline: Pipeline) -> dict[str, Any]:
+    """The fields of a function tool whose functions are to see the arguments as the pipeline repairs them.
+
+    Args:
+        tool: It is not changed.
+        pipeline: Runs its calls.
+    """
+    changed: dict[str, Any] = {}
+    if callable(needs_approval := tool.needs_approval):
+
+        async def judge(context: Any, params: Any, call_id: str) -> Any:
+            valid = foresee(pipeline, Call(tool.name, params))
+            return await wait_for(needs_approval(context, params if valid is None else dict(valid.params), call_id))
+
+        changed["needs_approval"] = judge
+    if tool.tool_input_guardrails:
+        changed["tool_input_guardrails"] = [_show_repaired(each, pipeline) for each in tool.tool_input_guardrails]
+    return changed
+
+
+def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
+    async def judge(data: Any) -> Any:
+        valid = foresee(pipeline, Call(data.context.tool_name, data.context.tool_arguments))
+        if valid is not None and valid.repairs:
+            seen = copy(data.context)
+            seen.tool_arguments = json.dumps(valid.params)
+            data = dataclasses.replace(data, context=seen)
+        return await wait_for(guardrail.guardrail_function(data))
+
+    return dataclasses.replace(guardrail, guardrail_function=judge, name=guardrail.get_name())
+
+
+async def wait_for(answer: Any) -> Any:
+    """What a function of the user answers, sync or async."""
+    return await answer if inspect.isawaitable(answer) else answer
+
+
+_UNFIT = "Invalid JSON input for tool"  # how the SDK says that a function's own types refuse the arguments
+
+
+@attrs.frozen(eq=False)
+class Behind:
+    """Stands in place of the invoker of a tool."""
+
+    tool: FunctionTool
+    host: Host
+    pipeline: Pipeline
+    raises: bool  # an exception of the SDK ends the run, as ``failure_error_function=None`` says
+
+    async def __call__(self, context: Any, sent: str) -> Any:
+        """Run one call."""
+
+        async def body(call: ValidCall) -> object:
+            try:
+                return await self.tool.on_invoke_tool(context, json.dumps(call.params))
+            except AgentsException as exc:
+                return self._read(call, exc)
+
+        call = Call(self.tool.name, sent, context.tool_call_id, deps=context.context)
+        outcome = await self.host.run(self.pipeline, call, body)
+        return render(outcome) if is_failure(outcome) else outcome.unwrap()
+
+    def _read(self, call: ValidCall, exc: AgentsException) -> object:
+        if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
+            if isinstance(exc.__cause__, ValidationError):
+                return refuse_arguments(call, exc.__cause__)
+            return Failure(ExecutionFailed(approved("The tool does not take these arguments."), cause=exc))
+        if self.raises:
+            raise exc
+        return Failure(Crashed(exc))
+
+
+def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTool:
+    """The tool, whose calls go through the pipeline.
+
+    Its approval and its input guardrails judge the arguments as the pipeline repairs them: those are what will run.
+
+    Args:
+        tool: It is not changed.
+        host: That of the agent.
+        pipeline: For the tools of the agent; of several that share the name of this one it has to know this one.
+    """
+    raw = dataclasses.replace(tool)
+    raises = resolve_function_tool_failure_error_function(tool) is None
+    set_function_tool_failure_error_function(raw, None)  # else each exception is a text, before it is classified
+    changed = judge_repaired(tool, pipeline)
+    return dataclasses.replace(tool, on_invoke_tool=Behind(raw, host, pipeline, raises), **changed)
+
+
+def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
+    """The tools that may be called now as function tools, not strict. A failure is the text that the model reads.
+
+    An image or a PDF file that a tool returns is an output of that type. The pipeline gets the arguments as the model
+    wrote them, the id of each call, and the run's context as ``deps``.
+
+    Args:
+        registry: The tools.
+        pipeline: Runs their calls.
+    """
+    return [_export(each, own, pipeline) for each, own in list_offered(registry)]
+
+
+def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> FunctionTool:
+    async def run(context: Any, sent: str) -> Any:
+        outcome = await pipeline(Call(own, sent, context.tool_call_id, deps=context.context))
+        media = list_media(outcome)
+        return render(outcome) if media is None else [_to_output(part) for part in media]
+
+    return FunctionTool(
+        name=offered["name"],
+        description=offered.get("description", ""),
+        params_json_schema=offered["parameters"],
+        on_invoke_tool=run,
+        strict_json_schema=False,
+    )
+
+
+def _to_output(part: str | Image | File) -> Any:
+    if isinstance(part, str):
+        return ToolOutputText(text=part)
+    url = f"data:{part.media_type};base64,{part.base64}"
+    if isinstance(part, Image):
+        return ToolOutputImage(image_url=url)
+    return ToolOutputFileContent(file_data=url, filename=part.name or "file.pdf")

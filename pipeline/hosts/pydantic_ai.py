@@ -18,9 +18,7 @@ from ..messages.result_parts import find_parts
 from ..messages.values import to_data
 from ..privacy import approved
 from ..tools import Effect, ToolView
-from .checked_arguments import foresee
-from .exporting import list_media, list_offered
-from .extras import requires
+from .framework import foresee, list_media, list_offered, requires
 from .host import Host, HostTool
 
 with requires("pydantic-ai-slim"):

@@ -2,13 +2,11 @@
 
 from .assertions import assert_failure, assert_success
 from .clocks import FakeClock, no_waiting
-from .conformance import assert_trace
 from .executor_rules import check_executor
 from .overhead import Overhead, assert_overhead, measure
-from .recorded_calls import RecordedCall, RecordedPipeline, record_calls
-from .recording import RecordedSpans, recorded_spans
-from .scripted_model import ScriptedModel
-from .scripts import Script, script
+from .recording import RecordedCall, RecordedPipeline, RecordedSpans, record_calls, recorded_spans
+from .scripted_model import Script, ScriptedModel, script
+from .span_rules import assert_trace
 from .stage_rules import check_stage
 
 __all__ = [

@@ -17,8 +17,17 @@ from ..errors import NotExecuted, SetupError, ToolError
 from ..executors import Executor
 from ..guards import Guards, NotBegunError, OneEffect
 from ..tools.definition import Tool
-from .handed_calls import Unchanged
-from .probes import LOOPS, PATIENCE, WHEN_CANCELLED, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
+from .probes import (
+    LOOPS,
+    PATIENCE,
+    WHEN_CANCELLED,
+    BodyGuard,
+    Breaks,
+    ProbeError,
+    Unchanged,
+    cancel_inside,
+    on_each_loop,
+)
 
 _NOT_BEGUN = Failure(NotExecuted("a guard refused"))
 _UNSEEN = 0.1  # seconds after which a body has begun of which nobody hears

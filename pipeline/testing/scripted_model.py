@@ -1,4 +1,4 @@
-"""ScriptedModel: a model whose replies are written down, for loops that ask a model."""
+"""ScriptedModel: a model with prepared replies. `script`: a handler with prepared answers for a middleware."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from ..call import Call
+from ..call import Call, Outcome
 
 
 class ScriptedModel:
@@ -91,3 +91,30 @@ def _read_json(arguments: object) -> object:
         return json.loads(arguments)
     except ValueError:
         return arguments
+
+
+class Script:
+    """A handler whose calls get one prepared answer after the other. Make it with `script`."""
+
+    def __init__(self, parts: tuple[Outcome | BaseException, ...]) -> None:
+        self._parts = list(parts)
+        self.calls: list[Any] = []  # the calls it was given, in order
+
+    async def __call__(self, call: Call) -> Outcome:
+        """Return the next part, or raise it if it is an exception. Raises AssertionError if no part is left."""
+        self.calls.append(call)
+        if not self._parts:
+            raise AssertionError(f"the script has no part for call {len(self.calls)}")
+        part = self._parts.pop(0)
+        if isinstance(part, BaseException):
+            raise part
+        return part
+
+
+def script(*parts: Outcome | BaseException) -> Script:
+    """Make a handler with prepared answers: ``script(Failure(Transient()), Success(1))`` fails once, then succeeds.
+
+    Args:
+        *parts: The answers, one for each call. An exception is raised. A further call raises AssertionError.
+    """
+    return Script(parts)

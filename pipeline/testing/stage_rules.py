@@ -22,8 +22,17 @@ from ..guards import Guards, OneEffect, denies_effect
 from ..introspection import unwrap
 from ..report import LiveReport, error_of
 from ..tools import Effect, Tool
-from .handed_calls import Unchanged, check_handed_on
-from .probes import LOOPS, PATIENCE, BodyGuard, Breaks, ProbeError, cancel_inside, on_each_loop
+from .probes import (
+    LOOPS,
+    PATIENCE,
+    BodyGuard,
+    Breaks,
+    ProbeError,
+    Unchanged,
+    cancel_inside,
+    check_handed_on,
+    on_each_loop,
+)
 
 _STATE = StateKey[object]("toolcall_pipeline.testing")
 _HAS_NOT_RUN: tuple[Any, ...] = (Failure(Transient(landed="no")), Failure(Denied("probe")))  # the tool, for certain

@@ -1,12 +1,11 @@
 """What a middleware costs: figures of a pipeline and of each of its stages. README.md in this folder is the guide."""
 
-from .bars import draw_bars
 from .costs import Overhead, StageCost
 from .figures import Figure
 from .gate import assert_overhead
 from .later_run import Change, compare_runs, explain_speed
 from .measuring import measure
-from .table import format_changes, format_overhead
+from .table import draw_bars, format_changes, format_overhead
 
 __all__ = [
     "Change",

@@ -1,8 +1,13 @@
-"""Ablation: the same pipeline without one of its stages or, where it needs one there, with a pass-through."""
+"""The pipeline without one of its stages, or with a pass-through in its place; and the memory that a call takes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import gc
+import sys
+import tracemalloc
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import cycle
+from statistics import median
 from typing import Any, Literal, TypeAlias
 
 import attrs
@@ -14,9 +19,11 @@ from ...compose.placement import Placement
 from ...compose.stage import Handler, Stage
 from ...errors import SetupError
 from ...report import kind_of
-from .stand_ins import Bodies
+from .sample_calls import Bodies
 
 How: TypeAlias = Literal["left out", "pass-through"]
+_TIMES = 9
+_MANY = 500
 
 
 @attrs.frozen
@@ -162,3 +169,74 @@ def _make_pass_through(stage: Stage, samples: Samples) -> Stage:
     if stage.role == "end":
         return Stage.of(_RunBody(stage.placement), "end", stage.name)
     raise SetupError(f"{stage.name} is an observer, and can be left out")
+
+
+@attrs.frozen
+class Allocations:
+    """What one call allocates.
+
+    Args:
+        peak_bytes: The most memory that it holds at a time.
+        blocks: The blocks of memory that it holds while its tool runs; 0 if no tool runs.
+        left_blocks: The blocks that are left when it has ended. A cache or a log in memory leaves some.
+    """
+
+    peak_bytes: float
+    blocks: float
+    left_blocks: float
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures as they are kept."""
+        return {name: round(value, 2) for name, value in attrs.asdict(self).items()}
+
+    def __sub__(self, other: Allocations) -> Allocations:
+        return Allocations(
+            self.peak_bytes - other.peak_bytes, self.blocks - other.blocks, self.left_blocks - other.left_blocks
+        )
+
+
+async def count_allocations(pipeline: Pipeline, calls: Sequence[Call], bodies: Bodies) -> Allocations:
+    """Run the calls in turn, some hundred times, and count."""
+    turn = cycle(calls)
+    held: list[int] = []
+
+    def look() -> None:
+        held.append(sys.getallocatedblocks())
+
+    for _ in range(_TIMES):
+        await pipeline(next(turn))
+    blocks: list[int] = []
+    bodies.reply = look
+    gc.collect()
+    try:
+        for _ in range(_TIMES):
+            before = sys.getallocatedblocks()
+            await pipeline(next(turn))
+            blocks += [each - before for each in held[-1:]]
+            held.clear()
+    finally:
+        bodies.reply = None
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for _ in range(_MANY):
+        await pipeline(next(turn))
+    gc.collect()
+    left = (sys.getallocatedblocks() - before) / _MANY
+    return Allocations(await _find_peak(pipeline, turn), median(blocks) if blocks else 0.0, max(left, 0.0))
+
+
+async def _find_peak(pipeline: Pipeline, turn: Iterator[Call]) -> float:
+    peaks: list[int] = []
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    try:
+        for _ in range(_TIMES):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            await pipeline(next(turn))
+            peaks.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+    return median(peaks)

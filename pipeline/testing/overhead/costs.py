@@ -10,8 +10,7 @@ from typing import Any
 import attrs
 
 from ...compose.stage import Role
-from .ablation import How
-from .allocations import Allocations
+from .ablation import Allocations, How
 from .figures import Figure
 
 

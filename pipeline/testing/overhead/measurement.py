@@ -15,16 +15,22 @@ from ...call import Call
 from ...compose.pipeline import Pipeline
 from ...telemetry.queues import flush_queues
 from ..clocks import no_waiting
-from .ablation import Pair, Samples, leave_out, make_lean, pass_on
-from .allocations import count_allocations
+from .ablation import Pair, Samples, count_allocations, leave_out, make_lean, pass_on
 from .costs import Overhead, StageCost
-from .failing_calls import find_failing_calls
 from .figures import Figure
-from .rounds import Bench, UnlikeError, make_batch
-from .sample_calls import choose_call, find_tool, list_tools, read_values, run_well
+from .rounds import Bench, Core, UnlikeError, make_batch
+from .sample_calls import (
+    Bodies,
+    all_in_loop,
+    choose_call,
+    find_failing_calls,
+    find_tool,
+    list_tools,
+    read_values,
+    replace_bodies,
+    run_well,
+)
 from .slices import Batch
-from .stand_ins import Bodies, all_in_loop, replace_bodies
-from .undisturbed import Core
 
 ASKED: object = object()  # the tools that read are asked for their result
 _SLICE = 0.0005  # seconds of CPU

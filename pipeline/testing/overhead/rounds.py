@@ -1,4 +1,4 @@
-"""Bench: measures by how much one thing costs more than another, again and again, each time with new objects."""
+"""Bench: rounds that compare two costs, each with new objects, without the rounds that another process disturbed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import islice
 from statistics import median
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 import attrs
@@ -16,8 +16,7 @@ from ...call import Call
 from ...errors import SetupError
 from ...report import kind_of
 from .figures import Figure
-from .slices import Batch, Scenario, Spent, run_there_and_back
-from .undisturbed import Core, take_rounds
+from .slices import Batch, Scenario, Spent, probe, run_there_and_back
 
 Run: TypeAlias = Callable[[Call], Awaitable[object]]
 _OUTCOMES: Any = (Success, Failure)  # by this name a type checker does not narrow an outcome
@@ -25,6 +24,9 @@ _ROUNDS = 6  # with the same objects
 _CALLS = 4  # in a slice: the first one after a pause is dearer
 _LEAST = 3  # builds, however long they take
 _FINE, _FINE_SHARE = 40.0, 0.04  # ns, and a share of the figure: noise that is small enough
+T = TypeVar("T")
+TOLERANCE = 1.2  # times the fast level; with a busy neighbour the probe takes 1.5 to 1.8 times as long
+_PAUSE = 0.005  # seconds between two probes while waiting for an undisturbed core
 
 
 class UnlikeError(Exception):
@@ -129,3 +131,58 @@ def explain_unlike(unlike: UnlikeError) -> SetupError:
         f"the call of {str(unlike.call.name)!r} ends in {kind!r} when it is repeated: a stage limits or counts calls. "
         "Give several different calls, or a pipeline in which that stage has no limit"
     )
+
+
+class Core:
+    """How fast this core runs right now, by the probe.
+
+    Args:
+        fast: Nanoseconds of the probe on an undisturbed core, as far as known; None: unknown.
+        patience: Seconds to spend waiting, in all.
+    """
+
+    def __init__(self, fast: float | None, patience: float) -> None:
+        seen = sorted(probe() for _ in range(100))
+        lowest = float(seen[len(seen) // 10])  # a decile: single probes may run in a boost of the clock
+        self.fast = lowest if fast is None else min(fast, lowest)
+        self._patience = patience
+
+    def undisturbed(self, nanoseconds: float) -> bool:
+        """Whether a probe of that length ran on an undisturbed core."""
+        return nanoseconds <= self.fast * TOLERANCE
+
+    async def wait(self) -> None:
+        """Return as soon as the core is undisturbed, or when the patience is used up."""
+        while self._patience > 0 and not self.undisturbed(probe()):
+            await anyio.sleep(_PAUSE)
+            self._patience -= _PAUSE
+
+
+@attrs.frozen
+class Round(Generic[T]):
+    """One round.
+
+    Args:
+        costs: What it found.
+        probe: The mean of its probes, in ns.
+    """
+
+    costs: T
+    probe: float
+
+
+async def take_rounds(run: Callable[[], Awaitable[tuple[T, float]]], rounds: int, core: Core) -> list[Round[T]]:
+    """Run undisturbed rounds, and return them; with too few of those, the least disturbed third.
+
+    Args:
+        run: Runs one round, and returns what it found and the mean of its probes.
+        rounds: How many undisturbed ones are wanted; twice as many are made at most.
+        core: Knows which are.
+    """
+    taken: list[Round[T]] = []
+    undisturbed = 0
+    while undisturbed < rounds and len(taken) < 2 * rounds:
+        await core.wait()
+        taken.append(Round(*await run()))
+        undisturbed += core.undisturbed(taken[-1].probe)
+    return sorted(taken, key=lambda each: each.probe)[: max(undisturbed, (rounds + 2) // 3)]

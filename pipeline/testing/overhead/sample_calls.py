@@ -1,18 +1,28 @@
-"""The calls that are measured, their tools, and what these return."""
+"""The calls to measure, their tools, and bodies that do not run."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast, get_args
+
+import attrs
+from returns.result import Failure
 
 from ...call import Call, is_failure
 from ...compose.pipeline import Pipeline
-from ...errors import SetupError
+from ...errors import Crashed, InvalidParams, MalformedCall, SetupError, ToolError, Transient, UnknownTool
+from ...introspection import is_async
 from ...messages import render
 from ...report import kind_of
 from ...tools import Tool
-from .stand_ins import Bodies, replace_bodies
+
+_PATCHED = ("fn", "run_in", "anywhere")
+_RUN_HERE = ("loop", "thread")  # a body in another process cannot be replaced from this one
+_NEW = 600  # wrong names in turn: more than the 512 that Resolve remembers, so each of them is new to it
+_PROPOSED = (UnknownTool, MalformedCall, InvalidParams, Crashed)  # each by a call or a bug that causes it
 
 
 def list_tools(pipeline: Pipeline, calls: Iterable[Call]) -> list[Tool[..., Any]]:
@@ -75,3 +85,132 @@ async def run_well(pipeline: Pipeline, call: Call) -> object:
         text = " ".join(render(outcome).split())
         raise SetupError(f"the call of {str(call.name)!r} fails, {kind_of(outcome)}: {text}")
     return outcome.unwrap()
+
+
+@attrs.define(eq=False)
+class Bodies:
+    """What takes the place of the bodies of all tools.
+
+    Args:
+        values: What a tool returns, by its name. Default for each: None.
+        reply: What every body returns instead. An exception is raised; a function is called before the value is
+            returned. None: the values.
+        begun: How many bodies have begun.
+    """
+
+    values: dict[str, object] = attrs.field(factory=dict[str, object])
+    reply: object = None
+    begun: int = 0
+
+    def make(self, tool: Tool[..., Any]) -> Callable[..., Any]:
+        """A body for that tool, async if its own is."""
+
+        def answer(*_: object, **__: object) -> object:
+            self.begun += 1
+            if self.reply is None:
+                return self.values.get(tool.name)
+            if isinstance(self.reply, BaseException):
+                raise self.reply.with_traceback(None)
+            if not callable(self.reply):
+                return self.reply
+            self.reply()
+            return self.values.get(tool.name)
+
+        async def answer_later(*_: object, **__: object) -> object:
+            return answer()
+
+        return answer_later if is_async(tool.fn) else answer
+
+
+@contextmanager
+def replace_bodies(tools: Iterable[Tool[..., Any]], bodies: Bodies) -> Generator[None]:
+    """Put a stand-in in the place of each tool's body, inside the block.
+
+    A tool keeps its effect and its thread, so the stages do what they do for the real one. One that runs in another
+    process or on another machine runs in the event loop instead.
+    """
+    before = [(tool, [getattr(tool, name) for name in _PATCHED]) for tool in tools]
+    try:
+        for tool, (_, run_in, _) in before:
+            tool.fn = bodies.make(tool)
+            tool.run_in = run_in if run_in in _RUN_HERE else "loop"
+            tool.anywhere = False
+        yield
+    finally:
+        for tool, values in before:
+            for name, value in zip(_PATCHED, values, strict=True):
+                setattr(tool, name, value)
+
+
+@contextmanager
+def all_in_loop(tools: Iterable[Tool[..., Any]]) -> Generator[None]:
+    """Let sync tools run in the event loop, inside the block.
+
+    The way to a thread and back costs more than most stages, and not always the same.
+    """
+    moved = [tool for tool in tools if tool.run_in == "thread"]
+    try:
+        for tool in moved:
+            tool.run_in = "loop"
+        yield
+    finally:
+        for tool in moved:
+            tool.run_in = "thread"
+
+
+@attrs.frozen
+class FailingCalls:
+    """Calls that end in one kind of failure.
+
+    Args:
+        kind: The kind.
+        calls: In turn.
+        reply: What the bodies answer with. None: no body begins.
+    """
+
+    kind: str
+    calls: Sequence[Call]
+    reply: object = None
+
+
+async def find_failing_calls(pipeline: Pipeline, call: Call, bodies: Bodies) -> list[FailingCalls]:
+    """Those that end as they should in this pipeline; each is tried once."""
+    found: list[FailingCalls] = []
+    for each in _propose(call):
+        if each.kind not in {known.kind for known in found}:
+            bodies.reply = each.reply
+            try:
+                if kind_of(await pipeline(each.calls[0])) == each.kind:
+                    found.append(each)
+            finally:
+                bodies.reply = None
+    return found
+
+
+def _propose(call: Call) -> Iterator[FailingCalls]:
+    name = str(call.name)
+    unknown = [attrs.evolve(call, name=f"{name}_{letters}") for letters in _make_letters()]
+    yield FailingCalls("unknown_tool", unknown)
+    yield FailingCalls("malformed_call", [attrs.evolve(call, arguments='{"cut": "o')])
+    for wrong in ({}, {"there_is_no_such_parameter": 1}, *_misfits(call)):
+        yield FailingCalls("validation", [attrs.evolve(call, arguments=wrong)])
+    for kind in get_args(ToolError):
+        if kind not in _PROPOSED:
+            yield FailingCalls(kind.kind, [call], Failure(kind.make_example()))
+    yield FailingCalls("internal", [call], RuntimeError("it failed"))
+    lost = Failure(Transient(landed="maybe"))  # of a mutating tool
+    yield FailingCalls("outcome_unknown", [call], lost)
+
+
+def _misfits(call: Call) -> Iterator[dict[str, object]]:
+    """The arguments with another value of the first parameter."""
+    arguments: Any = call.arguments
+    given = dict(cast("Mapping[str, object]", arguments)) if isinstance(arguments, Mapping) else {}
+    strange: tuple[object, ...] = ({"no": "value"}, [None], "no value")
+    for first in itertools.islice(given, 1):
+        yield from ({**given, first: value} for value in strange)
+
+
+def _make_letters() -> Iterator[str]:
+    for letters in itertools.islice(itertools.product("bcdfghjklmnpqrstvwxz", repeat=3), _NEW):
+        yield "".join(letters)

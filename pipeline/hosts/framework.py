@@ -1,0 +1,87 @@
+"""What the adapters of all frameworks share: a missing package, exported tools, and arguments before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import ValidationError
+from returns.result import Failure
+
+from toolcall_pipeline.middlewares import Validate
+
+from ..adapters.common import build_definitions, to_parts
+from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..compose import Pipeline
+from ..errors import InvalidParams, MalformedCall
+from ..messages.parts import File, Image, find_media
+from ..parameters.pydantic_errors import PydanticErrors
+from ..provider_names import OPENAI
+from ..tools import ToolView
+
+_DEFAULT = Validate()
+
+
+@contextmanager
+def requires(package: str) -> Generator[None, None, None]:
+    """Around the imports of a framework: says what to install if they fail.
+
+    Args:
+        package: The framework's name at PyPI, which is the name of our extra.
+
+    Raises:
+        ImportError: The package is missing, or too old to have what the adapter uses.
+    """
+    try:
+        yield
+    except ImportError as exc:
+        told = f"this module needs {package}: pip install 'toolcall-pipeline[{package}]' ({exc})"
+        raise ImportError(told, name=exc.name, path=exc.path) from exc
+
+
+def list_offered(registry: ToolView) -> list[tuple[dict[str, Any], str]]:
+    """``{"name", "description", "parameters"}`` of each tool that may be called now, and the tool's own name.
+
+    Args:
+        registry: The tools. A name that providers refuse is given in a form that they accept.
+    """
+    return list(zip(build_definitions(registry, OPENAI, "parameters"), registry.callable_names(), strict=True))
+
+
+def list_media(outcome: Outcome[Any]) -> list[str | Image | File] | None:
+    """What a tool returned as texts, images and PDF files, in order; None if it is text alone.
+
+    Args:
+        outcome: Of the call. Parts that models do not take are mentioned in a text.
+    """
+    shown = [find_media(part) or str(part) for part in to_parts(outcome)]
+    return None if all(isinstance(part, str) for part in shown) else shown
+
+
+def foresee(pipeline: Pipeline, call: Call) -> ValidCall | None:
+    """The call as the pipeline will run it: an approval or a guard has to judge this, and not what the model wrote.
+
+    Args:
+        pipeline: What `Host.offer` returned. Its `Validate` is asked, or a default one where it has a check of its own
+            in that place. Nothing is run or recorded.
+        call: As the model sent it.
+
+    Returns:
+        The call with its tool and params; None if it is refused.
+    """
+    found: Any = pipeline.resolve(call)
+    validate = next((stage.obj for stage in pipeline.entries if isinstance(stage.obj, Validate)), _DEFAULT)
+    valid = validate(found) if isinstance(found, ResolvedCall) else None
+    return valid if isinstance(valid, ValidCall) else None
+
+
+def refuse_arguments(call: ValidCall, error: ValidationError) -> Failure[InvalidParams | MalformedCall]:
+    """A refusal by the types of a tool's own function, which know more than its schema says, such as a validator.
+
+    Args:
+        call: The call that the framework was handed.
+        error: What pydantic found, as the framework raised it.
+    """
+    params = dict(call.params)
+    return Failure(PydanticErrors(call.tool.parameters.schema).convert(error, params, params))
