@@ -21,8 +21,7 @@ from benchmarks.overhead.processes import undisturbed
 from benchmarks.overhead.results import LAST_RUN, Result
 from benchmarks.overhead.rows import Group, Row
 from benchmarks.overhead.table import BY_NAME, GROUPS
-from toolcall_pipeline.testing.overhead import slices
-from toolcall_pipeline.testing.overhead import rounds
+from toolcall_pipeline.testing.overhead import rounds, slices
 from toolcall_pipeline.testing.overhead.rounds import Core
 
 ROOT = Path(__file__).parent.parent
