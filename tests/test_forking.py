@@ -21,7 +21,7 @@ HELD_FOR_A_CALL = {
 }  # a lock of one call, which the child of a fork does not go on with
 RESTARTED_BY_THEMSELVES = {"pipeline/executors/exit_warning.py", "pipeline/executors/thread.py"}
 IN_A_WORKER = {
-    "pipeline/executors/process_worker.py",
+    "pipeline/executors/worker_main.py",
     "pipeline/executors/remote_progress.py",
 }  # a child that is forked there tells nothing
 OF_ONE_COMMAND = {"pipeline/cli/run/marks_file.py"}  # of a running `toolcall run`, which no child goes on with

@@ -40,7 +40,7 @@ INTEGRATIONS = ("adapters", "dialogue", "hosts", "mcp")
 MAY_INTEGRATE = (*INTEGRATIONS, "cli", "testing")
 MAY_STACK = ("middlewares", *INTEGRATIONS, "builtin", "cli", "testing")
 # These import what a user or a stub names, or the parts of a library.
-IMPORT_ANY = ("lazy_names.py", "loading.py", "caller_main.py", "function_address.py", "demo_command.py")
+IMPORT_ANY = ("lazy_names.py", "loading.py", "function_address.py", "demo_command.py")
 LOGS = frozenset(  # the only names of the logs API, until OpenTelemetry for Python declares it stable
     ("opentelemetry._logs", "opentelemetry.sdk._logs", "opentelemetry.sdk._logs.export")
 )

@@ -38,7 +38,7 @@ from toolcall_pipeline import (
     gather,
     is_failure,
 )
-from toolcall_pipeline.executors import Process, worker_process
+from toolcall_pipeline.executors import Process, worker_handle
 from toolcall_pipeline.executors.process_pool import WorkerPool
 from toolcall_pipeline.guards import Guards, TimeLimit
 from toolcall_pipeline.middlewares import Trace, standard
@@ -248,7 +248,7 @@ async def test_an_import_that_takes_for_ever(
     importable: Callable[[str], ToolRegistry], began: Began, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker that has prepared one job for too long is killed with the next call that gives up."""
-    monkeypatch.setattr(worker_process, "_PATIENCE", 0)
+    monkeypatch.setattr(worker_handle, "_PATIENCE", 0)
     wait = f"import os; open({began.path!r}, 'w').write(str(os.getpid())); import threading; threading.Event().wait()"
     tool = importable(wait).tools["run"]
     stuck: list[int] = []
@@ -282,13 +282,13 @@ async def test_no_worker_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_a_worker_that_is_killed_as_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new worker that somebody kills from outside is no fault of the tool: transient, and not begun."""
-    start = worker_process.WorkerProcess.__init__
+    start = worker_handle.WorkerProcess.__init__
 
     def start_and_kill(worker: Any, living: Any) -> None:
         start(worker, living)
         worker.kill()
 
-    monkeypatch.setattr(worker_process.WorkerProcess, "__init__", start_and_kill)
+    monkeypatch.setattr(worker_handle.WorkerProcess, "__init__", start_and_kill)
     failure: Any = await Process(workers=1).run(a_call(TOOLS.tools["pid"]))
     assert failure.failure() == Transient(None, landed="no")
 

@@ -10,8 +10,7 @@ import pytest
 
 from support import a_call
 from toolcall_pipeline.event_loops import get_event_loop
-from toolcall_pipeline.executors.ray.actors import PendingJob
-from toolcall_pipeline.executors.ray.pool import NoWorkerError, Pool
+from toolcall_pipeline.executors.ray.pool import NoWorkerError, PendingJob, Pool
 
 
 class RayActorError(Exception):

@@ -22,7 +22,7 @@ from .process_pool import WorkerPool
 from .protocol import Executor
 from .remote_call import decode_reply, encode_job
 from .remote_progress import HeardSteps, ask_for_steps, decode_step
-from .worker_process import WorkerLostError
+from .worker_handle import WorkerLostError
 
 
 class Process(Executor):

@@ -8,8 +8,8 @@ from weakref import finalize
 from anyio import CapacityLimiter, get_cancelled_exc_class
 
 from ..errors import SetupError
-from .caller_main import CALLER_MAIN, MISUSED
-from .worker_process import WorkerLostError, WorkerProcess
+from .function_address import CALLER_MAIN, MISUSED
+from .worker_handle import WorkerLostError, WorkerProcess
 
 
 class WorkerPool:

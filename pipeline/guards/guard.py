@@ -9,6 +9,12 @@ from ..errors import Landed
 if TYPE_CHECKING:
     from ..call import Call, Outcome
     from ..tools.definition import Tool
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from ..call import Call
 
 
 class NotBegunError(Exception):
@@ -53,3 +59,28 @@ def tool_of(call: Call) -> Tool[..., Any] | None:
     """The tool of a call in any phase: the end of a stack may take a call that was not resolved."""
     tool: Tool[..., Any] | None = getattr(call, "tool", None)
     return tool
+
+
+@attrs.define(eq=False)
+class Bodies(Guard):
+    """A guard that counts the bodies that began."""
+
+    counts_bodies: ClassVar[bool] = True
+    needs_params: ClassVar[bool] = False
+
+    running: int = attrs.field(default=0, kw_only=True)  # a thread that was left behind still runs
+    undecided: int = attrs.field(default=0, kw_only=True)  # may have taken effect: all but those known not to have
+
+    def begin(self, call: Call) -> None:  # noqa: ARG002
+        """A body begins."""
+        self.running += 1
+        self.undecided += 1
+
+    def end(self, call: Call) -> None:  # noqa: ARG002
+        """It returned or raised."""
+        self.running -= 1
+
+    def learn_landed(self, call: Call, landed: Landed) -> None:  # noqa: ARG002
+        """Its outcome is known."""
+        if landed == "no":
+            self.undecided -= 1

@@ -8,8 +8,7 @@ import attrs
 from returns.result import Failure
 
 from ..errors import Landed, OutcomeUnknown, TimedOut, Transient
-from .bodies import Bodies
-from .guard import tool_of
+from .guard import Bodies, tool_of
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome

@@ -9,7 +9,7 @@ import attrs
 from returns.result import Failure
 
 from ..errors import Landed, TimedOut
-from .bodies import Bodies
+from .guard import Bodies
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome

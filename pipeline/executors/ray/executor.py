@@ -25,9 +25,8 @@ from ..function_address import find_address
 from ..protocol import Executor
 from ..remote_call import decode_reply, encode_job, make_job
 from ..remote_progress import ask_for_steps
-from .actors import PendingJob, Worker
 from .connection import Connection
-from .pool import NoWorkerError, Pool
+from .pool import NoWorkerError, PendingJob, Pool, Worker
 from .worker import RayWorker, dumps
 
 _GRACE = 1.0  # seconds: for a cancelled async tool to end in its actor, which takes milliseconds

@@ -5,6 +5,7 @@ All of this happens in the thread of one event loop. Ray replies in threads of i
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -12,11 +13,12 @@ from typing import Any
 
 import anyio
 
-from ...event_loops import EventLoop
+from ...call import ValidCall
+from ...event_loops import EventLoop, Signal
 from ..body import end_body
-from .actors import PendingJob, Registration, Worker
-from .batches import pack_jobs, unpack_replies
-from .capacity import Capacity
+from ..remote_call import Job
+from ..remote_progress import HeardSteps
+from .batches import PackedReply, pack_jobs, unpack_replies
 
 
 class NoWorkerError(Exception):
@@ -216,3 +218,84 @@ class Pool:
     def _notify(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+
+class PendingJob:
+    """A job from before it is sent until its reply is there. It is one call's."""
+
+    __slots__ = ("abandoned", "call", "done", "encoded", "error", "heard", "ref", "reply", "signal", "token")
+
+    def __init__(self, encoded: Job | bytes, call: ValidCall, signal: Signal, token: str | None = None) -> None:
+        self.encoded = encoded
+        self.call = call
+        self.signal = signal  # set when it is done
+        self.token = token  # under which the worker keeps the progress of the job; None or "": no listener
+        self.heard = None if call.report is None else HeardSteps(call)  # None: no listener
+        self.done = False
+        self.reply: PackedReply = None
+        self.error: BaseException | None = None  # why there is no reply
+        self.ref: Any = None  # Ray's ObjectRef; None for a job in a batch, which has one for all
+        self.abandoned = False  # its caller was cancelled
+
+
+class Registration:
+    """One function on its way to one actor. Several calls may wait for it."""
+
+    __slots__ = ("done", "error", "refusal")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.refusal = ""  # the actor's text why it has no such function
+        self.error: BaseException | None = None  # why there is no reply
+
+
+class Worker:
+    """One actor, from the request for it until it is gone."""
+
+    __slots__ = ("abandoned", "actor", "batch", "in_flight", "ready", "registered", "registrations")
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+        self.ready = False
+        self.in_flight = 0  # jobs
+        self.abandoned = 0  # jobs in flight whose callers were cancelled
+        self.registrations: dict[str, Registration] = {}
+        self.registered: set[str] = set()  # keys of the functions that it has
+        self.batch: list[PendingJob] = []  # sent at the end of this round of the event loop
+
+
+class Capacity:
+    """Free places of one event loop. Who finds none waits in a queue, first come, first served.
+
+    anyio's CapacityLimiter remembers who has a place, which in a batch of tiny calls takes a tenth of all time.
+
+    Args:
+        loop: The event loop.
+        free: The places.
+    """
+
+    def __init__(self, loop: EventLoop, free: int) -> None:
+        self.free = free  # 0 while a call waits. A call that finds it above 0 may take one by counting it down
+        self._loop = loop
+        self._waiting: OrderedDict[Signal, None] = OrderedDict()
+
+    async def wait(self) -> None:
+        """Wait for a place, and take it. Cancelled, it takes none."""
+        signal = self._loop.make_signal()
+        self._waiting[signal] = None
+        try:
+            await signal
+        except BaseException:
+            if signal in self._waiting:
+                del self._waiting[signal]
+            else:  # cancelled after it was given one
+                self.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Free a place, or give it to the first in the queue."""
+        if self._waiting:
+            signal, _ = self._waiting.popitem(last=False)
+            self._loop.set(signal)
+        else:
+            self.free += 1

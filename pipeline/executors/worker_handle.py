@@ -15,9 +15,9 @@ from typing import Any, cast
 import anyio
 from anyio import CancelScope, get_cancelled_exc_class, wait_readable, wait_writable
 
-from .process_worker import HEADER, STEP
+from .worker_main import HEADER, STEP
 
-_BOOT = f"import sys; sys.path[:] = sys.argv[4:]; from {__package__}.process_worker import serve; serve()"
+_BOOT = f"import sys; sys.path[:] = sys.argv[4:]; from {__package__}.worker_main import serve; serve()"
 _LARGEST_READ = 1 << 20  # bytes
 _PATIENCE = 60.0  # seconds: how long a worker may prepare a job that was left behind, before it is taken for stuck
 _DEATH = 5.0  # seconds: SIGKILL takes milliseconds, and longer only if the machine is in trouble

@@ -29,8 +29,7 @@ from struct import Struct
 from threading import Lock, Thread
 from typing import Any, NoReturn, cast
 
-from .caller_main import CALLER_MAIN
-from .function_address import Function, load_function
+from .function_address import CALLER_MAIN, Function, load_function
 from .job_runner import await_value, run_job
 from .remote_call import Job, encode_not_begun, encode_reply
 from .remote_progress import SentSteps, Step, encode_step
