@@ -18,7 +18,7 @@ from ..errors import SetupError
 from .problems import FAILED_CHECK, describe_options
 from .schema_generator import flag_mask, to_json_value
 
-# JSON has no NaN. By name too: whoever calls pipeline.run writes Python's name, not the alias.
+# JSON has no NaN. By name too: a caller of pipeline.run writes Python's name, not the alias.
 DECLARED: Final[ConfigDict] = {
     "strict": True,
     "extra": "forbid",
@@ -49,7 +49,7 @@ def adapt_annotation(hint: Any, known: Known) -> Any:
 
     Args:
         hint: The annotation.
-        known: What attrs classes became so far. Add to it by calling this; share it within one signature.
+        known: The replacements of attrs classes so far. This function adds to it; share it within one signature.
 
     Raises:
         SetupError: An attrs class is generic, or a value of the type can be read only once.
@@ -92,7 +92,7 @@ def _adapt_choice(hint: Any) -> Any:
 
 
 def name_behind(hint: Any, known: Known) -> Any:
-    """What a NewType, or an alias that was made with ``type``, stands for. None: it is neither, or is known."""
+    """Return the meaning of a NewType, or of an alias that was made with ``type``. None: it is neither, or is known."""
     behind = getattr(hint, "__supertype__", None)
     if isinstance(hint, typing_extensions.TypeAliasType) and not hint.__type_params__:
         behind = hint.__value__

@@ -208,12 +208,12 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
 
     Args:
         value: The value that failed.
-        expected: What its place expects.
+        expected: The expectations of its place.
         rules: Those that may be used.
-        sent: What is known of the call.
+        sent: The arguments as they were sent.
 
     Returns:
-        The rule and the value that was meant, or `LEAVE_OUT`; None where there is no such value, where there are two,
+        The rule and the value that was meant, or `LEAVE_OUT`; None where no value fits, where two fit,
         or where the rule may not be used.
     """
     kind = class_of(value)

@@ -63,12 +63,12 @@ _Decode: TypeAlias = Callable[[Any, Any], Any]  # the value and pydantic's facts
 
 _PATTERNS: Final = ("pattern_str_validator", "pattern_bytes_validator", "pattern_either_validator")
 _BASE64: Final = (Base64Encoder, Base64UrlEncoder)
-# As of `ByteSize`, to its end, in ASCII, and with no more digits than anybody counts bytes with.
+# As of `ByteSize`, to its end, in ASCII, and with no more digits than a count of bytes needs.
 _SIZE: Final = re.compile(r"\s*(?P<number>[0-9]{0,40}\.?[0-9]{1,40})\s*(?P<unit>[a-z]*)\s*", re.ASCII | re.IGNORECASE)
 _MAX_PATTERN: Final = 2_000  # characters of a regular expression: to compile 300,000 takes a second
 _SIZES: Final = "a number of bytes with or without a unit such as KiB or MB"
 _DICTS = ("dict", "ordered-dict", "frozendict", "counter")
-_CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options by which text is not handed on as it was sent
+_CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options that change the text that was sent
 
 
 def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> SchemaValidator:
@@ -76,8 +76,8 @@ def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> Schema
 
     Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
     only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
-    What pydantic would read in JSON as another value, as a number for a date, is refused (`pydantic_strictness`), and
-    so are several names of one key (`equal_keys`) and texts of which a part would be left out (`decoded_texts`). A
+    A value that pydantic would read as another one, such as a number for a date, is refused, and
+    so are several names of one key, and texts that pydantic would cut. A
     ``Field(strict=False)`` changes nothing. A class of fields takes no other names (`closed_classes`).
 
     Args:
@@ -129,7 +129,7 @@ def _fix(node: Any) -> Any:
 
 
 def _fix_entry(key: str, value: Any) -> Any:
-    if key in _NAMED and isinstance(value, dict):  # its keys are the author's names, and may be those of keywords
+    if key in _NAMED and isinstance(value, dict):  # its keys are the author's names, and may equal keywords
         inner = cast("dict[str, Any]", value)
         fixed = {name: _fix(each) for name, each in inner.items()}
         return fixed if any(each is not inner[name] for name, each in fixed.items()) else inner
@@ -167,7 +167,7 @@ def _find_form(forms: list[tuple[Any, Enum]]) -> Callable[[object], object]:
 def is_undecided(node: Any) -> bool:
     """Whether a node of a core schema is a class of fields whose own configuration has no ``extra``.
 
-    The configuration in the node itself may be that of the class around it.
+    The configuration in the node itself may come from the class around it.
     """
     if node.get("type") not in _CLASSES or "extras_schema" in node:
         return False
@@ -188,8 +188,8 @@ def close(node: Any) -> Any:
 def guard_schema(core: Any) -> Any:
     """Return the core schema with a check before each place that needs one; the same object if none does.
 
-    Numbers and numeric text are no date, datetime, time or timedelta, at any depth. The text of a Decimal or a complex
-    number has ASCII digits and no underscore.
+    Numbers and numeric text are refused as date, datetime, time or timedelta, at any depth. The text of a Decimal or a
+    complex number has ASCII digits and no underscore.
     """
     return _guard(core)
 
@@ -207,13 +207,13 @@ def _guard(node: Any) -> Any:
     kind = node.get("type")
     if kind not in _REFUSED and kind != "json":
         return node
-    # A function gets and gives Python values, of which the strict mode would refuse text: so it reads JSON itself. It
+    # A function gets and returns Python values; the strict mode would refuse text for them, so it reads JSON itself. It
     # stands behind `any`, since a function alone would win over every other type of a union: "01" is text in
     # ``str | Decimal``.
     inner = {key: value for key, value in node.items() if key != "ref"}
     read = make_json_reader(inner) if kind == "json" else _make_reader(inner)
     guard: Any = core_schema.no_info_after_validator_function(read, core_schema.any_schema())
-    return {**guard, "ref": node["ref"]} if "ref" in node else guard  # whoever refers to it must come to the check
+    return {**guard, "ref": node["ref"]} if "ref" in node else guard  # a reference to it must reach the check
 
 
 def _guard_all(held: Any) -> Any:
@@ -389,7 +389,7 @@ class _Key:
 
 
 def _may_merge(node: Any) -> bool:
-    """Whether a node of a core schema is a dict in which two names may be one key. Plain text is what was sent."""
+    """Whether a node of a core schema is a dict where two names may become one key. Plain text stays as it was sent."""
     if node.get("type") not in _DICTS or "keys_schema" not in node:
         return False
     keys = node["keys_schema"]

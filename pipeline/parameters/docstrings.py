@@ -1,4 +1,4 @@
-"""What a docstring tells a model of a tool and of its parameters, in the styles of Google, NumPy and Sphinx."""
+"""The descriptions of a tool and its parameters in a docstring, in the styles of Google, NumPy and Sphinx."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_description(text: str) -> str:
 def read_parameters(text: str) -> dict[str, str]:
     """Return the description of each parameter that has one, as one line, by name.
 
-    The names are those of the docstring: they need not be parameters of the function.
+    The names come from the docstring: they need not be parameters of the function.
     """
     found = _PARAMETERS.search(text)
     if found is None:

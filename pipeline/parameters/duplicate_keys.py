@@ -1,4 +1,4 @@
-"""JSON text in which an object holds one name twice.
+"""JSON text where an object holds one name twice.
 
 Parsers disagree on the value of such an object, so its meaning cannot be known, and it is refused. Source: RFC 8259,
 section 4 (the behaviour is unpredictable). pydantic and json take the last value.
@@ -29,12 +29,12 @@ def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def refuse_twins(text: str) -> MalformedCall | None:
-    """Refuse JSON text in which an object, at any depth, has twins; None: there are none, or the text is no JSON."""
+    """Refuse JSON text where an object, at any depth, has one name twice; None: none has, or the text is not JSON."""
     try:
         _DECODER.decode(text)
     except TwinError:
         return MalformedCall("an object has one name twice")
-    except (ValueError, RecursionError):  # whoever reads it says why
+    except (ValueError, RecursionError):  # the reader of the text says why
         pass
     return None
 

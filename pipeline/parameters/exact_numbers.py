@@ -28,7 +28,7 @@ _MOST: Final = 14  # digits: a fraction with more is whole in no unit, since 2**
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
-    """Call a function that reads JSON, in which `find_token` knows the numbers that are rounded, and no others.
+    """Call a function that reads JSON; inside it `find_token` knows exactly the numbers that are rounded.
 
     Args:
         text: The JSON.
@@ -44,7 +44,7 @@ def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
 
 
 def find_token(value: float) -> str | float:
-    """What was written for a float; the float itself if that is the same, and NaN if two numbers are the same float."""
+    """Return the number as it was written: the float itself if equal, NaN if two numbers are the same float."""
     tokens = _tokens.get()
     return tokens.get(value, value) if tokens else value
 
@@ -63,7 +63,7 @@ def _collect(text: str) -> Mapping[float, str | float]:
 
     try:
         json.loads(text, parse_float=read_float, parse_int=str)
-    except (ValueError, RecursionError):  # whoever reads it says why
+    except (ValueError, RecursionError):  # the reader of the text says why
         return {}
     return {value: _choose(written) for value, written in tokens.items()} if is_rounded else {}
 
@@ -76,7 +76,7 @@ def _choose(written: set[str]) -> str | float:
 
 
 def loses_digits(text: str) -> bool:
-    """Whether a datetime, a time or a duration in its JSON form is no whole number of microseconds."""
+    """Whether a datetime, a time or a duration in its JSON form has digits below the microsecond."""
     return any(_is_cut(match, text) for match in _FRACTION.finditer(text))
 
 

@@ -12,7 +12,7 @@ import attrs
 from .schema import Form, JsonObject, find_target, is_object
 
 _MAX_DEPTH = 12  # levels of objects and arrays
-_MAX_NODES = 400  # of one example: a schema may require more than anybody reads
+_MAX_NODES = 400  # of one example: a schema may require more than a person reads
 _MAX_ITEMS = 20  # of one array
 _MAX_LENGTH = 1_000  # characters of one text
 _MAX_REFERENCES = 8  # references to references; a ring of them ends here
@@ -196,7 +196,7 @@ def _make_number(node: JsonObject, *, whole: bool) -> Any:
 
 
 def _vary(value: Any, index: int) -> Any:
-    """Make a value differ from those of the items before it."""
+    """Make a value differ from the items before it."""
     if isinstance(value, str):
         return value if index == 0 else f"{value}{index + 1}"
     return value + index if isinstance(value, (int, float)) and not isinstance(value, bool) else value

@@ -1,4 +1,4 @@
-"""What a schema expects at the place of a value, and what is known of the arguments as they were sent."""
+"""The expectations of a schema at a place, and the facts about the arguments as they were sent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and usu
 
 @attrs.frozen(eq=False)
 class Expected:
-    """What the schema expects at one place."""
+    """The expectations of the schema at one place."""
 
     forms: tuple[Form, ...]
     types: frozenset[str]  # JSON Schema types that are allowed; empty: not known
@@ -49,13 +49,13 @@ class Expected:
 
     @property
     def has_format(self) -> bool:
-        """Whether text must have a format that no number and no boolean has, as that of a date."""
+        """Whether text must have a format that no number and no boolean has, such as a date."""
         return any(form.get("format") in _FORMATS for form in self.forms)
 
 
 @attrs.define(eq=False)
 class Sent:
-    """What is known of the arguments of one call while they are repaired."""
+    """The facts about the arguments of one call while they are repaired."""
 
     written: Written
     _choices: dict[tuple[int, ...], Choice] | None = None  # by the identities of the forms
@@ -71,7 +71,7 @@ class Sent:
 
 
 class _Unwritten(Sent):
-    """What is known of arguments that came as a mapping: nothing. All calls share it, so it keeps nothing."""
+    """The facts about arguments that came as a mapping: none. All calls share it, so it keeps nothing."""
 
     def read_choice(self, expected: Expected) -> Choice:
         return _fold_choice(expected)

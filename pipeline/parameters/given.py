@@ -1,7 +1,7 @@
 """Arguments that a program gives, and no model: values of the annotated types stay what they are.
 
 A model's arguments are JSON, and are read by pydantic's JSON mode. To send a program's values the same way would change
-them: the JSON of a SecretStr is ``"**********"``, and that of a subclass may be that of its base.
+them: the JSON of a SecretStr is ``"**********"``, and the JSON of a subclass may equal the JSON of its base.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _refuse_rounding(value: Any) -> Any:
 
 
 def _accept_instance_of(cls: type[Any]) -> Callable[[Any, _Handler], Any]:
-    """Of a named tuple pydantic makes another one, and that of the base class."""
+    """Pydantic makes a new object from a named tuple, of the base class."""
     return lambda value, check: value if isinstance(value, cls) else check(value)
 
 

@@ -1,4 +1,4 @@
-"""What jsonschema-rs found wrong, as problems."""
+"""The errors of jsonschema-rs, as problems."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from .schema import Form, format_path, is_object, names_at, value_at
 
 # Steps of a pattern that looks back or ahead, for one text; bytes of one compiled pattern.
 PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
-_MAX_WRONG = 20  # parameters of large arguments that are told
-_MAX_KEYS = 250  # names and items in arguments all of whose problems are listed
+_MAX_WRONG = 20  # parameters of large arguments that are listed
+_MAX_KEYS = 250  # names and items; of larger arguments not all problems are listed
 Search: TypeAlias = Callable[[Any], tuple[Problem, ...]]  # arguments -> the parameters that are wrong
 _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
 
@@ -69,7 +69,7 @@ def _tell_wrong(schema: Form, name: str, value: object) -> Problem:
 def convert_jsonschema_errors(
     errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Form
 ) -> tuple[Problem, ...]:
-    """List all that jsonschema-rs found, each problem once, and those of one union's branches as one.
+    """List the errors of jsonschema-rs, each problem once, and the problems of one union's branches as one.
 
     Where the allowed values say what is wanted, a problem of type at the same place is left out.
     """

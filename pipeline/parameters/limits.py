@@ -42,7 +42,7 @@ _MAX_PLACES = 5_000  # of one schema that are looked at
 _LEVELS = 64  # of arguments: the default limit on their depth
 _HARMLESS = 256  # times that one value may be read, however deep it is
 _MANY = 10**9  # no more is counted
-_SMALL = 100  # readings of a call whose mistakes are listed: each may be told once for each reading
+_SMALL = 100  # readings of a call whose mistakes are listed: each may be listed once for each reading
 _MOST = 10_000  # readings of a call, 2 µs each
 
 _Parse: TypeAlias = "Callable[[object], Any]"
@@ -58,7 +58,7 @@ class Size(NamedTuple):
 
 @attrs.frozen
 class Limits:
-    """How large the arguments of a call may be. A larger call is refused before anybody reads it.
+    """How large the arguments of a call may be. A larger call is refused before it is read.
 
     The defaults are far above what models send: README.md in this folder has the figures.
 
@@ -67,7 +67,7 @@ class Limits:
         depth: Levels of objects and arrays, the arguments themselves included. None: no limit of this kind; text is
             refused above 200 levels in any case.
         keys: Names in objects and items in arrays, all together. None: no limit.
-        problems: Problems of one call that are told; one more entry says how many others there are. At least 1.
+        problems: Problems of one call that are listed; one more entry gives the number of others. At least 1.
     """
 
     bytes: int | None = 1_000_000
@@ -121,7 +121,7 @@ class Limits:
         return None
 
     def tell(self, error: InvalidParams) -> InvalidParams:
-        """Keep as many problems as are told, and say that there are more."""
+        """Truncate to `self.problems` entries and add one that gives the total."""
         problems, most = error.problems, self.problems
         if len(problems) <= most:
             return error
@@ -204,7 +204,7 @@ def limit_found(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
 
 
 def count_problems(found: int | None) -> Problem:
-    """The entry that says that there are more problems than are listed; None: nobody counted them."""
+    """Return the entry that gives the number of further problems; None: they were not counted."""
     words = "there may be more problems than the first" if found is None else f"there are {found} problems"
     return Problem("", "validator", PublicText(f"{_TOO_MANY}{words}"))
 
@@ -223,7 +223,7 @@ def check_schema(schema: object, name: str) -> None:
     """Refuse a schema that is too large to be walked; without recursion.
 
     Args:
-        schema: The schema, which nobody has read yet.
+        schema: The schema, as it came.
         name: The tool's name, for the error.
 
     Raises:
@@ -284,7 +284,7 @@ def _list_names(node: object) -> list[Any]:
 class _Child(NamedTuple):
     """A schema of values inside of a value."""
 
-    branch: str  # of a union that a field tells apart: one of them is read; "": always read
+    branch: str  # of a union that a field distinguishes: one of them is read; "": always read
     key: str
     place: int  # the identity of its node
 
@@ -322,7 +322,7 @@ def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
 
     Args:
         schema: The whole schema.
-        tagged: Whether whoever reads by it goes by the ``discriminator`` of a union, as pydantic does.
+        tagged: Whether the validator uses the ``discriminator`` of a union, as pydantic does.
 
     Returns:
         None for nearly all schemas: every value is read a bounded number of times.
@@ -348,7 +348,7 @@ def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
 
 
 def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
-    """How often the value that is read most under a place is read, if `times` says that of what stands below."""
+    """Return how often the most frequently read value under a place is read, from the `times` of the places below."""
     sums: dict[tuple[str, str], int] = {}
     for each in children:
         sums[each.branch, each.key] = sums.get((each.branch, each.key), 0) + times.get(each.place, 1)
@@ -416,7 +416,7 @@ def _list_inner(form: JsonObject) -> Iterator[tuple[str, Any]]:
     if "array" in kinds:
         first = form.get("prefixItems")
         items = [*(first if is_array(first) else ()), *(form[key] for key in _ITEM_KEYWORDS if key in form)]
-        # The first items stand at places of their own: the same schema for each of them is no second reading.
+        # The first items stand at places of their own: the same schema for each of them does not read it twice.
         yield from ((_ITEMS, child) for child in {id(each): each for each in items}.values())
 
 
@@ -426,9 +426,9 @@ def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[
     Args:
         parse: The parser.
         read: Arguments as sent -> a dict or a MalformedCall.
-        growth: That of the schema.
+        growth: The growth of the schema.
         is_valid: The compiled JSON Schema, which says in a twentieth of the time that arguments are wrong.
-        schema: What the model is shown.
+        schema: The schema that the model is shown.
     """
 
     def parse_bounded(arguments: object) -> Any:

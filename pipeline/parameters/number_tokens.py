@@ -11,7 +11,7 @@ from .duplicate_keys import build_object
 
 # RFC 8259, section 6, bounded; digits are ASCII's only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
-_MAX_DIGITS = 16  # of a number that is no plain integer and is read as one: no more are exact in a float
+_MAX_DIGITS = 16  # of a number that is read, but not written, as an integer: a float holds no more exactly
 _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 
 
@@ -33,7 +33,7 @@ class Written:
         """Read JSON text without losing anything.
 
         Raises:
-            ValueError: It is no JSON, or it holds a number that a float would round, or an object with one name twice.
+            ValueError: It is not JSON, or it holds a number that a float would round, or an object with one name twice.
             RecursionError: It is nested too deeply.
         """
         self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None

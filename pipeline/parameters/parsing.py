@@ -177,7 +177,7 @@ def compile_schema(
         if type(params) is MalformedCall:
             return params
         try:
-            "".join(params)  # the quickest way to find a key that is no text, which **kwargs could not take
+            "".join(params)  # the quickest way to find a key that is not text, which **kwargs could not take
             if is_valid(params):
                 return params if flat else copy_containers(params)
             problems = list_problems(validator, params, schema, find_wrong)

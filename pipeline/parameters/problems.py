@@ -81,7 +81,7 @@ def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -
 
 
 def _select_by_tag(path: str, branches: list[list[Problem]], value: object) -> list[list[Problem]]:
-    """Keep the branches whose tag the value has, where a constant in one and the same field tells them apart.
+    """Keep the branches whose tag the value has, where a constant in one and the same field distinguishes them.
 
     Where the value has the tag of no branch, the tag is the only problem: the rest cannot be judged.
     """

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as problems.
+"""The errors of pydantic, as problems.
 
 Pydantic names its own types, and reports every branch of a union that it tried under a path that names the branch.
 """
@@ -123,7 +123,7 @@ class PydanticErrors:
     Args:
         schema: Its schema.
         scalars: Parameters that are a bare int, float, bool or str. To each of them every text, null, array or object
-            is one error, if its type is wrong at all. So the only error of a call can be told from its values, and
+            is one error, if its type is wrong at all. So the only error of a call can be known from its values, and
             pydantic need not list it: that takes as long as half of a call by hand.
     """
 
@@ -141,11 +141,11 @@ class PydanticErrors:
         self._required = frozenset(self.schema.get("required", ()))
 
     def convert(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
-        """List all that pydantic found, those of one union's branches as one problem.
+        """List the errors of pydantic; the errors of one union's branches are one problem.
 
         Args:
-            exc: What pydantic raised.
-            arguments: What it validated, decoded if it was text.
+            exc: The exception of pydantic.
+            arguments: The arguments that it validated, decoded if they were text.
             sent: The arguments as they were sent, for the refusal.
         """
         if type(sent) is not _DICT:  # text may be wrong as a whole
@@ -204,7 +204,7 @@ class PydanticErrors:
         return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
-        """Tell how many there are, and which parameters are wrong; to list them all would take 10 µs each."""
+        """Return one problem for each wrong parameter, and the total: to list all would take 10 µs each."""
         if self._find_wrong is None:
             from .jsonschema_errors import make_search
 
@@ -267,7 +267,7 @@ class PydanticErrors:
         return PublicText(_VERBS[match["verb"]] + match["words"] if match else "of the form that its schema names")
 
     def _make_tag_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:
-        """The field that tells the branches of a union apart is missing, or has none of their values."""
+        """The field that distinguishes the branches of a union is missing, or has none of their values."""
         facts, value = each.get("ctx", {}), each["input"]
         key = str(facts["discriminator"])
         if not key.startswith("'"):  # a function of the author's decides
@@ -301,7 +301,7 @@ def _split_location(loc: tuple[int | str, ...], arguments: object, kind: str) ->
 
 
 def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
-    """Put the problems in order, those of a union's branches merged, where the first of them stands."""
+    """Put the problems in order; the problems of a union's branches are merged where the first of them stands."""
     slots: list[list[Problem]] = []
     unions: dict[tuple[int | str, ...], tuple[list[Problem], dict[str, list[Found]]]] = {}
     for problem, branches in found:

@@ -64,7 +64,7 @@ def read_arguments(arguments: object) -> JsonObject | None:
 
     Returns:
         A dict as it is, another mapping as a dict, a text as the object that it holds; None and empty text are no
-        arguments, ``{}``. None where the arguments are no object.
+        arguments, ``{}``. None where the arguments are not an object.
     """
     if arguments is None:
         return {}
@@ -76,7 +76,7 @@ def read_arguments(arguments: object) -> JsonObject | None:
 
 
 def write_as_json(text: str) -> str | None:
-    """Write a Python literal as JSON; None where it holds something else. The result may still be no JSON."""
+    """Write a Python literal as JSON; None where it holds something else. The result may still not be JSON."""
     writer = _Writer()
     end = 0
     while end < len(text):
@@ -89,7 +89,7 @@ def write_as_json(text: str) -> str | None:
 
 @attrs.define
 class _Writer:
-    """What was translated so far."""
+    """The translation so far."""
 
     found: list[str] = attrs.field(factory=list[str])
     _levels: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]])  # of each open bracket, and its commas
@@ -121,7 +121,7 @@ class _Writer:
             return ""
         if piece != ")":
             return piece
-        return "]" if commas or self._before == "(" else ""  # (5) is no tuple
+        return "]" if commas or self._before == "(" else ""  # (5) is not a tuple
 
     def _separate(self, *, is_last: bool) -> bool:
         if not self._levels or self._before in _NO_ITEM:

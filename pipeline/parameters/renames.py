@@ -44,13 +44,13 @@ def find_renames(arguments: JsonObject, path: str, parameters: Parameters, known
 
     Args:
         arguments: As they were sent.
-        path: That of the missing parameter.
-        parameters: Those of the tool.
-        known: What was found in each object so far.
+        path: The path of the missing parameter.
+        parameters: The parameters of the tool.
+        known: The findings in each object so far.
 
     Returns:
         Where it stands, and its declared name; with it all others that were misspelt in the same way. Empty where the
-        missing one cannot be told for certain, or where too many parameters are undeclared.
+        missing one cannot be known for certain, or where too many parameters are undeclared.
     """
     parts, missing = ([], path) if path in parameters.names else locate(arguments, path)
     safe, loose = _match_at(arguments, parts, parameters, known)
@@ -66,8 +66,8 @@ def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, k
     Args:
         arguments: As they were sent.
         parts: The path of the undeclared one.
-        parameters: Those of the tool.
-        known: What was found in each object so far.
+        parameters: The parameters of the tool.
+        known: The findings in each object so far.
     """
     for certain in _match_at(arguments, parts[:-1], parameters, known).safe:
         for name, sent in certain.items():

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
 _MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
-_MAX_LEVELS = 16  # levels of arguments in which values are repaired
+_MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
-_Fix: TypeAlias = tuple[Parts, str, Any]  # where, by which rule, and the new value; for parameter_name the new name
+_Fix: TypeAlias = tuple[Parts, str, Any]  # the place, the rule, and the new value; for parameter_name the new name
 
 
 class _Draft:
@@ -101,12 +101,12 @@ def repair_arguments(
     """Repair arguments that were refused; text that was opened must be within the limits too.
 
     Args:
-        parameters: Those of the tool.
+        parameters: The parameters of the tool.
         arguments: As they were sent.
-        error: What is wrong with them.
+        error: Their refusal.
         rules: Those that may be used.
-        limits: Those of the arguments; None: there are none.
-        tool_names: What the tool may be called, where the arguments hold a whole call. Empty: anything.
+        limits: The limits of the arguments; None: no limits.
+        tool_names: Accepted names of the tool, where the arguments hold a whole call. Empty: any name.
 
     Returns:
         The params and the repairs; None where the refusal stands.

@@ -33,7 +33,7 @@ _KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_
 
 @attrs.frozen
 class Shape:
-    """What the arguments of one function look like."""
+    """The form of the arguments of one function."""
 
     validator: SchemaValidator
     schema: dict[str, Any]
@@ -85,7 +85,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
 
 
 def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """The types of the parameters, and that of further ones; None: there are no further ones."""
+    """Return the types of the parameters, and the type of further ones; None: further ones are refused."""
     fields: dict[str, Any] = {}
     known: Known = {}
     extra: Any = None
@@ -121,7 +121,7 @@ def _leave_out(hint: Any) -> Any:
 
 
 class _Own:
-    """Tells a type from one that is equal: ``str | date`` equals ``date | str``, and typing keeps what it made."""
+    """Distinguishes a type from one that is equal: ``str | date`` equals ``date | str``, and typing keeps the first."""
 
 
 def _make_given(

@@ -41,7 +41,7 @@ _MAX_NAME = 100  # characters; nothing longer was meant as a name
 
 
 def fold(text: str) -> str:
-    """Reduce a text to its letters and digits, in lower case. What is equal then may still differ in meaning."""
+    """Reduce a text to its letters and digits, in lower case. Texts that are equal then may still differ in meaning."""
     return _NO_LETTERS.sub("", text).casefold()
 
 

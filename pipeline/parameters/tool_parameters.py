@@ -21,7 +21,7 @@ from .spelling import ADVISED, with_suggestions
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
 
-# What becomes of arguments that the schema does not declare: refused, left out and recorded as a repair, or passed on.
+# How undeclared arguments are handled: refused, left out and recorded as a repair, or passed on.
 Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
 # Arguments -> params, or what is wrong with them. Never raises for what a model sent; an exception of a user's own
 # validator, other than ValueError, passes.
@@ -39,7 +39,7 @@ class Given(dict[str, Any]):
 
 
 class Compiled(NamedTuple):
-    """What a signature or a schema is compiled to."""
+    """The compiled form of a signature or a schema."""
 
     parse: Parse
     schema: Mapping[str, Any]  # what a model is shown
@@ -76,7 +76,7 @@ class Parameters:
 
         Args:
             function: Any callable.
-            skip_first: Whether its first parameter is filled by somebody else, as a ToolContext is.
+            skip_first: Whether the executor fills its first parameter, such as a ToolContext.
             undeclared: The policy for undeclared arguments; None: refused, unless the function takes ``**kwargs``.
         """
 
@@ -134,18 +134,18 @@ class Parameters:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether they hold a union that holds itself and whose forms no field tells apart. Compiles them."""
+        """Whether they hold a union that holds itself and whose forms no field distinguishes. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
     def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
-        """Whether `repair` and `advise` would leave a refusal as it is; False where only they can tell.
+        """Whether `repair` and `advise` would leave a refusal as it is; False where only they can know.
 
         Most refusals are of this kind: only declared parameters were sent, and either some are missing, or the wrong
         values are scalars that no rule reads.
 
         Args:
             arguments: As they were sent.
-            error: What `parse` said of them.
+            error: The refusal by `parse`.
             rules: The rules that may be used.
             longest: Characters of a wrong text up to which this looks at it, ≥ 0. Negative: False for all arguments.
         """
@@ -185,11 +185,11 @@ class Parameters:
 
         Args:
             arguments: As they were sent. They are not changed.
-            error: What `parse` said of them.
+            error: The refusal by `parse`.
             rules: The rules that may be used; without any nothing is repaired.
-            limits: Those of the arguments, which text inside of them must keep to once it is read; None: there are
+            limits: Limits of the arguments, also for text inside of them once it is read; None: there are
                 none.
-            tool_names: What the tool may be called. A call inside of the arguments is opened only if it names one of
+            tool_names: Accepted names of the tool. A call inside of the arguments is opened only if it names one of
                 them; empty: whatever it names.
 
         Returns:
@@ -207,8 +207,8 @@ class Parameters:
 
         Args:
             arguments: As they were sent.
-            error: What `parse` said of them.
-            repairs: What was repaired in the call so far, as its name.
+            error: The refusal by `parse`.
+            repairs: The repairs of the call so far, such as its name.
 
         Returns:
             The same error where there is nothing to add.
@@ -229,10 +229,10 @@ class Parameters:
         return make_example(self.schema)
 
     def find_undeclared(self, arguments: object) -> tuple[str, ...]:
-        """List the arguments that the schema does not declare, in the order in which they were sent.
+        """List the arguments that the schema does not declare, in the order of sending.
 
         Returns:
-            Their names; none before the first use, nor where the arguments are no object.
+            Their names; none before the first use, nor where the arguments are not an object.
         """
         sent = read_arguments(arguments) if self.is_compiled else None
         return () if sent is None else tuple(name for name in sent if name not in self.names)

@@ -15,9 +15,9 @@ WRAPPERS: Final = frozenset((
     "", "arguments", "args", "kwargs", "parameters", "params", "properties", "input", "inputs", "toolinput", "toolargs",
     "toolarguments", "toolparameters", "functionargs", "functionarguments", "functionparameters",
 ))  # fmt: skip
-# Names of an object that holds a whole call, in which the arguments stand under one of the names above.
+# Names of an object that holds a whole call, with the arguments under one of the names above.
 _ENVELOPES: Final = frozenset(("function", "functioncall", "toolcall", "tooluse", "call"))
-# What may stand beside the arguments in a call: the tool's own name, an id, and the type of the message.
+# The keys that may stand beside the arguments in a call: the tool's own name, an id, and the type of the message.
 _NAMES: Final = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname"))
 _IDS: Final = frozenset(("id", "callid", "toolcallid", "tooluseid"))
 _TYPES: Final = frozenset(("function", "functioncall", "toolcall", "tooluse"))
@@ -35,11 +35,11 @@ def unwrap(
     Args:
         arguments: As they were sent; all names are text.
         declared: The parameters of the tool.
-        tool_names: What the tool may be called; a call inside that names another tool is not opened. Empty: anything.
+        tool_names: Accepted names of the tool; a call inside that names another tool is not opened. Empty: any name.
         written: Where to keep how the numbers in opened text were written.
 
     Returns:
-        None where there is no wrapper, or where something stands in it or beside it that is no part of a call.
+        None without a wrapper, or where something in it or beside it does not belong to a call.
     """
     names = set(map(fold_name, declared))
     allowed = set(map(fold, tool_names))
@@ -63,7 +63,7 @@ def _open(
     """Open one object. Text under a name of nothing but ``_`` stays closed where it may be the `single` parameter.
 
     Returns:
-        Whether a whole call stands in it, and what does; None where it is no wrapper.
+        Whether it holds a whole call, and its content; None where it is not a wrapper.
     """
     wrapping = {key: folded for key in arguments if len(key) <= _MAX_NAME and (folded := fold_name(key)) in WRAPPERS}
     if len(wrapping) == 1:

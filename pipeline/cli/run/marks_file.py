@@ -74,7 +74,7 @@ class MarksFile:
         if home is None:
             return None
         path = home.with_name(home.name + _SUFFIX)
-        # A link that somebody else has put there would lead the marks into another file.
+        # A link that another user has put there would lead the marks into another file.
         fd = open_exclusively(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), str(path))
         marks = cls(path, fd, results)
         try:
@@ -88,7 +88,7 @@ class MarksFile:
         """Note that the call of a line begins, from any thread. If this raises, it must not begin.
 
         Raises:
-            CommandError: The mark cannot be written, or RESULTS is no longer where the mark could be found by it.
+            CommandError: The mark cannot be written, or RESULTS was moved, so that the mark would not be found.
         """
         with self._lock:
             if self._failure is None and not self.results.is_in_place():
@@ -117,7 +117,7 @@ class MarksFile:
         """Check that nothing is left over when each line of CALLS has been read.
 
         Raises:
-            CommandError: A mark has no line, or RESULTS is no longer where it was.
+            CommandError: A mark has no line, or RESULTS was moved.
         """
         if self.unknown:
             have = "call that had begun has a line" if len(self.unknown) == 1 else "calls that had begun have lines"

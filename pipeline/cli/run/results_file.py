@@ -29,7 +29,7 @@ _MAX_COMMAND = 80  # characters
 
 
 class FinishedLines:
-    """One byte per line: 0 without a result, else a mark that tells the call from most others.
+    """One byte per line: 0 without a result, else a mark that differs for most calls.
 
     Attributes:
         unmatched: Results whose line has not been read yet in this run.
@@ -90,7 +90,7 @@ class ResultsFile:
         path: Its absolute path, as it was given.
         finished: The lines of CALLS that have a result from an earlier run.
         status: Of the file when it was opened.
-        kinds: How many results there are of each kind, those of earlier runs included.
+        kinds: How many results there are of each kind, also from earlier runs.
     """
 
     path: Path
@@ -256,7 +256,7 @@ def _explain_holder(fd: int) -> str:
 
 
 def _find_holders(status: os.stat_result) -> dict[int, int]:
-    """Each process that holds the lock, with the process that took it. Only Linux tells; elsewhere empty."""
+    """Each process that holds the lock, with the process that took it. Only Linux shows it; elsewhere empty."""
     holders: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -266,7 +266,7 @@ def _find_holders(status: os.stat_result) -> dict[int, int]:
                 found = _FLOCK.search((process / "fdinfo" / entry.name).read_text())
                 if found is not None:
                     holders[int(process.name)] = int(found[1])
-        except OSError:  # it has ended, has closed the file, or belongs to somebody else
+        except OSError:  # it has ended, has closed the file, or belongs to another user
             continue
     return holders
 
