@@ -135,7 +135,7 @@ class TurnGuard(InheritedGuard):
 
     @staticmethod
     def _replay(outcome: Outcome[Any] | None, verify_with: str | None) -> Outcome:
-        """Return the answer to a repeated call. An answer of the earlier call that Retry would repeat counts as lost."""
+        """Return the answer to a repeated call. An answer that Retry would repeat counts as lost."""
         error = error_of(outcome)
         if type(outcome) is Success or not isinstance(error, (TimedOut, Transient, type(None))):
             return outcome or Failure(OutcomeUnknown(Transient(landed="maybe"), verify_with))
