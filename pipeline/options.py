@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from .errors import SetupError
-from .introspection import is_async
+from .introspection import is_async, or_default
 
 P = ParamSpec("P")
 Check: TypeAlias = Callable[Concatenate[str, str, Any, P], object]
@@ -157,10 +157,7 @@ def _or_none(*, optional: bool) -> str:
 
 
 def _show(given: object) -> str:
-    try:
-        text = repr(given)
-    except Exception:  # noqa: BLE001  # a foreign `__repr__` may raise anything
-        text = f"<{type(given).__name__}>"
+    text = or_default(f"<{type(given).__name__}>")(repr)(given)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 

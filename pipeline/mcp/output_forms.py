@@ -9,7 +9,7 @@ from typing import Any, Final, cast, get_type_hints
 
 import attrs
 
-from ..introspection import unwrap
+from ..introspection import or_default, unwrap
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..tools import Tool
@@ -87,13 +87,10 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
     return _make_form(schema, dump)
 
 
+@or_default(None)  # an annotation is any code
 def _read_hint(function: Callable[..., Any]) -> Any:
     """The type that a function is declared to return; None: it declares none, or none that says anything."""
-    plain = unwrap(function)
-    try:
-        hint = get_type_hints(plain, include_extras=True).get("return", inspect.Signature.empty)
-    except Exception:  # noqa: BLE001  # an annotation is any code
-        return None
+    hint = get_type_hints(unwrap(function), include_extras=True).get("return", inspect.Signature.empty)
     return None if hint in (inspect.Signature.empty, Any, object, str, bytes, type(None)) else hint
 
 

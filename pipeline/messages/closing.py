@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidParams, ToolError
+from ..introspection import or_default
 from .style import Verbosity
 from .text import to_one_line
 
@@ -123,7 +125,8 @@ def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str
     return form if "<" in form else ""
 
 
-def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> dict[str, str]:
+@or_default(MappingProxyType({}))
+def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> Mapping[str, str]:
     """Return the schema's description of each argument: "integer: For how many days".
 
     An object with required fields is left out, since the form has a hole for each of its fields. Empty if the schema is
@@ -132,15 +135,12 @@ def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> di
     from ..parameters.problems import describe_hole  # most texts have no form
     from ..parameters.schema import schema_at
 
-    try:
-        names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
-        return {
-            name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
-            for name in names
-            if not schema_at(schema or {}, [name]).get("required")
-        }
-    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
-        return {}
+    names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
+    return {
+        name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
+        for name in names
+        if not schema_at(schema or {}, [name]).get("required")
+    }
 
 
 def _write_object(value: Mapping[str, Any], optional: Collection[str], words: Mapping[str, str]) -> str:

@@ -19,10 +19,11 @@ from ...call import Call, Outcome, ResolvedCall
 from ...compose.pipeline import Pipeline
 from ...errors import NotExecuted
 from ...guards import Guard, tool_of
+from ...introspection import or_default
 from ...tools.definition import Tool
 from ..terminal_text import CommandError, format_count
 from .calls_file import CallLine
-from .results_file import FinishedLines, ResultsFile, is_named, open_exclusively
+from .results_file import FinishedLines, ResultsFile, closed_on_error, is_named, open_exclusively
 
 _SUFFIX = ".begun"
 _MOVED = "RESULTS was renamed, replaced or removed during the run, which wrote its results to the file that it was"
@@ -77,11 +78,8 @@ class MarksFile:
         # A link that another user has put there would lead the marks into another file.
         fd = open_exclusively(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), str(path))
         marks = cls(path, fd, results)
-        try:
+        with closed_on_error(fd):
             marks._prepare(resume=resume)
-        except BaseException:
-            os.close(fd)
-            raise
         return marks
 
     def write(self, line: CallLine, tool: str | None) -> None:
@@ -243,10 +241,8 @@ def works_unmarked(pipeline: Pipeline) -> bool:
     return any(stage.role == "wrap" and not stage.placement.announces_body for stage in pipeline.entries)
 
 
+@or_default(None)
 def find_tool(pipeline: Pipeline, call: Call) -> Tool[..., Any] | None:
     """The tool of a call that has not gone through the pipeline yet, or None."""
-    try:
-        found = pipeline.resolve(call)
-    except Exception:  # noqa: BLE001  # a check of the user's own; the pipeline will say what it raises
-        return None
+    found = pipeline.resolve(call)
     return found.tool if isinstance(found, ResolvedCall) else None

@@ -7,6 +7,8 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 from zlib import crc32
@@ -112,11 +114,8 @@ class ResultsFile:
         """
         fd = open_exclusively(path, os.O_RDWR if resume else os.O_WRONLY, f"-o {path}")
         results = cls(Path(os.path.abspath(path)), fd)  # noqa: PTH100  # resolve() would follow a link
-        try:
+        with closed_on_error(fd):
             results._prepare(path, resume=resume)
-        except BaseException:
-            os.close(fd)
-            raise
         return results
 
     def write(self, row: dict[str, Any]) -> None:
@@ -210,13 +209,19 @@ def open_exclusively(path: Path, flags: int, label: str) -> int:
         fd = os.open(path, flags | os.O_CREAT | os.O_APPEND, _MODE)
     except OSError as exc:
         raise CommandError(f"{label}: {exc.strerror}") from None
-    try:
+    with closed_on_error(fd):
         if stat.S_ISREG(os.fstat(fd).st_mode):
             _lock(path, fd, label)
-    except BaseException:
-        os.close(fd)
-        raise
     return fd
+
+
+@contextmanager
+def closed_on_error(fd: int) -> Generator[None]:
+    """Close the file descriptor if the block raises."""
+    with ExitStack() as stack:
+        stack.callback(os.close, fd)
+        yield
+        stack.pop_all()
 
 
 def is_named(path: Path, status: os.stat_result) -> bool:
