@@ -52,8 +52,9 @@ demo: .venv/demo  ## a conversation full of the mistakes that models make
 
 test: lint types unit  ## lint, types and tests, each with its time, without the long tests
 
-test-all: .venv/dev  ## the tests that make test leaves out: long searches, slow conversations of processes
-	$(call timed,long tests,$(PYTEST) -m long $(ARGS))
+test-all: .venv/dev  ## what make test leaves out: long tests, all examples of the properties, the tests of the benchmarks
+	$(call timed,long tests,$(PYTEST) -m "long or hypothesis" tests $(ARGS))
+	$(call timed,tests of the benchmarks,$(PYTEST) benchmarks/tests $(ARGS))
 
 lint: .venv/dev
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
@@ -62,7 +63,7 @@ types: .venv/dev  ## mypy and pyright beside each other, over the source and the
 	$(call timed,types,$(TYPES))
 
 unit: .venv/dev  ## the tests, on all cores; ARGS="-n 0 tests/test_retry.py"
-	$(call timed,tests,$(PYTEST) -m "not long" $(ARGS))
+	$(call timed,tests,$(PYTEST) -m "not long" --examples=20 $(ARGS))
 
 wheel: .venv/dev  ## build the wheel and the source distribution into dist, and check their metadata
 	rm -rf dist

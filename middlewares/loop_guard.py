@@ -12,7 +12,7 @@ from .. import timing
 from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..messages import render
 from ..options import check_count, is_count, is_function, is_number, read_names
 from ..privacy import approved, get_logger

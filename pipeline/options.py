@@ -15,7 +15,8 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from .errors import SetupError
-from .introspection import is_async, or_default
+from .foreign_values import or_default
+from .introspection import is_async
 
 P = ParamSpec("P")
 Check: TypeAlias = Callable[Concatenate[str, str, Any, P], object]

@@ -17,7 +17,7 @@ from .. import timing
 from ..call import Call, Outcome, ResolvedCall, set_caller
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
 from ..tools.definition import Tool

@@ -9,8 +9,8 @@ import attrs
 
 from ..call import Call
 from ..errors import OutcomeUnknown, TimedOut
+from ..foreign_values import or_default
 from ..guards import Guard, Guards
-from ..introspection import or_default
 from ..parameters import read_arguments
 from ..provider_names import OfferedName
 from ..report import error_of

@@ -22,8 +22,8 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from ..foreign_values import or_default
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
-from ..introspection import or_default
 from ..privacy import Mask, make_mask, mask_error
 from ..report import error_of
 from ..retries import downgrade_lost

@@ -8,7 +8,8 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from ..call import Call, ResolvedCall, ValidCall
-from ..introspection import or_default, unwrap
+from ..foreign_values import or_default
+from ..introspection import unwrap
 
 _PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
 

@@ -9,7 +9,8 @@ from typing import Any, Final, cast, get_type_hints
 
 import attrs
 
-from ..introspection import or_default, unwrap
+from ..foreign_values import or_default
+from ..introspection import unwrap
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..tools import Tool

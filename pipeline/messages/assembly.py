@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
-from ..introspection import or_default
+from ..foreign_values import or_default
 from .text import shorten
 
 _MAX_PATHS = 3  # paths in one list

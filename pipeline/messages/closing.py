@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidParams, ToolError
-from ..introspection import or_default
+from ..foreign_values import or_default
 from .style import Verbosity
 from .text import to_one_line
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import attrs
 
 from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
-from ..introspection import safe_str
+from ..foreign_values import safe_str
 
 _MAX_ITEMS = 1_000
 

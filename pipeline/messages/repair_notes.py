@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import Repair
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..parameters.schema import json_type
 from .text import shorten
 

@@ -15,7 +15,7 @@ import attrs
 from pydantic import BeforeValidator, InstanceOf, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from ..introspection import or_default
+from ..foreign_values import or_default
 from .annotations import Known, adapt_annotation, name_behind
 
 _Handler: TypeAlias = Callable[[Any], Any]

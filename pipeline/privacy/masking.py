@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import attrs
 
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..parameters.reading import read_literal
 from .public_text import REDACTED
 

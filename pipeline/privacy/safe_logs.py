@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, cast
 
-from ..introspection import safe_str
+from ..foreign_values import safe_str
 from ..semconv import SCOPE
 from .escaping import neutralise
 

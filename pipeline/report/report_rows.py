@@ -9,7 +9,7 @@ import attrs
 from returns.result import Failure
 
 from ..errors import Landed
-from ..introspection import or_default, safe_str
+from ..foreign_values import or_default, safe_str
 
 CANCELLED = "cancelled"  # the verdict of a cancelled stage, which has neither an outcome nor a kind of error
 

@@ -13,7 +13,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 
 from .. import semconv
 from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, TimedOut, ToolError, Transient
-from ..introspection import safe_str
+from ..foreign_values import safe_str
 from ..options import check_type, refuse
 from ..privacy import get_logger, make_mask, make_safe
 from ..report import CallReport, kind_of

@@ -28,7 +28,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .client_rules import parse_retry_after

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 from .failure import FailureKind
 

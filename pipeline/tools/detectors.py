@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind, kind_of_status

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import isfinite
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, cast
 
 from ..errors import FailureDetails, Landed
-from ..introspection import or_default
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 
 FailureKind: TypeAlias = Literal[
@@ -68,7 +67,7 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
             as_public(constraint),
             _as_plain(value),
             self.retry_after,
-            _read_names(details),
+            _read_names(details) or {},
         )
         self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
 
@@ -89,8 +88,8 @@ def as_seconds(value: object) -> float | None:
     return value if isfinite(value) and value >= 0 else None
 
 
-@or_default(MappingProxyType({}))
-def _read_names(details: object) -> Mapping[str, object]:
+@or_default(None)
+def _read_names(details: object) -> dict[str, object]:
     return {str(name): _as_plain(value) for name, value in cast("Mapping[Any, object]", details or {}).items()}
 
 

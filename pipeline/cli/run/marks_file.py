@@ -18,8 +18,8 @@ from returns.result import Failure
 from ...call import Call, Outcome, ResolvedCall
 from ...compose.pipeline import Pipeline
 from ...errors import NotExecuted
+from ...foreign_values import or_default
 from ...guards import Guard, tool_of
-from ...introspection import or_default
 from ...tools.definition import Tool
 from ..terminal_text import CommandError, format_count
 from .calls_file import CallLine
