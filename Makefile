@@ -63,7 +63,7 @@ types: .venv/dev  ## mypy and pyright beside each other, over the source and the
 	$(call timed,types,$(TYPES))
 
 unit: .venv/dev  ## the tests, on all cores; ARGS="-n 0 tests/test_retry.py"
-	$(call timed,tests,$(PYTEST) -m "not long" --examples=20 $(ARGS))
+	$(call timed,tests,$(PYTEST) -m "not long" --examples=10 $(ARGS))
 
 wheel: .venv/dev  ## build the wheel and the source distribution into dist, and check their metadata
 	rm -rf dist

@@ -15,7 +15,10 @@ from toolcall_pipeline import Effect, OutcomeUnknown, ToolContext, ToolFailed, T
 from toolcall_pipeline.tools import is_async
 from toolcall_pipeline.tools.client_exceptions import MEANINGS
 
-pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # that of aiohttp
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+]  # a real server, with every client and fault; that of aiohttp
 
 KINDS = {
     "hang": "timeout",
