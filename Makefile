@@ -32,7 +32,7 @@ NEEDS_pydantic_ai := 'pydantic-ai-slim>=2.68'
 NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
 NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
-PYTEST = $(BIN)/pytest -n auto --dist loadgroup --durations=10
+PYTEST = $(BIN)/pytest -n auto --dist worksteal --durations=10
 TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md") || exit 1; \
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
 	wait $$mypy && [ $$pyright = 0 ]

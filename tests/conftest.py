@@ -48,7 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Multiply or limit the examples of each property, also where its own `@settings` say how many."""
-    times, most = config.getoption("explore"), config.getoption("examples")
+    times: int | None = config.getoption("explore")
+    most: int | None = config.getoption("examples")
     if not times and not most:
         return
     from hypothesis import is_hypothesis_test, settings
@@ -62,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 places.add((getattr(item.obj, "__func__", item.obj), "_hypothesis_internal_use_settings"))
     for holder, name in places:
         own: settings = getattr(holder, name)
-        examples = own.max_examples * times if times else min(own.max_examples, most)
+        examples = own.max_examples * times if times else min(own.max_examples, most or own.max_examples)
         setattr(holder, name, settings(own, max_examples=examples))
 
 

@@ -16,9 +16,9 @@ from toolcall_pipeline.tools import is_async
 from toolcall_pipeline.tools.client_exceptions import MEANINGS
 
 pytestmark = [
-    pytest.mark.long,
-    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
-]  # a real server, with every client and fault; that of aiohttp
+    pytest.mark.long,  # a real server, with every client and fault
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),  # the one that aiohttp has
+]
 
 KINDS = {
     "hang": "timeout",

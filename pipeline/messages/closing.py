@@ -20,6 +20,7 @@ from .text import to_one_line
 _FIX = "Fix the errors and try again."
 _FIX_WITH_FORM = "Fix the errors and try again, with arguments of this form: {}"
 _SHARE = 8  # the part of the budget that a form may take up: a longer one helps no model
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Closing(NamedTuple):
@@ -125,7 +126,7 @@ def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str
     return form if "<" in form else ""
 
 
-@or_default(MappingProxyType({}))
+@or_default(_NOTHING)
 def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> Mapping[str, str]:
     """Return the schema's description of each argument: "integer: For how many days".
 
