@@ -26,13 +26,13 @@ from ..options import (
     read_by_name,
 )
 from ..stage_state.concurrency_units import (
+    CURRENT_LOOP,
     HOLDER,
     Holder,
     KnownLoop,
     Partition,
     Partitions,
     find_holder,
-    find_known_loop,
     find_loop,
 )
 
@@ -125,7 +125,7 @@ class Concurrency:
             if key is None:
                 return await call_next(call)
         loop, thread, partitions = self._last
-        if find_known_loop() is not loop or get_ident() != thread:
+        if CURRENT_LOOP.get() is not loop or get_ident() != thread:
             partitions = self._enter_loop()
         try:
             partition = partitions.by_key[key]

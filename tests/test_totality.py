@@ -212,7 +212,13 @@ def returning_from_a_thread(value: Any) -> Any:
     return give
 
 
-@pytest.fixture(params=["alone", "nobody", "recorded", "reported", "gathered"])
+@pytest.fixture(
+    params=[
+        "alone",
+        "recorded",
+        *(pytest.param(way, marks=pytest.mark.long) for way in ("nobody", "reported", "gathered")),
+    ]
+)
 def run(request: pytest.FixtureRequest) -> Any:
     """Each way in which a call can be run."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any, TypeAlias, cast
 
+import attrs
 from returns.result import Success
 
 from ..call import Call, Outcome
@@ -123,60 +124,93 @@ def _recorded_checks(stages: Sequence[Stage], inner: Handler[Any]) -> Handler[An
     return handle
 
 
-def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Handler[Any]:  # noqa: C901, PLR0915  # one frame
-    """A middleware's time is its own: all but the time of the inside.
+@attrs.define(eq=False)
+class _StageTimes:
+    """The own time of a middleware: all parts of its time while no run of its inside is under way.
 
-    The time of a repeating stage is each wait between two attempts. A verdict is recorded only if the stage made or
-    changed it. A stage may call on again, and at once with another call of the inside: each run after the first one
-    writes to a branch of the report, and is an attempt of its own if the first one is a part of an attempt.
+    Attributes:
+        alone_since: ns, perf_counter_ns: when the current part began.
+        running: Runs of the inside that are under way.
+        parts: Each ended part, from and until. Empty: the stage has not called on.
     """
-    name, obj, repeats = stage.name, stage.obj, stage.placement.repeats
-    run = stage.run
+
+    alone_since: int
+    running: int = 0
+    parts: list[_Part] = attrs.field(factory=list)
+
+    def enter_inside(self, now: int) -> None:
+        """A run of the inside begins."""
+        if not self.running:
+            self.parts.append((self.alone_since, now))
+        self.running += 1
+
+    def leave_inside(self, now: int) -> None:
+        """A run of the inside has ended."""
+        self.running -= 1
+        self.alone_since = now
+
+    def sum_up(self, ended: int) -> tuple[int, int, int]:
+        """Return the part to show, from and until, and the own time of all parts.
+
+        The last part is shown, or a longer one. If the stage left a run of its inside behind, its last part is the one
+        before that run.
+        """
+        start, end = self.parts.pop() if self.running else (self.alone_since, ended)
+        own = end - start
+        longest = max(own, _LONG_WAIT)
+        for part_began, part_ended in self.parts:
+            spent = part_ended - part_began
+            own += spent
+            if spent > longest:
+                start, end, longest = part_began, part_ended, spent
+        return start, end, own
+
+
+def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Handler[Any]:  # noqa: C901, PLR0915  # one picture
+    """Record a middleware: its own time, and a verdict if it made or changed it.
+
+    A repeating stage has a record for each wait between two attempts. A stage may call on again, and at once with
+    another call of the inside: each run after the first one writes to a branch of the report, and is an attempt of its
+    own if the first one is a part of an attempt.
+    """
+    name, obj, repeats, run = stage.name, stage.obj, stage.placement.repeats, stage.run
     guarded = run if stage.placement.announces_body else guard_stage(run)
     inner_attempt = _recorded_attempt(inner, read)
 
-    async def handle(call: Any) -> Outcome:  # noqa: C901, PLR0915
+    async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
         guards: Guards | None = call.guards
         attempt = report.attempt  # that this stage is a part of; a run of the inside may change it meanwhile
-        running = 0  # runs of the inside
-        parts: list[_Part] = []  # while no inside ran, each but the last one; empty: the stage has not called on
         answers: list[Any] = []  # of the inside
-        alone_since = perf_counter_ns()
+        times = _StageTimes(perf_counter_ns())
 
         async def call_next(call: Any) -> Outcome:
-            nonlocal running, alone_since
             now = perf_counter_ns()
             target, run_inner = report, inner
-            if parts:
-                if running or not repeats:
-                    target = report.branch(attempt)
-                    if attempt:
-                        run_inner = inner_attempt
-                if repeats and not running:
-                    report.rows.append((name, alone_since, now, None, report.attempt, report.reason, now - alone_since))
-            if not running:
-                parts.append((alone_since, now))
-            running += 1
+            if times.parts and repeats and not times.running:  # a wait between two attempts has ended
+                began = times.alone_since
+                report.rows.append((name, began, now, None, report.attempt, report.reason, now - began))
+            elif times.parts:  # not its first run
+                target = report.branch(attempt)
+                run_inner = inner_attempt if attempt else inner
+            times.enter_inside(now)
             try:
                 if call.report is not target or (call.guards is None and guards is not None):
                     call = call.under(target, call.guards or guards)  # a middleware made this call itself
                 answer = await run_inner(call)
                 answers.append(answer)
             finally:
-                running -= 1
-                alone_since = perf_counter_ns()
+                times.leave_inside(perf_counter_ns())
             return answer
 
         verdict: str | None = CANCELLED
         try:
             middleware = run if guards is None or guards.lock is None else guarded
             outcome: Outcome = await middleware(call, call_next)
+            verdict = None
             if type(outcome) is not _SUCCESS:
                 check_answer(stage, outcome)
                 verdict = None if _is_passed_on(outcome, answers) else kind_of(outcome)
-            else:
-                verdict = None
             if report.raised:
                 report.caught()
             return outcome
@@ -187,20 +221,12 @@ def _recorded_wrap(stage: Stage, inner: Handler[Any], read: _Read | None) -> Han
             ended = perf_counter_ns()
             report.attempt = attempt
             note = report.reason if repeats else report.take_note(obj) if report.notes else ""
-            if not repeats or not parts:
-                # It is shown with its last part, or with a longer one. If it left a run of the inside behind, the last
-                # part is the one before that run.
-                start, end = parts.pop() if running else (alone_since, ended)
-                own = end - start
-                longest = max(own, _LONG_WAIT)
-                for part_began, part_ended in parts:
-                    spent = part_ended - part_began
-                    own += spent
-                    if spent > longest:
-                        start, end, longest = part_began, part_ended, spent
+            if not repeats or not times.parts:
+                start, end, own = times.sum_up(ended)
                 report.rows.append((name, start, end, verdict, attempt, note, own))
             elif verdict is not None:
-                report.rows.append((name, alone_since, ended, verdict, attempt, note, ended - alone_since))
+                start = times.alone_since
+                report.rows.append((name, start, ended, verdict, attempt, note, ended - start))
 
     return handle
 

@@ -112,9 +112,7 @@ class KnownLoop:
 _LOOPS: RunVar[KnownLoop] = RunVar("toolcall_concurrency")
 HOLDER: ContextVar[Holder | None] = ContextVar("HOLDER", default=None)  # of the call that the tool is in
 # A run variable takes a hundred times as long.
-_CURRENT_LOOP: ContextVar[KnownLoop | None] = ContextVar("CURRENT_LOOP", default=None)
-# Bound once: CPython 3.11 makes a method anew for each call of one of an imported name, which takes twice as long.
-find_known_loop = _CURRENT_LOOP.get
+CURRENT_LOOP: ContextVar[KnownLoop | None] = ContextVar("CURRENT_LOOP", default=None)
 
 
 def find_loop() -> KnownLoop:
@@ -122,7 +120,7 @@ def find_loop() -> KnownLoop:
     loop = _LOOPS.get(None)
     if loop is None:
         _LOOPS.set(loop := KnownLoop())
-    _CURRENT_LOOP.set(loop)
+    CURRENT_LOOP.set(loop)
     return loop
 
 
