@@ -136,7 +136,7 @@ class _StageTimes:
 
     alone_since: int
     running: int = 0
-    parts: list[_Part] = attrs.field(factory=list)
+    parts: list[_Part] = attrs.field(factory=list[_Part])
 
     def enter_inside(self, now: int) -> None:
         """A run of the inside begins."""
