@@ -32,7 +32,7 @@ NEEDS_pydantic_ai := 'pydantic-ai-slim>=2.68'
 NEEDS_semantic_kernel := 'semantic-kernel>=1.45'
 NEEDS_strands := 'strands-agents>=1.62'
 WHEN_STALE := pyproject.toml Makefile
-PYTEST = $(BIN)/pytest -n auto --dist loadgroup --durations=10
+PYTEST = $(BIN)/pytest -n auto --dist worksteal --durations=10
 TYPES = $(BIN)/python tests/support/snippets.py build/readme $(shell git ls-files "*README.md" "*GALLERY.md") || exit 1; \
 	$(BIN)/mypy toolcall_pipeline tests benchmarks build/readme & mypy=$$!; $(BIN)/pyright; pyright=$$?; \
 	wait $$mypy && [ $$pyright = 0 ]
@@ -52,8 +52,9 @@ demo: .venv/demo  ## a conversation full of the mistakes that models make
 
 test: lint types unit  ## lint, types and tests, each with its time, without the long tests
 
-test-all: .venv/dev  ## the tests that make test leaves out: long searches, slow conversations of processes
-	$(call timed,long tests,$(PYTEST) -m long $(ARGS))
+test-all: .venv/dev  ## what make test leaves out: long tests, all examples of the properties, the tests of the benchmarks
+	$(call timed,long tests,$(PYTEST) -m "long or hypothesis" tests $(ARGS))
+	$(call timed,tests of the benchmarks,$(PYTEST) benchmarks/tests $(ARGS))
 
 lint: .venv/dev
 	$(call timed,lint,$(BIN)/ruff check . && $(BIN)/ruff format --check .)
@@ -62,7 +63,7 @@ types: .venv/dev  ## mypy and pyright beside each other, over the source and the
 	$(call timed,types,$(TYPES))
 
 unit: .venv/dev  ## the tests, on all cores; ARGS="-n 0 tests/test_retry.py"
-	$(call timed,tests,$(PYTEST) -m "not long" $(ARGS))
+	$(call timed,tests,$(PYTEST) -m "not long" --examples=10 $(ARGS))
 
 wheel: .venv/dev  ## build the wheel and the source distribution into dist, and check their metadata
 	rm -rf dist

@@ -12,6 +12,7 @@ from .. import timing
 from ..call import Outcome, ValidCall
 from ..compose import Handler, Placement
 from ..errors import Denied, ExecutionFailed, ResourceNotFound, ToolError
+from ..foreign_values import or_default
 from ..messages import render
 from ..options import check_count, is_count, is_function, is_number, read_names
 from ..privacy import approved, get_logger
@@ -180,11 +181,9 @@ class LoopGuard:
         return Failure(Denied("loop_guard", approved(f"{text} Change the arguments, or try something else.")))
 
 
+@or_default(default=False)
 def _equal(one: dict[str, Any] | None, other: dict[str, Any]) -> bool:
-    try:
-        return one == other
-    except Exception:  # noqa: BLE001  # the `==` of a value may raise, as that of an array does
-        return False
+    return one == other
 
 
 def _digest(outcome: Outcome[Any]) -> object:

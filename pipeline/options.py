@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 import attrs
 
 from .errors import SetupError
+from .foreign_values import or_default
 from .introspection import is_async
 
 P = ParamSpec("P")
@@ -157,10 +158,7 @@ def _or_none(*, optional: bool) -> str:
 
 
 def _show(given: object) -> str:
-    try:
-        text = repr(given)
-    except Exception:  # noqa: BLE001  # a foreign `__repr__` may raise anything
-        text = f"<{type(given).__name__}>"
+    text = or_default(f"<{type(given).__name__}>")(repr)(given)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 

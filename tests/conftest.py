@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option of `make explore`."""
     what = "fresh random examples for each property, N times as many"
     parser.addoption("--explore", type=int, metavar="N", help=what)
+    parser.addoption("--examples", type=int, metavar="N", help="at most N examples for each property")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -46,20 +47,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Multiply the examples of each property, also where its own `@settings` say how many."""
-    if times := config.getoption("explore"):
-        from hypothesis import is_hypothesis_test, settings
+    """Multiply or limit the examples of each property, also where its own `@settings` say how many."""
+    times: int | None = config.getoption("explore")
+    most: int | None = config.getoption("examples")
+    if not times and not most:
+        return
+    from hypothesis import is_hypothesis_test, settings
 
-        places: set[tuple[object, str]] = set()
-        for item in items:
-            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
-                if isinstance(getattr(item.cls, "settings", None), settings):  # of a state machine
-                    places.add((item.cls, "settings"))
-                else:  # where the plugin of Hypothesis itself changes them, too
-                    places.add((getattr(item.obj, "__func__", item.obj), "_hypothesis_internal_use_settings"))
-        for holder, name in places:
-            own: settings = getattr(holder, name)
-            setattr(holder, name, settings(own, max_examples=own.max_examples * times))
+    places: set[tuple[object, str]] = set()
+    for item in items:
+        if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+            if isinstance(getattr(item.cls, "settings", None), settings):  # of a state machine
+                places.add((item.cls, "settings"))
+            else:  # where the plugin of Hypothesis itself changes them, too
+                places.add((getattr(item.obj, "__func__", item.obj), "_hypothesis_internal_use_settings"))
+    for holder, name in places:
+        own: settings = getattr(holder, name)
+        examples = own.max_examples * times if times else min(own.max_examples, most or own.max_examples)
+        setattr(holder, name, settings(own, max_examples=examples))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -19,6 +19,8 @@ from toolcall_pipeline.cli.run.marks_file import MarksFile
 from toolcall_pipeline.cli.run.results_file import ResultsFile
 from toolcall_pipeline.cli.terminal_text import CommandError
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 MODULE = """
 import os
 import signal

@@ -16,6 +16,8 @@ from toolcall_pipeline.cli import bench_command
 from toolcall_pipeline.cli.commands import toolcall
 from toolcall_pipeline.testing import measure
 
+pytestmark = pytest.mark.long  # it measures
+
 STAGES = ["trace", "resolve", "available", "validate", "retry", "classify", "execute"]
 
 

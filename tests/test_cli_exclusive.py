@@ -14,6 +14,8 @@ from cli_desk import Desk, open_desk, until
 from toolcall_pipeline.cli.run.results_file import ResultsFile
 from toolcall_pipeline.cli.terminal_text import CommandError
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 MODULE = """
 import os
 from pathlib import Path

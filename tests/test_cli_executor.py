@@ -19,6 +19,8 @@ from toolcall_pipeline.cli.run.line_runner import choose_executor, open_executor
 from toolcall_pipeline.cli.terminal_text import CommandError
 from toolcall_pipeline.executors import Executor, Process, Thread
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 MODULE = """
 import os
 import time

@@ -14,6 +14,8 @@ import pytest
 
 from snippets import snippets
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "pipeline" / "cli" / "README.md").read_text(encoding="utf-8")
 _CHANGING = re.compile(r"\d[\d,.]*(?= ms| s\b| calls/s)|(?<=\"ms\": )[\d.]+")

@@ -17,6 +17,8 @@ from toolcall_pipeline.cli.run.result_rows import build_row_without_report
 from toolcall_pipeline.cli.run.results_file import ResultsFile
 from toolcall_pipeline.cli.terminal_text import CommandError
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:

@@ -17,6 +17,8 @@ import pytest
 from cli_desk import Desk, as_line, open_desk
 from toolcall_pipeline.cli.run.run_command import run as run_calls
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:

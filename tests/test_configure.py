@@ -24,6 +24,8 @@ from toolcall_pipeline import SetupError, ToolRegistry
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.telemetry import Telemetry, configure
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 grpc: Any = import_module("grpc")  # it has no types, here and below
 servicing: Any = import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc")
 metering: Any = import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc")

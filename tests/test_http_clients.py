@@ -15,7 +15,10 @@ from toolcall_pipeline import Effect, OutcomeUnknown, ToolContext, ToolFailed, T
 from toolcall_pipeline.tools import is_async
 from toolcall_pipeline.tools.client_exceptions import MEANINGS
 
-pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])  # that of aiohttp
+pytestmark = [
+    pytest.mark.long,  # a real server, with every client and fault
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),  # the one that aiohttp has
+]
 
 KINDS = {
     "hang": "timeout",

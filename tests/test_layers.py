@@ -17,7 +17,7 @@ import toolcall_pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = """
-    forking lazy_names semconv timing privacy.public_text privacy.escaping privacy.scrubbing
+    foreign_values forking lazy_names semconv timing privacy.public_text privacy.escaping privacy.scrubbing
     privacy.safe_logs
     error_kind
     errors

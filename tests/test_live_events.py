@@ -37,6 +37,8 @@ from toolcall_pipeline.report import LiveReport, Row
 from toolcall_pipeline.telemetry import Event, Events, encode_sse, events_of, follow
 from toolcall_pipeline.testing import FakeClock
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 TOOLS = remote_tools.tools
 LIVE = {"tool.call", "tool.progress", "tool.attempt", "tool.retry", "tool.result"}
 

@@ -11,6 +11,8 @@ from mcp_desk import ScriptedServer, call, open_desk, result
 from toolcall_pipeline import Effect
 from toolcall_pipeline.mcp.policy import Policy, ToolPolicy
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 HINTS: dict[str, dict[str, bool]] = {
     "none": {},
     "read": {"readOnlyHint": True},

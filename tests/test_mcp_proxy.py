@@ -101,6 +101,7 @@ def test_a_killed_server_comes_back() -> None:
     ("mode", "number"),
     [("good", signal.SIGTERM), ("good", signal.SIGKILL), ("stubborn", signal.SIGKILL), ("stubborn", signal.SIGTERM)],
 )
+@pytest.mark.long
 def test_no_server_is_left(mode: str, number: signal.Signals) -> None:
     """The server ends with the proxy, also if the proxy is killed and if the server ignores SIGTERM and its stdin."""
     with open_proxy(mode) as proxy:
@@ -109,6 +110,7 @@ def test_no_server_is_left(mode: str, number: signal.Signals) -> None:
     assert (-9 if number is signal.SIGKILL else 143) == proxy.process.returncode
 
 
+@pytest.mark.long
 def test_what_the_server_started_ends_too() -> None:
     """A process that the server left behind ends with the proxy."""
     with open_proxy("child") as proxy:  # its first message has the process id of that one
@@ -116,6 +118,7 @@ def test_what_the_server_started_ends_too() -> None:
     until(lambda: not is_running(proxy.server))
 
 
+@pytest.mark.long
 def test_a_killed_server_whose_stdout_is_held_open() -> None:
     """A server that is killed comes back, although a process that it left behind holds its stdout."""
     with open_proxy("child", "--trust-annotations") as proxy:
@@ -131,6 +134,7 @@ def test_a_flood_on_stderr_stops_nothing(capfd: pytest.CaptureFixture[str]) -> N
         assert "content" in proxy.ask(1, "echo", n=1)
 
 
+@pytest.mark.long
 def test_a_gigabyte_in_one_line_takes_little_memory() -> None:
     """A line of 1 GB is refused, and the proxy has never held more than a fraction of it."""
     with open_proxy("good") as proxy:
@@ -147,6 +151,7 @@ def test_a_gigabyte_in_one_line_takes_little_memory() -> None:
         assert "content" in proxy.ask(2, "echo", n=1)
 
 
+@pytest.mark.long
 def test_three_megabytes_pass_and_two_hundred_calls_are_paired() -> None:
     """Through real pipes, which hold 64 kB."""
     text = "x" * 3_000_000

@@ -29,6 +29,8 @@ from toolcall_pipeline.testing.overhead.ablation import Allocations
 from toolcall_pipeline.testing.overhead.measuring import Backend
 from toolcall_pipeline.testing.overhead.slices import Spent
 
+pytestmark = pytest.mark.long  # it measures, with rounds of real time
+
 ADD = Call("add", {"a": 1, "b": 2})
 BOTH: list[Backend] = ["asyncio", "trio"]
 

@@ -9,7 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from snippets import snippets
+
+pytestmark = pytest.mark.long  # each command of the guide measures
 
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "pipeline" / "testing" / "overhead" / "README.md").read_text(encoding="utf-8")

@@ -18,6 +18,8 @@ from hatchling.builders.wheel import WheelBuilder
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 
+pytestmark = pytest.mark.long  # wheels are built and installed
+
 ROOT = Path(__file__).parent.parent
 
 

@@ -44,6 +44,8 @@ from toolcall_pipeline.guards import Guards, TimeLimit
 from toolcall_pipeline.middlewares import Trace, standard
 from toolcall_pipeline.stage_state.loop_state import get_loop_state
 
+pytestmark = pytest.mark.long  # each test starts processes
+
 TOOLS = hostile_tools.tools
 
 

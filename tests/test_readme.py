@@ -21,7 +21,11 @@ GUIDES = sorted(
     if not path.relative_to(ROOT).parts[0].startswith(".")
 )
 SNIPPETS = [
-    pytest.param(code, id=f"{path.relative_to(ROOT)}:{line}")
+    pytest.param(
+        code,
+        id=f"{path.relative_to(ROOT)}:{line}",
+        marks=[] if path.parent == ROOT else pytest.mark.long,  # each is a process of its own
+    )
     for path in GUIDES
     for line, code in snippets(path.read_text())
 ]
@@ -53,7 +57,11 @@ def test_what_a_guide_names_exists(path: Path) -> None:
     """Each `make …` of a guide is a target of the Makefile, and each relative link leads to a file and a heading."""
     text = path.read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert [name for name in re.findall(r"\btest_\w+\.py", text) if not (ROOT / "tests" / name).exists()] == []
+    assert [
+        name
+        for name in re.findall(r"\btest_\w+\.py", text)
+        if not any((ROOT / folder / name).exists() for folder in ("tests", "benchmarks/tests"))
+    ] == []
     assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", text, re.MULTILINE)) <= targets
     prose = re.sub(r"^```python$.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)  # key[T]("name") is no link
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose)

@@ -282,6 +282,7 @@ async def test_waits(no_waiting, recorded_spans):
 """
 
 
+@pytest.mark.long  # a pytest of its own
 def test_the_fixtures_are_asked_for(tmp_path: Path) -> None:
     """They exist for a project that names them, and only there."""
     (tmp_path / "test_it.py").write_text(TESTS)

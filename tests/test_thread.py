@@ -292,6 +292,7 @@ async def test_a_recursion_without_an_end() -> None:
     assert depths == list(range(33))
 
 
+@pytest.mark.long
 async def test_nothing_stays_of_an_executor() -> None:
     """A pipeline for each request leaves nothing in the event loop: no executor, and no run variable."""
 

@@ -1,7 +1,7 @@
 """``python -m benchmarks.agentdojo``: replay every recorded call of AgentDojo's tools, and compare the outcomes.
 
 Each call runs twice on a fresh environment: through ``standard`` and, for comparison, through AgentDojo's
-FunctionsRuntime. That tells what is ours from what any replay has: a call that needed an earlier call of its
+FunctionsRuntime. That separates our share from the share of any replay: a call that needed an earlier call of its
 conversation, or that was recorded with another version of AgentDojo, cannot come out as recorded. It needs the package
 ``agentdojo`` and the recordings; without recordings nothing is replayed.
 """
@@ -63,7 +63,7 @@ def table(rows: Sequence[ReplayedCall]) -> Iterator[str]:
 
 
 def details(rows: Sequence[ReplayedCall]) -> Iterator[str]:
-    """What the table does not say: whether results are the same, then the disagreements by reason."""
+    """Print the facts that the table lacks: whether results are the same, then the disagreements by reason."""
     for kind, what in (
         ("ok", "succeeded both ways: the same value, and the same environment afterwards"),
         ("runtime_error", "failed in the tool both ways: its text told to the model, the same environment afterwards"),

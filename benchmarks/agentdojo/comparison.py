@@ -55,7 +55,7 @@ class ReplayedCall:
 
     @property
     def relation(self) -> Relation:
-        """Which of the three disagree. A call that was refused when recorded and is repaired now is no disagreement."""
+        """Which of the three disagree. A call that was refused when recorded, and is repaired now, agrees."""
         if self.ours == self.recorded:
             return "all agree" if self.plain == self.recorded else "only ours agrees"
         if self.repairs and self.recorded == "invalid_params" and self.ours in ("ok", "runtime_error"):
@@ -69,7 +69,7 @@ class ReplayedCall:
 
     @property
     def group(self) -> str:
-        """What calls with the same disagreement have in common."""
+        """The properties that calls with the same disagreement share."""
         change = f"{self.recorded} -> {self.ours}"
         match self.relation:
             case "only ours disagrees":
@@ -105,7 +105,7 @@ def kind_of_report(report: CallReport) -> tuple[OutcomeKind, str]:
 
 
 def repair_rules(report: CallReport) -> tuple[str, ...]:
-    """The rules by which the arguments were repaired; corrections of the name do not count."""
+    """The rules that repaired the arguments; corrections of the name do not count."""
     return tuple(sorted({repair.rule for repair in report.repairs if repair.path != "name"}))
 
 
@@ -177,7 +177,7 @@ def cross_tabulate(rows: Iterable[ReplayedCall]) -> Counter[tuple[str, OutcomeKi
 
 
 def regressions(rows: Sequence[ReplayedCall]) -> list[str]:
-    """What is worse than it was; empty if nothing is."""
+    """Return the figures that are worse than before; empty if none is."""
     found: list[str] = []
     if not rows:
         found.append("no calls")

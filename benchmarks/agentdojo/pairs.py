@@ -1,7 +1,7 @@
 """A call of AgentDojo's tools that failed, then what the same model sent next, both on one environment.
 
-What was called in between is not recorded. So the environment is the suite's own, with what the first attempt left in
-it. AgentDojo's runtime replays the same pair, to tell what is ours from what any replay comes to.
+The calls in between are not recorded. So the environment is the suite's own, with what the first attempt left in
+it. AgentDojo's runtime replays the same pair, to separate our share from the share of any replay.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def lines(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def regressions(pairs: Sequence[Pair]) -> list[str]:
-    """What is worse than it was, or worse than AgentDojo's own runtime."""
+    """Return the figures that are worse than before, or worse than AgentDojo's own runtime."""
     failed = _failed(pairs)
     share = sum(pair.second == "ok" for pair in failed) / len(failed) if failed else 1.0
     found = [f"{share:.1%} of the second attempts run, and {SECOND:.1%} must"] if share < SECOND else []

@@ -102,7 +102,7 @@ def name_positionals(whole: Object, schema: Schema) -> Interpretations:
 
 
 def rename(value: Object, schema: Schema) -> tuple[Object, str] | None:
-    """Give undeclared names the only declared name that each can mean; None if there is no such name."""
+    """Give undeclared names the only declared name that each can mean; None without such a name."""
     properties: Schema = schema.get("properties", {})
     wanted = properties if schema.get("additionalProperties") is False else schema.get("required", ())
     undeclared = [name for name in value if name not in properties]

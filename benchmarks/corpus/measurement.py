@@ -71,7 +71,7 @@ class Section(Protocol):
         ...
 
     def regressions(self) -> Iterator[str]:
-        """What is worse than it was."""
+        """Return the figures that are worse than before."""
         ...
 
 
@@ -126,7 +126,7 @@ class Measurement:
         return found
 
     def regressions(self) -> Iterator[str]:
-        """What is worse than it was."""
+        """Return the figures that are worse than before."""
         if self.changed:
             yield f"{len(self.changed)} valid calls were not accepted unchanged"
         if self.raised:

@@ -1,8 +1,9 @@
 """The oracle: which wrong arguments still say what was meant. It shares no code with the pipeline's repairs.
 
-A mistake is repairable if the intended value is in what was sent: somebody who has only the schema could write it
+A mistake is repairable if the intended value is in the arguments as sent: a person who has only the schema could write
+it
 down without choosing, computing or completing anything. So the oracle tries every plain interpretation; those that
-fit the schema must lead to one and the same value. Two values are a choice, and then nobody knows. A call is repairable
+fit the schema must lead to one and the same value. Two values are a choice that cannot be made. A call is repairable
 if each of its mistakes is. The oracle judges the form and not the sense: ``"unknown"`` is as good a text as any.
 Arguments that are not a JSON object are never repairable, nor is a name that is another word (``radius`` for
 ``diameter``).
@@ -30,7 +31,7 @@ class Ambiguous(ValueError):  # noqa: N818  # it never leaves this module
 
 @attrs.frozen
 class Intended:
-    """What was meant.
+    """The intended arguments.
 
     Args:
         arguments: the intended ones.
@@ -62,7 +63,7 @@ def find_intended(arguments: object, schema: Schema) -> Intended | None:
 
 
 def canonical_text(value: object) -> str:
-    """JSON text, by which values are compared: in Python 1 equals 1.0 and True."""
+    """JSON text, to compare values: in Python 1 equals 1.0 and True."""
     return json.dumps(value, sort_keys=True)
 
 

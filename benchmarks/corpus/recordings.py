@@ -35,7 +35,7 @@ class OfferedTool:
     Args:
         tool: as the pipeline has it.
         schema: of its parameters; None: none was recorded.
-        validator: a second opinion on arguments, independent of the pipeline; None: there is no schema.
+        validator: a second opinion on arguments, independent of the pipeline; None without a schema.
     """
 
     tool: Tool[..., Any]
@@ -59,7 +59,7 @@ class RecordedCall:
         pipeline: over the tools that were offered with it.
         mistakes: the kinds of mistakes in its arguments, each once.
         name_mistake: what is wrong with the name; None: a tool has that name.
-        schema: whether its suite has schemas; without one nobody can judge the arguments.
+        schema: whether its suite has schemas; without one the arguments cannot be judged.
         offered: the tool of exactly that name; None: there is none.
         mistakes_at: every recorded mistake, as its kind and its path (``items.0.price``).
         valid_by_record: whether the record knows of no mistake.

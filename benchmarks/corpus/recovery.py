@@ -1,7 +1,7 @@
 """``python -m benchmarks.corpus.recovery``: is our text enough for a model to put a refused call right?
 
-It runs the recorded calls that the pipeline refuses, with the text-only model. What that model sends is well-formed
-and no more: nobody can read from an error what the user meant. The share at attempt 2 is of all calls that failed,
+It runs the recorded calls that the pipeline refuses, with the text-only model. The calls of that model are well-formed
+and no more: an error does not say what the user meant. The share at attempt 2 is of all calls that failed,
 also of those that the model gave up, because source document 003 asks for it ("more than 60 % of retries should succeed
 on attempt 2"). Of the attempts that were made, the share is printed too. Without recordings nothing is measured.
 ``--check`` also compares what is printed with the figures in ``benchmarks/README.md``.
@@ -41,7 +41,7 @@ class Retried:
         recorded: the call.
         turn: all attempts.
         stuck: why the model gave up; empty if it did not.
-        made_up: whether it sent a value of which the text gives only the form.
+        made_up: whether it sent a value where the text gives only the form.
     """
 
     recorded: RecordedCall
@@ -56,7 +56,7 @@ class Retried:
 
     @property
     def mistakes(self) -> Iterable[str]:
-        """What was wrong, by the record."""
+        """The mistakes, by the record."""
         name = self.recorded.name_mistake
         return (f"name: {name}",) if name is not None else self.recorded.mistakes or ("by the schema only",)
 

@@ -1,6 +1,6 @@
 """Calls that failed, and the same model's next good call of that tool: does our text name what had to change?
 
-Only calls that break the schema count; for the others no schema tells what was wrong. Most of them get no text at
+Only calls that break the schema count; for the others no schema says what was wrong. Most of them get no text at
 all, since they are repaired outright.
 """
 
@@ -34,7 +34,7 @@ class SecondAttempt:
         id: of the first call.
         text: what the pipeline answers to it; None: it is repaired outright.
         first: the arguments of the first call.
-        second: those of the model's next call.
+        second: the arguments of the model's next call.
         received: what the tool received of a repaired call.
     """
 

@@ -12,7 +12,7 @@ from benchmarks.corpus.recordings import OfferedTool, build_pipeline, read_rows
 from toolcall_pipeline import Call, Pipeline, UnknownTool, is_failure
 
 GOLD = "resolve_gold"
-_UNDETERMINED = "undetermined"  # the basis of rows in which nobody can say what was meant
+_UNDETERMINED = "undetermined"  # the basis of rows where the intended name is unknown
 _LEAKED = "leaked_token_or_trailing_text"
 # Percent reached so far; the last two are ceilings.
 LIMITS: Mapping[str, float] = {
@@ -53,7 +53,7 @@ class UnknownName:
 
 @attrs.frozen
 class Suggestions:
-    """All names of which it is known what was meant."""
+    """All names whose intended tool is known."""
 
     names: Sequence[UnknownName]
 

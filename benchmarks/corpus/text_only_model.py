@@ -92,7 +92,7 @@ class TextOnlyModel:
 
     Args:
         stuck: why it gave up; empty as long as it did not.
-        made_up: whether it sent a value of which the text tells the form only.
+        made_up: whether it sent a value where the text gives only the form.
     """
 
     stuck: str = ""
@@ -152,7 +152,7 @@ class TextOnlyModel:
 
 
 def _list_holes(text: str) -> list[str]:
-    """What the form at the end of a text says of each missing parameter, as a line for each."""
+    """Return the entries of the form at the end of a text for missing parameters, a line for each."""
     missing = _MISSING.search(text)
     holes = [(str(json.loads(name)), words) for name, words in _HOLE.findall(text.splitlines()[-1])]
     names = [] if missing is None else [missing["names"], *missing["names"].split(", ")]

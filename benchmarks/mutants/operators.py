@@ -55,12 +55,12 @@ class Mutant:
 
     @property
     def change(self) -> str:
-        """What is changed; another place of the function may have the same."""
+        """The changed source; another place of the function may have the same."""
         return f"{self.file} {self.function} {self.operator}: {self.before} -> {self.after}"
 
     @property
     def key(self) -> str:
-        """What names this change, also when lines have moved."""
+        """The name of this change, also when lines have moved."""
         return self.change if self.statement in {"", self.before} else f"{self.change} in {self.statement}"
 
     def mutated(self, tree: ast.Module) -> ast.Module:

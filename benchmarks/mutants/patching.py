@@ -61,7 +61,7 @@ class Living:
         return self.trees[file]
 
     def changes(self, mutant: Mutant) -> dict[Key, CodeType] | None:
-        """The codes that differ in the mutant; None if it cannot be put in, or is no change."""
+        """The codes that differ in the mutant; None if it cannot be put in, or changes nothing."""
         path, tree = self.root / mutant.file, self.tree(mutant.file)
         before, after = (
             {key_of(each): each for each in _codes(_compile(t, path))} for t in (tree, mutant.mutated(tree))
@@ -140,7 +140,7 @@ class Living:
 
 
 def key_of(code: CodeType) -> Key:
-    """What is the same for one function before and after a change."""
+    """The properties of a function that a change keeps."""
     return (code.co_filename, code.co_qualname, code.co_firstlineno)
 
 

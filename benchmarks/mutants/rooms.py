@@ -22,7 +22,12 @@ class Room:
     def test_files(self, root: Path) -> list[str]:
         """The test files."""
         return sorted(
-            {str(each.relative_to(root)) for pattern in self.tests for each in (root / "tests").glob(pattern)}
+            {
+                str(each.relative_to(root))
+                for pattern in self.tests
+                for folder in ("tests", "benchmarks/tests")
+                for each in (root / folder).glob(pattern)
+            }
         )
 
 

@@ -32,7 +32,7 @@ _MEMORY = 6 << 30  # bytes of address space; a list that a mutant makes grow for
 
 @attrs.define
 class Timed:
-    """What a test did while nothing was mutated."""
+    """The behaviour of a test without mutation."""
 
     seconds: float
     calls: set[Key]
@@ -40,7 +40,7 @@ class Timed:
 
 @attrs.define
 class Result:
-    """What became of a mutant."""
+    """The result of a mutant."""
 
     mutant: Mutant
     room: str
@@ -59,7 +59,7 @@ class MutantSession:
         tests: The test files of each room.
         choose: The mutants of the sample with their rooms, of what is alive after the import.
         workers: How many processes at once.
-        progress: Is told what is going on.
+        progress: Gets a line for each step.
     """
 
     root: Path
@@ -169,7 +169,7 @@ class MutantSession:
     def _tests_of(self, room: str, mutant: Mutant, living: Living, timed: dict[str, Timed]) -> list[str]:
         """The tests of the room that call what is mutated, quick ones first; then the others of their files.
 
-        What one test makes lazily, as the parser of a tool that a module holds, all tests of its file use.
+        An object that one test makes lazily, such as the parser of a module's tool, is used by all tests of its file.
         """
         path, files = str(self.root / mutant.file), tuple(f"{each}::" for each in self.tests[room])
         if mutant.place == "body":

@@ -23,12 +23,12 @@ Texts = Mapping[str, Mapping[str, str]]  # by case, by variant
 
 @attrs.frozen
 class Answer:
-    """What a model did with a text.
+    """The reaction of a model to a text.
 
     Args:
         case: The id of the case.
         variant: The name of the text.
-        setting: What else decides the answer: the model, and how it was asked.
+        setting: The model, and how it was asked: both decide the answer.
         text: The text.
         said: The call or the text that came back.
         measures: Whether each of `MEASURES` holds.
@@ -48,7 +48,7 @@ def read_answers(path: Path) -> list[Answer]:
     """The answers of a file; none if it is not there. A last line that was cut off is left out.
 
     Raises:
-        SetupError: A line is no answer.
+        SetupError: A line is not an answer.
     """
     if not path.exists():
         return []

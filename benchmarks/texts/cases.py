@@ -31,7 +31,7 @@ class Case:
         called: The name in the first call.
         arguments: Its arguments.
         right: Each tool that would be right, with the values that are right for each parameter. Empty: no tool fits.
-        peers: What other libraries answer to the first call, by library.
+        peers: The answers of other libraries to the first call, by library.
     """
 
     id: str
@@ -57,7 +57,7 @@ def read_cases(path: Path) -> list[Case]:
     """Read cases, one JSON object a line.
 
     Raises:
-        SetupError: The file cannot be read, or a line is no case.
+        SetupError: The file cannot be read, or a line is not a case.
     """
     try:
         with path.open(encoding="utf-8") as lines:

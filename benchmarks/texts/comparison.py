@@ -38,8 +38,8 @@ class Difference:
         points: Of all cases.
         low: The lower end of the interval.
         high: The upper end.
-        won: Cases in which only the variant has it.
-        lost: Cases in which only the other one has it.
+        won: Cases that only the variant has.
+        lost: Cases that only the other one has.
     """
 
     points: float

@@ -43,11 +43,11 @@ class EndpointError(Exception):
 
 @attrs.frozen
 class Reply:
-    """What the model did.
+    """The answer of the model.
 
     Args:
         call: Its first call; None: it made none.
-        text: What it said beside, or in place of, a call.
+        text: Its text beside, or in place of, a call.
         begun: Whether it began a call, which may have been cut off.
     """
 
@@ -85,7 +85,7 @@ class Endpoint:
         """Ask for the call after the first one, which was answered with this text.
 
         Raises:
-            EndpointError: There was no answer, or none that holds a reply.
+            EndpointError: No answer came, or none that holds a reply.
         """
         fits = bool(case.right)
         begin = self.begin if self.as_text and fits else ""
@@ -93,7 +93,7 @@ class Endpoint:
         body["messages"] = self._build_messages(case, text, begin)
         if not self.as_text:
             body["tools"] = [{"type": "function", "function": each} for each in case.tools]
-        if begin:  # llama.cpp goes on with the last message by itself, vLLM if it is told to
+        if begin:  # llama.cpp goes on with the last message by itself, vLLM on request
             body |= {"continue_final_message": True, "add_generation_prompt": False}
         found = openai.calls(self._post(body), text=True)
         if found.error is not None:

@@ -39,7 +39,7 @@ def _is_again(case: Case, reply: Reply) -> bool:
 
 
 def _arguments_of(reply: Reply) -> Any:
-    """The arguments as JSON values; None where they are no JSON."""
+    """The arguments as JSON values; None where they are not JSON."""
     sent: object = None if reply.call is None else reply.call.arguments
     if isinstance(sent, Mapping):
         return dict(cast("Mapping[str, Any]", sent))

@@ -1,4 +1,4 @@
-"""Variants: the text of each profile and verbosity for a case, and those of other libraries."""
+"""Variants: the text of each profile and verbosity for a case, and the texts of other libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def texts_of(case: Case, own: Mapping[str, Mapping[str, str]] = {}) -> dict[str,
 
     Args:
         case: The case.
-        own: Texts of somebody's own: the text by the id of the case, by variant. Default: none.
+        own: Further texts: the text by the id of the case, by variant. Default: none.
     """
     outcome: Outcome[object] = anyio.run(standard(_make_registry(case)), Call(case.called, case.arguments, "call_1"))
     if not is_failure(outcome):

@@ -77,7 +77,7 @@ def calls(
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
             calls, and is logged as a warning.
-        principal: Who asks, for each call. Default "": nobody in particular.
+        principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
@@ -97,15 +97,15 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
-    does not take. For a stream this is the message that the stream does not bring. What is not text or a call, such as
-    thinking, is left out: where the provider wants that back, send its own message.
+    does not take. For a stream this is the message that the stream does not bring. Blocks other than text and calls,
+    such as thinking, is left out: where the provider wants that back, send its own message.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the provider knows them.
 
     Returns:
-        The message and the calls. An input that is no object stands in one, under ``invalid_json``.
+        The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, ANTHROPIC, new_id)
     content: list[dict[str, Any]] = [{"type": "text", "text": fitted.text}] if fitted.text.strip() else []
@@ -120,7 +120,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
 
     Args:
         call: The call, for its id.
-        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:

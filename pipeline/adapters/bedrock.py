@@ -69,13 +69,13 @@ def calls(
     pipeline refuses.
 
     Args:
-        reply: What ``converse`` or ``converse_stream`` returned, a message or its content, or the list or iterator of a
-            stream's events. Collect an async stream first.
+        reply: The return value of ``converse`` or ``converse_stream``, a message or its content, or the list or
+            iterator of a stream's events. Collect an async stream first.
         registry: The registry that `tools` was given. Names that it changed are the tools' own again in the calls.
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others. They have no ids; `send_back`
             gives them some. Default False: such a reply has no calls, and is logged as a warning.
-        principal: Who asks, for each call. Default "": nobody in particular.
+        principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
@@ -95,15 +95,15 @@ def calls(
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
-    For a stream this is the message that the stream does not bring. What is not text or a call, such as reasoning, is
-    left out: where the model wants that back, send its own message.
+    For a stream this is the message that the stream does not bring. Parts other than text and calls, such as reasoning,
+    are left out: where the model wants that back, send its own message.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the provider knows them.
 
     Returns:
-        The message and the calls. An input that is no object stands in one, under ``invalid_json``.
+        The message and the calls. An input that is not an object stands in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, BEDROCK, new_id)
     content: list[dict[str, Any]] = [{"text": fitted.text}] if fitted.text.strip() else []
@@ -117,7 +117,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Blo
 
     Args:
         call: The call, for its id.
-        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:

@@ -1,4 +1,4 @@
-"""What all adapters share: reading dicts and SDK objects alike, definitions that providers accept, values as parts."""
+"""Shared by all adapters: reading dicts and SDK objects alike, definitions that providers accept, values as parts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def text_or_empty(value: object) -> str:
 
 
 def join_texts(content: object, kind: str) -> str:
-    """The text of a message's content: a text, or a list of blocks of which those of this kind have a ``text``."""
+    """The text of a message's content: a text, or a list of blocks, where blocks of this kind have a ``text``."""
     if isinstance(content, str):
         return content
     return "".join(
@@ -187,7 +187,7 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
 
 
 def _as_sent(names: object, longest: int) -> Any:
-    """The names as they were sent. What is no tuple of names, in an error that somebody made, stays as it is."""
+    """The names as they were sent. An attribute of an error that does not hold a tuple of names stays as it is."""
     items = cast("tuple[Any, ...]", names) if type(names) is tuple else ()
     if not items or not all(isinstance(item, str) for item in items):
         return cast("Any", names)
@@ -217,14 +217,14 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
 
 
 def to_parts(outcome: Outcome[Any]) -> list[Part]:
-    """What a model is told: at least one part, in order; each a text that is not blank, or a part that is not text.
+    """The text for the model: at least one part, in order; each a text that is not blank, or a part that is not text.
 
     Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
     content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
     value is one text, made by `pipeline.render`.
 
     Raises:
-        SetupError: ``outcome`` is none, such as a call that nobody awaited.
+        SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
     if type(outcome) is Failure:
         return [render(outcome)]
@@ -255,7 +255,7 @@ def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Cal
 
 
 def says_error(outcome: Outcome[Any]) -> bool:
-    """Whether the model is told of an error: every failure, and an MCP result that says that it is one."""
+    """Whether the model reads about an error: every failure, and an MCP result that says that it is one."""
     if type(outcome) is Failure:
         return True
     result = read_mcp(cast("Any", outcome).unwrap())

@@ -80,11 +80,11 @@ def calls(
             Default None: names stay as the provider sent them, and `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others. Default False: such a reply
             has no calls, and is logged as a warning.
-        principal: Who asks, for each call. Default "": nobody in particular.
+        principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
-        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the candidate,
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` comes from the candidate,
         ``length`` if it was cut off, and ``content_filter`` if it was withheld. ``error`` is what came in place of a
         reply: an error of the API, a prompt that was blocked, or a call that the provider itself found malformed, such
         as ``MALFORMED_FUNCTION_CALL``. ``text`` is what the model said beside its calls, without its thoughts.
@@ -103,11 +103,11 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     a call, without which newer models refuse it, stays.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the provider knows them.
 
     Returns:
-        ``{"role": "model", "parts": […]}`` and the calls. Arguments that are no object stand in one, under
+        ``{"role": "model", "parts": […]}`` and the calls. Arguments that are not an object stand in one, under
         ``invalid_json``.
     """
     parts: list[dict[str, Any]] = [{"text": calls.text}] if calls.text.strip() else []
@@ -126,7 +126,7 @@ def result(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Ans
 
     Args:
         call: The call, for its id and its name.
-        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:
@@ -158,8 +158,8 @@ def messages(answered: Iterable[tuple[Call, Outcome[Any]]]) -> Message:
     """The one message that answers all calls of a reply, which this API wants in one.
 
     Args:
-        answered: Each call of the reply with its outcome, in the order of the calls: those without ids are told apart
-            by it.
+        answered: Each call of the reply with its outcome, in the order of the calls: those without ids are
+            distinguished by it.
 
     Raises:
         SetupError: ``answered`` holds something else than pairs.

@@ -15,7 +15,7 @@ from .replies import Reading, ReplyError, read_error
 
 Path: TypeAlias = tuple[str | int, ...]
 
-# What the provider makes of a call that it cannot read, in place of a reply.
+# The provider answers with these in place of a reply, for a call that it cannot read.
 _MALFORMED = frozenset((
     "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE",
     "MALFORMED_RESPONSE",
@@ -29,7 +29,7 @@ _LARGEST_WHOLE = 2**53  # up to here a double holds each integer
 
 
 def read_responses(chunks: Iterable[object]) -> Reading:
-    """The calls of the first candidate of a response, or of those of a stream; its text; and what went wrong."""
+    """Return the calls and the text of the first candidate, of a response or a stream, and the error if any."""
     calls: list[_StreamedCall] = []
     said: list[str] = []
     reason = why = ""
@@ -85,7 +85,7 @@ class _StreamedCall:
     is_open: bool = False  # another piece is to come
 
     def to_call(self, finish_reason: str | None) -> Call:
-        """The call. One that nobody ended is marked as cut off; pieces that do not fit stay as they are."""
+        """The call. One without an end is marked as cut off; pieces that do not fit stay as they are."""
         arguments = self.whole
         if self.pieces:
             joined = join_partial_args(self.pieces)

@@ -28,7 +28,7 @@ _NO_ID = "null"  # how the package says that there is none
 
 
 def tools(registry: ToolView) -> list[Definition]:
-    """Definitions of the tools that may be called now, for ``tools=``: those of OpenAI's chat completions.
+    """Definitions of the tools that may be called now, for ``tools=``, in the form of OpenAI's chat completions.
 
     Args:
         registry: The tools. A name that the provider would refuse is sent in a form that it accepts.
@@ -69,11 +69,11 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     The API refuses a conversation with an id that it could not have given: nine letters and digits.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the provider knows them.
 
     Returns:
-        The message and the calls. Arguments that are no object stand in one, under ``invalid_json``.
+        The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
     fitted, names = fit_calls(calls, registry, OPENAI, _new_id, _ID)
     asked = [

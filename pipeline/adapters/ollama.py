@@ -70,7 +70,7 @@ def calls(
             Default None: names stay as the server sent them, and `Resolve` finds the tools as well.
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. Default False: such a reply has no calls, and is logged as a warning.
-        principal: Who asks, for each call. Default "": nobody in particular.
+        principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
@@ -91,11 +91,11 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     For a stream this is the message that the stream does not bring. Thoughts and images are left out.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the server knows them.
 
     Returns:
-        The message and the calls. Arguments that are no object stand in one, under ``invalid_json``.
+        The message and the calls. Arguments that are not an object stand in one, under ``invalid_json``.
     """
     asked: list[dict[str, Any]] = []
     fitted = Calls(error=calls.error, text=calls.text)
@@ -111,7 +111,7 @@ def message(call: Call, outcome: Outcome[Any], *, text: str | None = None) -> Me
 
     Args:
         call: The call, for its name, and its id if it has one.
-        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 
     Returns:

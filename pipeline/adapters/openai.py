@@ -94,11 +94,11 @@ def calls(
         text: Read calls that the model wrote as text as well, if the reply has no others: Hermes, Llama, Mistral, and
             JSON in a fenced block. They have no ids; `send_back` gives them some. Default False: such a reply has no
             calls, and is logged as a warning.
-        principal: Who asks, for each call. Default "": nobody in particular.
+        principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
 
     Returns:
-        The calls; none for a reply without calls, such as plain text. ``finish_reason`` is that of the choice or the
+        The calls; none for a reply without calls, such as plain text. ``finish_reason`` comes from the choice or the
         status of the response, and ``length`` for whatever stopped at its length limit. ``error`` is what the backend
         answered in place of a reply, such as ``{"error": …}``, and ``text`` what the model said beside its calls.
 
@@ -113,11 +113,12 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
-    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. What is
-    not text or a call, such as reasoning, is left out: where the provider wants that back, send its own message.
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. A part
+    that is neither text nor a call, such as reasoning, is left out: where the provider wants that back, send its own
+    message.
 
     Args:
-        calls: What `calls` gave.
+        calls: The result of `calls`.
         registry: As with `calls`: its names are sent as the provider knows them.
         api: As with `tools`.
 
@@ -135,11 +136,11 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
 
 
 def message(call: Call, outcome: Outcome[Any], *, api: Api = "chat", text: str | None = None) -> Message:
-    """The message that answers one call: the value as text, or what the model is told about the failure.
+    """The message that answers one call: the value as text, or what the model reads about the failure.
 
     Args:
         call: The call, for its id.
-        outcome: What came of it. `pipeline.render` makes the text, which is never blank.
+        outcome: The outcome of the call. `pipeline.render` makes the text, which is never blank.
         api: As with `tools`.
         text: This text instead, such as one that `pipeline.render` made in another profile. Default None.
 

@@ -31,7 +31,7 @@ _ECHOED = ("caller", "namespace")
 
 
 def read_wire_of_item(item: object) -> dict[str, Any]:
-    """What an item of a call has beside it; its type as well, if it is not that of most calls."""
+    """Return the further fields of an item of a call; also its type, if most calls have another type."""
     kind = {"type": "custom_tool_call"} if get_field(item, "type") == "custom_tool_call" else {}
     return {**kind, **read_wire(item, *_ECHOED)}
 

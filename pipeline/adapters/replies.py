@@ -22,9 +22,9 @@ class ReplyError:
     """The backend answered with an error in place of a reply, or in the middle of a stream.
 
     Args:
-        message: What it says. "": nothing.
-        type: Its kind of error, such as ``overloaded_error``. "": not told.
-        code: Its code, such as ``rate_limit_exceeded`` or ``429``. "": not told.
+        message: Its text. "": it has none.
+        type: Its kind of error, such as ``overloaded_error``. "": unknown.
+        code: Its code, such as ``rate_limit_exceeded`` or ``429``. "": unknown.
     """
 
     message: str
@@ -36,8 +36,8 @@ class Calls(list[Call]):
     """The calls of a reply, and why there are none.
 
     Attributes:
-        error: What the backend answered in place of a reply. None: it answered with a reply.
-        text: What the model said beside its calls. "": nothing.
+        error: The error that the backend answered in place of a reply. None: it answered with a reply.
+        text: The text beside the calls. "": none.
     """
 
     def __init__(self, calls: Iterable[Call] = (), *, error: ReplyError | None = None, text: str = "") -> None:
@@ -48,19 +48,19 @@ class Calls(list[Call]):
 
 @attrs.define
 class Reading:
-    """What was read of a reply."""
+    """The parts of a reply."""
 
     calls: list[Call]
     text: str = ""
     error: ReplyError | None = None
 
     def to_calls(self, registry: ToolView | None, longest: int, *, text: bool) -> Calls:
-        """The calls, with the tools' own names; an error, and calls as text that nobody asked for, are logged.
+        """The calls, with the tools' own names. Errors, and calls as text that the caller did not ask for, are logged.
 
         Args:
             registry: As with `restore_names`.
             longest: The same.
-            text: Whether calls that are written as text count, if there are no others.
+            text: Whether calls that are written as text count, if the reply has only those.
         """
         found, said = self.calls, self.text
         if not found and said and text:
@@ -198,7 +198,7 @@ _ANTHROPIC_REASONS = frozenset(
 
 
 def _find_provider(reply: object) -> str | None:
-    """Whose reply, or event of a stream, this is; None: there is no telling."""
+    """Whose reply, or event of a stream, this is; None: unknown."""
     kind, content = text_or_empty(get_field(reply, "type")), get_field(reply, "content")
     if isinstance(get_field(reply, "choices"), (list, tuple)) or get_field(reply, "tool_calls"):
         return "OpenAI"

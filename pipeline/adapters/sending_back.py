@@ -75,7 +75,7 @@ def fit_arguments(call: Call) -> dict[str, Any]:
 
 
 def _refuse_constant(token: str) -> None:
-    """NaN and Infinity are read by Python, and are no JSON."""
+    """NaN and Infinity are read by Python, and are not JSON."""
     raise ValueError(token)
 
 

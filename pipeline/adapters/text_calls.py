@@ -19,7 +19,7 @@ from uuid import uuid4
 from ..call import Call
 from .common import CUT_OFF
 
-_LONGEST = 200_000  # characters of a text in which calls are looked for
+_LONGEST = 200_000  # characters; a longer text is not searched for calls
 _LONGEST_PYTHON = 10_000
 _LONGEST_INTEGER = 100  # digits; to read one takes time that grows with the square of them
 _ARGUMENTS = ("arguments", "parameters", "args", "input")
@@ -47,7 +47,7 @@ def read_text_calls(text: str) -> tuple[list[Call], str]:
 
     An object is a call if it has a name and arguments, and nothing that a call does not have. Numbers in arguments
     stay as they were written. A call in tags whose JSON is broken is a call: its arguments are what stands there, and a
-    pipeline tells the model what is wrong with them. What the model thinks before it answers has no calls.
+    pipeline says to the model what is wrong with them. The thoughts of a model before its answer hold no calls.
     """
     thought = _THOUGHT.match(text)
     if thought is not None:
@@ -118,7 +118,7 @@ def _read_named(text: str) -> list[Call]:
 
 
 def _read_function(name: str, body: str, end: str) -> list[Call]:
-    """The call of a function, whose parameters are those of Qwen3-Coder or an object.
+    """The call of a function, whose parameters have the form of Qwen3-Coder, or are an object.
 
     An object shows where it ends, and parameters do not: without the end of the function some may be missing.
     """
@@ -132,7 +132,7 @@ def _read_function(name: str, body: str, end: str) -> list[Call]:
     if not _PARAMETER.search(arguments):
         return []
     values = _read_parameters(body)  # the schema says which of them are numbers
-    return [Call(name, arguments if values is None else values)]  # text that is no object is refused
+    return [Call(name, arguments if values is None else values)]  # text that is not an object is refused
 
 
 def _read_parameters(body: str) -> dict[str, str] | None:

@@ -17,6 +17,7 @@ from .. import timing
 from ..call import Call, Outcome, ResolvedCall, set_caller
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
+from ..foreign_values import or_default
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
 from ..tools.definition import Tool
@@ -190,10 +191,7 @@ def _find_tools(pipeline: Runnable, calls: Sequence[Call]) -> dict[str, Tool[...
     exact = {name: pipeline.find(name) for name in by_name}
     tools = {name: tool for name, tool in exact.items() if tool is not None}
     for name in by_name.keys() - tools.keys():  # an alias, or a name with noise around it
-        try:
-            resolved = pipeline.resolve(by_name[name])
-        except Exception:  # noqa: BLE001, S112  # a bug in a user's stage; the call itself will report it
-            continue
+        resolved = or_default(None)(pipeline.resolve)(by_name[name])  # the call itself reports a bug in a user's stage
         if isinstance(resolved, ResolvedCall):
             tools[name] = resolved.tool
     return {name: tool for name, tool in tools.items() if tool.resource is not None}

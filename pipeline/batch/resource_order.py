@@ -9,6 +9,7 @@ import attrs
 
 from ..call import Call
 from ..errors import OutcomeUnknown, TimedOut
+from ..foreign_values import or_default
 from ..guards import Guard, Guards
 from ..parameters import read_arguments
 from ..provider_names import OfferedName
@@ -18,14 +19,12 @@ from ..tools.definition import Tool
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
 
 
+@or_default(None)
 def _find_resource(tool: Tool[..., Any], arguments: object) -> str | None:
     """Find the resource that a call works on; None if it is unknown."""
     if isinstance(tool.resource, str) or tool.resource is None:
         return tool.resource
-    try:
-        found: Any = tool.resource(read_arguments(arguments) or {})
-    except Exception:  # noqa: BLE001  # a user's function, and arguments as sent: a key may be missing or elsewhere
-        return None
+    found: Any = tool.resource(read_arguments(arguments) or {})
     return found if isinstance(found, str) else None
 
 

@@ -1,4 +1,4 @@
-"""``toolcall call``: makes one call, prints what the model would be told, and how the call went."""
+"""``toolcall call``: makes one call, prints the text for the model, and how the call went."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .terminal_text import CommandError
 
 
 def call(target: str, name: str, arguments: str | None, *, as_json: bool, trace: bool, timeout: float | None) -> int:
-    """Make one call. The parameters are those of the command.
+    """Make one call. The parameters have the meaning that the command's help gives.
 
     Returns:
         0: the call succeeded. 1: it failed. 130: SIGINT interrupted it.

@@ -1,4 +1,4 @@
-"""What can be typed after ``toolcall``."""
+"""The commands of ``toolcall``."""
 
 from __future__ import annotations
 

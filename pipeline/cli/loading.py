@@ -131,11 +131,11 @@ def _describe_type(value: object) -> str:
 
 @asynccontextmanager
 async def open_pipeline(pipeline: Pipeline, target: str) -> AsyncGenerator[None]:
-    """Open it for the block. What fails to close is logged: the calls have been made, and their results hold.
+    """Open it for the block. A stage that fails to close is logged: the calls have been made, and their results hold.
 
     Args:
         pipeline: The pipeline.
-        target: What the command calls it: MODULE:PIPELINE.
+        target: Its name for the command: MODULE:PIPELINE.
 
     Raises:
         CommandError: One of its stages does not open.

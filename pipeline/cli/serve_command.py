@@ -44,7 +44,7 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
     Args:
         target: MODULE:PIPELINE.
         http: HOST:PORT, PORT or :PORT. None: stdin and stdout are the connection to one client.
-        allowed: Names by which clients reach the server over HTTP.
+        allowed: Names that clients use to reach the server over HTTP.
 
     Returns:
         0: the client closed its end. 130 or 143: SIGINT or SIGTERM ended it.
@@ -56,7 +56,7 @@ def serve(target: str, *, http: str | None, allowed: Sequence[str]) -> int:
     if allowed and address is None:
         raise CommandError("--allow-host is for --http")
     for name in allowed:
-        if not _HOST_NAME.fullmatch(name):  # it would let nobody in, and nobody would know why
+        if not _HOST_NAME.fullmatch(name):  # it would let no client in, without a reason
             raise CommandError(f"--allow-host must be the name of a host, such as tools.example.com, not {name!r}")
     try:
         with ExitStack() as stack:

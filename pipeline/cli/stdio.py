@@ -63,7 +63,7 @@ def take_stdout() -> Generator[int]:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     fd = os.dup(1)
     try:
-        with suppress(OSError):  # there is no standard error either
+        with suppress(OSError):  # standard error is missing too
             os.dup2(2, 1)
         yield fd
     finally:

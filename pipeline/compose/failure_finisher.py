@@ -22,6 +22,7 @@ from ..errors import (
     Unavailable,
     UnknownTool,
 )
+from ..foreign_values import or_default
 from ..guards import OneEffect, as_not_landed, as_outcome_unknown
 from ..privacy import Mask, make_mask, mask_error
 from ..report import error_of
@@ -118,10 +119,8 @@ class FailureFinisher:
     ) -> Mask | None:
         """The mask for the secrets of the call; None if its tool declares none."""
         if tool is None and self.resolve is not None:  # found behind another stage
-            try:
-                tool = self.resolve(call).tool
-            except Exception:  # noqa: BLE001  # a stage with a bug, or no tool has that name
-                return None
+            found = or_default(None)(self.resolve)(call)  # a stage may have a bug
+            tool = getattr(found, "tool", None)
         return None if tool is None or tool.parameters.secrets is None else make_mask(reached, tool, params)
 
     def _without_closed(self, error: OutcomeUnknown) -> OutcomeUnknown:

@@ -8,6 +8,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from ..call import Call, ResolvedCall, ValidCall
+from ..foreign_values import or_default
 from ..introspection import unwrap
 
 _PHASES: dict[str, Any] = {cls.__name__: cls for cls in (Call, ResolvedCall, ValidCall)}
@@ -56,15 +57,13 @@ def _phase_of_parameter(
     return _phase_of(_evaluate(function, parameters[place].annotation, names)) if parameters else Call
 
 
+@or_default(None)
 def _evaluate(function: Callable[..., Any], annotation: Any, names: dict[str, Any]) -> Any:
     """One annotation by itself: the others may use names that exist for the type checkers only."""
     if not isinstance(annotation, str):
         return annotation
     known = {**_PHASES, **names, **getattr(unwrap(function), "__globals__", {})}
-    try:
-        return eval(annotation, known)  # noqa: S307  # the author's own source
-    except Exception:  # noqa: BLE001  # a name for the type checkers only, or no expression at all
-        return None
+    return eval(annotation, known)  # noqa: S307  # the author's own source
 
 
 def _phase_of(hint: Any) -> type[Call]:

@@ -29,10 +29,10 @@ class Effect:
 
     Args:
         reply: The number of the model's reply that the call is from.
-        identity: What the call asked for.
+        identity: The tool and the params that the call asked for.
         undecided: How many of its bodies may have taken effect.
         landed: Whether a body is known to have taken effect, though it failed.
-        outcome: What came of the call. None: it still runs, or it was lost.
+        outcome: The outcome of the call. None: it still runs, or it was lost.
     """
 
     reply: int
@@ -88,7 +88,7 @@ class TurnGuard(InheritedGuard):
 
     @property
     def identity(self) -> Identity | None:
-        """What the call asked for, as it was before its body began; None if none of a guarded tool began."""
+        """Return the identity of the call before its body began; None if no body of a guarded tool began."""
         return self._own[-1].identity if self._own else None
 
     def inherit(self) -> TurnGuard:
@@ -135,7 +135,7 @@ class TurnGuard(InheritedGuard):
 
     @staticmethod
     def _replay(outcome: Outcome[Any] | None, verify_with: str | None) -> Outcome:
-        """What to answer now with what came of the earlier call. An answer that Retry would repeat is told as lost."""
+        """Return the answer to a repeated call. An answer that Retry would repeat counts as lost."""
         error = error_of(outcome)
         if type(outcome) is Success or not isinstance(error, (TimedOut, Transient, type(None))):
             return outcome or Failure(OutcomeUnknown(Transient(landed="maybe"), verify_with))

@@ -21,14 +21,14 @@ from ..messages.changes import canonical_arguments
 from ..messages.values import as_text
 from ..tools.definition import Tool
 
-_AS_THEY_ARE = (date, time, timedelta, UUID, PurePath)  # equal by value, and nobody can change one
+_AS_THEY_ARE = (date, time, timedelta, UUID, PurePath)  # equal by value, and immutable
 _UNKNOWN = "unknown"  # params that raise when they are looked into
 _NOT_STATE = frozenset(("__dict__", "__weakref__", "__pydantic_fields_set__"))  # the last: which defaults were sent
 
 
 @attrs.frozen
 class Identity:
-    """What a call asks for: its tool and its params, as they were when this was made.
+    """The identity of a call: its tool and its params, as they were when this was made.
 
     Args:
         tool: The name of the tool.
@@ -43,7 +43,7 @@ class Identity:
     written: str | None
 
     def is_same(self, other: Identity) -> bool | None:
-        """Whether both ask for the same; None if that cannot be told."""
+        """Whether both ask for the same; None if that cannot be known."""
         if self.tool != other.tool:
             return False
         if self.params is not None and other.params is not None:
@@ -80,7 +80,7 @@ def check(pipeline: Pipeline, call: Call) -> Call:
 
     Returns:
         A ValidCall, a ResolvedCall whose arguments are not valid, or the call itself if it has no tool. If these checks
-        stand inside of a middleware, or are not those of the standard stack, less is known.
+        stand inside of a middleware, or are not from the standard stack, less is known.
     """
     try:
         found = pipeline.resolve(call)

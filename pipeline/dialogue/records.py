@@ -17,8 +17,8 @@ class Answered:
 
     Args:
         call: The call, with its id.
-        outcome: What came of it.
-        text: What the model is told. From a value with images the adapters make more than this text.
+        outcome: The outcome of the call.
+        text: The text for the model. From a value with images the adapters make more than this text.
     """
 
     call: Call
@@ -28,14 +28,14 @@ class Answered:
 
 @attrs.frozen
 class Record:
-    """One attempt at one call. The first six fields are those of document 003.
+    """One attempt at one call. The first six fields come from document 003.
 
     Args:
         name: The tool's name as the model wrote it.
         execution_time_ms: Milliseconds; 0 if the call was held back.
         success: Whether the attempt succeeded.
         input_params: The arguments as the model wrote them, without secrets, as a `CallReport` has them.
-        error: What the model is told; None for a success.
+        error: The text for the model; None for a success.
         requires_retry: Whether the model can fix it, however many attempts are left.
         attempt: The number of the attempt at this call, from 1.
         kind: The kind of the error; None for a success.
@@ -55,7 +55,7 @@ class Record:
 
 @attrs.frozen
 class Turn:
-    """What came of the calls of one reply.
+    """The outcome of the calls of one reply.
 
     If the retries stay out of the conversation, send ``answered``: it has the calls that the conversation knows. If
     they are part of it, send ``untold``: it has the answers that the conversation still lacks.
@@ -63,11 +63,11 @@ class Turn:
     Args:
         answered: The calls that were given, in their order, each with its last outcome.
         added: Further calls that the model made when it was asked again.
-        untold: The answers of the last attempt, if the model has not been told them; else empty.
+        untold: The answers of the last attempt, if the model has not received them; else empty.
         records: A record of each attempt at each call.
         attempts: How many times calls ran; at most the number that was allowed.
         question: A question that only the user can answer, and that ended the turn. None: there was none.
-        error: What the model's client raised, which ended the turn. None: nothing.
+        error: The exception of the model's client that ended the turn. None: none.
     """
 
     answered: tuple[Answered, ...]

@@ -30,11 +30,11 @@ class Request:
     Args:
         first: The call of the first attempt.
         call: The call of the last attempt.
-        outcome: What came of the last attempt.
-        text: What the model is told about that.
+        outcome: The outcome of the last attempt.
+        text: The text for the model about that.
         tool: The tool that the call was resolved to; None if there is none.
         attempt: How many attempts have run.
-        identity: What the last call asked for. None: no attempt has run.
+        identity: The tool and params of the last call. None: no attempt has run.
     """
 
     first: Call
@@ -47,7 +47,7 @@ class Request:
 
     @property
     def error(self) -> ToolError | None:
-        """What the last attempt failed with; None if it succeeded or none has run."""
+        """The error of the last attempt; None if it succeeded or no attempt has run."""
         return cast("ToolError | None", error_of(self.outcome))
 
     @property
@@ -60,8 +60,8 @@ class Request:
 def inherit_context(call: Call, earlier: Call) -> Call:
     """A call of a model's reply with what the caller gave the earlier one: principal, deps, time limit and state.
 
-    An adapter knows none of these, and without them a rate limit or an approval would be asked for nobody. The state is
-    what the caller set before the call went in; what stages set for the earlier call is not in it.
+    An adapter knows none of these, and without them a rate limit or an approval would be asked without a principal. The
+    state is what the caller set before the call went in; what stages set for the earlier call is not in it.
 
     Args:
         call: As the adapter made it; what it already has stays.
@@ -79,8 +79,9 @@ def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[R
 
     A call tries again a request of the same tool; else one whose name no tool has, first where the tool was suggested;
     else one with the same id and an argument in common. Of several requests it is the one with which it has most
-    arguments in common, then the one with its id: some providers number the calls of each reply anew. What is left goes
-    by the order of the calls, unless there are fewer calls than requests: then nobody can tell which is meant, and to
+    arguments in common, then the one with its id: some providers number the calls of each reply anew. The rest goes
+    by the order of the calls, unless there are fewer calls than requests: then it is unknown which request is meant,
+    and to
     answer the wrong one is worse than to leave both open.
 
     Args:
@@ -183,7 +184,7 @@ def list_arguments(arguments: object) -> frozenset[tuple[str, str]]:
 
 
 _PAIR = re.compile(r"""(\w+)["']?\s*[:=]\s*["']?([^"',}\]]+)""")
-_LONGEST = 10_000  # characters of a text that is no object
+_LONGEST = 10_000  # characters of a text that is not an object
 _MOST = 1_000  # arguments that are compared
 
 
@@ -199,11 +200,11 @@ def _fold(text: str) -> str:
 def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
     """The request that is over and that the call asks for once more.
 
-    A model that is asked for one of its calls tends to send all of them again. What took effect, or may have, must
-    not run twice; a read that succeeded may run again, so it is not a repeat.
+    A model that is asked for one of its calls tends to send all of them again. An effect that happened, or may have,
+    must not run twice; a read that succeeded may run again, so it is not a repeat.
 
     Args:
-        identity: What a call of a reply asks for.
+        identity: The tool and params of a call in a reply.
         ended: The requests that are over.
     """
     for request in ended:

@@ -31,7 +31,7 @@ class Model(Protocol):
     """Asks the model again, and keeps the conversation. An async function with these parameters will do."""
 
     async def __call__(self, answered: Sequence[Answered], guidance: str, hints: Hints, /) -> Sequence[Call]:
-        """Tell the model the answers, then the guidance, and return its next calls. An exception ends the turn.
+        """Send the model the answers, then the guidance, and return its next calls. An exception ends the turn.
 
         Args:
             answered: All calls of the model's last reply with their answers, as providers want them.
@@ -59,12 +59,12 @@ async def run_turn(
     """Run the calls of a reply, and ask the model again for those whose error it can fix.
 
     The calls of one attempt run together, as with `gather`. A call that succeeded is not repeated, nor is one that
-    may have taken effect: the model is told an ``outcome_unknown``, and not asked for it. A `NeedsUserInput` ends the
-    turn with its question. An error that only the runtime, an operator or nobody can fix ends its call. If the model
+    may have taken effect: the model reads an ``outcome_unknown``, and is not asked for it. A `NeedsUserInput` ends the
+    turn with its question. An error that the model and the user cannot fix ends its call. If the model
     sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded. A call is
     known by its tool and its validated params, however the model writes them, and also inside of a `batch`. Equal calls
     in one reply are several calls, and all of them run. The whole turn, the model's requests included, is one trace:
-    that of the span around this, else one with a span ``invoke_agent`` of its own.
+    the trace of the span around this, else one with a span ``invoke_agent`` of its own.
 
     Args:
         model: Asks the model again.
@@ -74,11 +74,11 @@ async def run_turn(
         profile: As with `pipeline.render`.
         verbosity: As with `pipeline.render`.
         templates: As with `pipeline.render`.
-        principal: Who asks, for each call of the turn that does not say it. Default "": nobody in particular.
+        principal: Who asks, for each call of the turn that does not say it. Default "": no principal.
         deps: The caller's own object, for each call of the turn that has none. Default None: none.
 
     Returns:
-        The outcomes, and what to tell the model. Each text says what changed since the attempt before. Whatever a
+        The outcomes, and what to say to the model. Each text says what changed since the attempt before. Whatever a
         model does, this does not raise; an exception of its client is `Turn.error`. Cancellation passes.
 
     Raises:

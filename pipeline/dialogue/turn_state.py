@@ -65,7 +65,7 @@ class TurnState:
 
     @property
     def guidance(self) -> str:
-        """What the model is told beside the answers."""
+        """The text for the model beside the answers."""
         errors = (coerce_error_fields(each.error) for each in self.open if isinstance(each.error, InvalidParams))
         wrong = (error.problems for error in errors if isinstance(error, InvalidParams))
         missing = {problem.path for problems in wrong for problem in problems if problem.rule == "required"}

@@ -32,7 +32,7 @@ class ToolcallPlugin(BasePlugin):
     Args:
         effects: The effects of tools by name; else ``custom_metadata={"effect": "read"}`` of the tool; else
             ``mutating``.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -97,7 +97,7 @@ def _describe(tool: Any, declared: Any) -> HostTool:
 def put_calls_right(reply: Any, pipeline: Pipeline) -> None:
     """Change the names and arguments of the calls of a reply to those that the pipeline will run.
 
-    Other plugins and callbacks decide by them. What the pipeline refuses stays as the model wrote it.
+    Other plugins and callbacks decide by them. A call that the pipeline refuses stays as the model wrote it.
 
     Args:
         reply: ADK's ``LlmResponse``. A part of one that is still to come stays as it is.

@@ -35,7 +35,7 @@ class ToolcallMiddleware(FunctionMiddleware):
     Args:
         effects: The effects of tools by name; else ``additional_properties={"effect": "read"}`` of the tool; else
             ``mutating``.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -72,7 +72,7 @@ class ToolcallMiddleware(FunctionMiddleware):
 
 
 def _read(context: FunctionInvocationContext) -> Any:
-    """The arguments as the model sent them: the framework wraps text that is no JSON object."""
+    """The arguments as the model sent them: the framework wraps text that is not a JSON object."""
     given: Any = context.arguments
     sent = given if isinstance(given, Mapping) else given.model_dump()
     is_text = sent.keys() == {"raw"} and isinstance(sent["raw"], str)

@@ -43,7 +43,7 @@ class ToolcallMiddleware(Middleware):
     Args:
         effects: The effects of tools by name; else their annotations ``readOnlyHint`` and ``idempotentHint``, which
             the author of this very server wrote; else ``mutating``.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -120,14 +120,14 @@ def read_error(host: Host, call: ValidCall, exc: Exception) -> Any:
     Args:
         host: Of the middleware.
         call: As it was run.
-        exc: What was raised.
+        exc: The exception.
 
     Returns:
         A Failure, in the words of the tool's author or of pydantic.
 
     Raises:
         ControlFlow: The protocol has an answer of its own: not authorized, not found, a capability that is missing.
-        Exception: What the tool raised, for the pipeline to classify.
+        Exception: The exception of the tool, for the pipeline to classify.
     """
     cause = exc.__cause__
     match exc:
@@ -181,7 +181,7 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[Tool]:
     ``isError``; its kind stands in ``_meta``.
 
     Args:
-        registry: The tools. Their effects are told as ``readOnlyHint`` and ``idempotentHint``.
+        registry: The tools. Their effects become ``readOnlyHint`` and ``idempotentHint``.
         pipeline: Runs their calls.
     """
     return [

@@ -1,4 +1,4 @@
-"""What the adapters of all frameworks share: a missing package, exported tools, and arguments before they run."""
+"""Parts that the adapters of all frameworks share: a missing package, exported tools, and arguments before they run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def list_offered(registry: ToolView) -> list[tuple[dict[str, Any], str]]:
 
 
 def list_media(outcome: Outcome[Any]) -> list[str | Image | File] | None:
-    """What a tool returned as texts, images and PDF files, in order; None if it is text alone.
+    """Return the result of a tool as texts, images and PDF files, in order; None if it is text alone.
 
     Args:
         outcome: Of the call. Parts that models do not take are mentioned in a text.
@@ -63,8 +63,8 @@ def foresee(pipeline: Pipeline, call: Call) -> ValidCall | None:
     """The call as the pipeline will run it: an approval or a guard has to judge this, and not what the model wrote.
 
     Args:
-        pipeline: What `Host.offer` returned. Its `Validate` is asked, or a default one where it has a check of its own
-            in that place. Nothing is run or recorded.
+        pipeline: The return value of `Host.offer`. Its `Validate` is asked, or a default one where it has a check of
+            its own in that place. Nothing is run or recorded.
         call: As the model sent it.
 
     Returns:
@@ -81,7 +81,7 @@ def refuse_arguments(call: ValidCall, error: ValidationError) -> Failure[Invalid
 
     Args:
         call: The call that the framework was handed.
-        error: What pydantic found, as the framework raised it.
+        error: The error of pydantic, as the framework raised it.
     """
     params = dict(call.params)
     return Failure(PydanticErrors(call.tool.parameters.schema).convert(error, params, params))

@@ -1,6 +1,6 @@
 """Host: the pipeline around calls whose tools belong to an agent framework, which runs them itself.
 
-The framework tells its tools with each call (`Host.offer`), and hands over how it would run one (`Host.run`). The
+The framework names its tools with each call (`Host.offer`), and hands over how it would run one (`Host.run`). The
 pipeline resolves, validates, repeats and traces the call, and the framework runs the body.
 """
 
@@ -40,7 +40,7 @@ _logger = get_logger()
 
 @attrs.frozen
 class HostTool:
-    """What a framework knows of one of its tools."""
+    """The facts that a framework knows of one of its tools."""
 
     description: str = ""
     parameters: Mapping[str, Any] | None = None  # a JSON Schema; None: any object
@@ -58,7 +58,7 @@ class Host:
         passes: Exceptions of the framework's own control flow, such as an interrupt or an approval. They go through
             the pipeline untouched, and no stage reads them as a failure. Default: none.
         build: Makes the pipeline for a registry; called with ``executor=`` and ``options``. Default: `standard`.
-        options: Those of ``build``, such as ``timeout=60``.
+        options: Options of ``build``, such as ``timeout=60``.
 
     Raises:
         SetupError: An effect is none, or an option of ``build`` is out of its range.
@@ -86,10 +86,10 @@ class Host:
         self._made: dict[str, list[tuple[HostTool, Tool[..., Any]]]] = {}  # two agents may mean two tools by one name
         self._pipelines: dict[frozenset[int], tuple[Pipeline, list[Tool[..., Any]]]] = {}  # by the ids of these tools
         self._described: dict[int, tuple[object, HostTool]] = {}
-        self._make(())  # so that a wrong option is told at once
+        self._make(())  # so that a wrong option is refused at once
 
     def offer(self, tools: Mapping[str, HostTool]) -> Pipeline:
-        """Tell which tools the model may call now.
+        """Return the pipeline over the tools that the model may call now.
 
         Args:
             tools: By name, with what the framework knows of each. A tool that was offered before costs a comparison.
@@ -108,7 +108,7 @@ class Host:
         return found[0]
 
     def describe(self, tool: T, read: Callable[[T], HostTool]) -> HostTool:
-        """What ``read`` says of a tool object of the framework. It is asked once, where making a schema takes long."""
+        """Return the facts that ``read`` finds for a tool object. It is called once: to make a schema is slow."""
         found = self._described.get(id(tool))
         if found is None or found[0] is not tool:
             if len(self._described) >= _MAX_DESCRIBED:
@@ -154,7 +154,7 @@ class Host:
             get_running_loop()
         except RuntimeError:
             return asyncio_run(run())
-        with ThreadPoolExecutor(1) as thread:  # a loop runs in this thread already, and nobody can wait in it
+        with ThreadPoolExecutor(1) as thread:  # a loop runs in this thread already, so it must not block
             return thread.submit(copy_context().run, asyncio_run, run()).result()
 
     def refuse_foreign(self, text: object, cause: BaseException | None = None) -> Failure[ExecutionFailed]:
@@ -200,7 +200,7 @@ class Host:
 class ControlFlow(BaseException):
     """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure.
 
-    An adapter raises it in a body where the class of an exception does not tell whether it passes, as ``passes`` would.
+    An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
     """
 
     def __init__(self, raised: BaseException) -> None:

@@ -36,9 +36,9 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
-        tools: Tools that the model is told of while the agent runs, which the agent itself does not list. Default:
+        tools: Tools that the model reads about while the agent runs, which the agent itself does not list. Default:
             none.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, *, tools: Any = (), **options: Any) -> None:
@@ -109,8 +109,8 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
     """The reply, with the names and arguments that the pipeline will run: an approval by a person judges these.
 
     Args:
-        reply: What the model answered, in one of the forms that LangChain takes.
-        pipeline: For the tools that the model was offered. What it refuses stays as the model wrote it.
+        reply: The answer of the model, in one of the forms that LangChain takes.
+        pipeline: For the tools that the model was offered. A call that it refuses stays as the model wrote it.
     """
     match reply:
         case ExtendedModelResponse():
@@ -124,7 +124,7 @@ def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
 
 
 def describe(tool: BaseTool) -> HostTool:
-    """What LangChain tells the model of a tool, and its effect."""
+    """Return the description of a tool as LangChain gives it to the model, and its effect."""
     function = convert_to_openai_tool(tool)["function"]
     return HostTool(function.get("description", ""), function.get("parameters"), (tool.metadata or {}).get("effect"))
 

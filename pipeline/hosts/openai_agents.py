@@ -53,7 +53,7 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
     Args:
         agent: It is not changed.
         effects: The effects of tools by name. A tool that is not named counts as ``mutating``.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
     host = Host(effects, passes=(AgentsException,), **options)
     functions = [each for each in agent.tools if isinstance(each, FunctionTool)]
@@ -66,11 +66,12 @@ def pipelined(agent: Agent[Any], effects: Mapping[str, Effect] | None = None, **
 
 
 def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
-    """A configuration in which an unknown name is told to the model; the SDK raises for it otherwise.
+    """Return a configuration that answers an unknown name to the model; else the SDK raises for it.
 
     Args:
-        agent: What `pipelined` returned.
-        options: Those of `RunConfig`. A filter of the model's input and a formatter of other errors are asked as well.
+        agent: The return value of `pipelined`.
+        options: Options of `RunConfig`. A filter of the model's input and a formatter of other errors are asked as
+            well.
 
     Raises:
         SetupError: ``agent`` is another one, or has no function tools.
@@ -82,7 +83,7 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
     )
 
     async def learn(data: Any) -> Any:
-        _active.set(data.agent)  # hand-overs change it, and what formats an error is not told
+        _active.set(data.agent)  # hand-overs change it, and the formatter of an error does not get it
         return data.model_data if own_filter is None else await wait_for(own_filter(data))
 
     async def tell(args: Any) -> str | None:
@@ -140,7 +141,7 @@ def _show_repaired(guardrail: Any, pipeline: Pipeline) -> Any:
 
 
 async def wait_for(answer: Any) -> Any:
-    """What a function of the user answers, sync or async."""
+    """Return the answer of a user's function, sync or async."""
     return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -186,7 +187,7 @@ def put_behind(tool: FunctionTool, host: Host, pipeline: Pipeline) -> FunctionTo
 
     Args:
         tool: It is not changed.
-        host: That of the agent.
+        host: The host of the agent.
         pipeline: For the tools of the agent; of several that share the name of this one it has to know this one.
     """
     raw = dataclasses.replace(tool)

@@ -41,12 +41,12 @@ _PASSES = (
 class ToolcallCapability(AbstractCapability[Any]):
     """Puts the pipeline around every function tool of an agent.
 
-    What asks for approval or defers passes untouched, and so do Pydantic AI's own retries, its limits of usage and what
-    cancels a run. `ModelRetry` and `ToolFailed` are the tool author's words: the model reads them.
+    A call that asks for approval or defers passes untouched, and so do Pydantic AI's own retries, its limits of usage
+    and what cancels a run. `ModelRetry` and `ToolFailed` are the tool author's words: the model reads them.
 
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
-        options: Those of `Host`, such as ``timeout=60``.
+        options: Options of `Host`, such as ``timeout=60``.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
@@ -106,7 +106,7 @@ def put_names_right(response: Any, pipeline: Pipeline, known: Collection[str]) -
     Args:
         response: The reply.
         pipeline: For the tools that the model was offered.
-        known: Names that stay: these tools', and those of the output tools.
+        known: Names that stay: the names of these tools and of the output tools.
     """
     return replace(response, parts=[_rename(part, pipeline, known) for part in response.parts])
 
@@ -165,7 +165,7 @@ def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
 
 
 def _to_return(outcome: Outcome) -> object:
-    """What Pydantic AI can write into the history: a value that it cannot would end the run."""
+    """Return a value that Pydantic AI can write into the history; one that it cannot write would end the run."""
     value = outcome.unwrap()
     if type(value).__module__.startswith("pydantic_ai"):
         return value

@@ -1,4 +1,4 @@
-"""What a server answers to a call: as the value of a tool, as an error of ours, or only whether it failed."""
+"""The answer of a server to a call: as the value of a tool, as an error of ours, or only whether it failed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
 
     Args:
         answer: The result, as it came.
-        text: What becomes of the text of an error, see `ReturnedError`.
+        text: How the text of an error is shown, see `ReturnedError`.
         structured: Whether the tool declared an output schema.
         trusted: Whether the kind that a server of ours names is believed.
     """
@@ -61,7 +61,7 @@ def read_answer(answer: Answer, text: TextPolicy, *, structured: bool, trusted: 
 
 
 def read_reply(reply: Message, cause: Exception) -> ExecutionFailed | None:
-    """The failure that a reply of JSON-RPC tells of, in the server's words and of one kind; None: it succeeded.
+    """Return the failure in a reply of JSON-RPC, in the server's words and of one kind; None: it succeeded.
 
     A relay passes on what the server says of a failure, so it reads no more than that there is one.
 

@@ -31,7 +31,7 @@ _MODERN = "io.modelcontextprotocol/"  # begins what each request says of its cli
 
 
 class _ToldByServer(Exception):  # noqa: N818  # it marks a failure as the server's own
-    """The server itself told of this failure, so its answer goes back as it came."""
+    """The server itself reported this failure, so its answer goes back as it came."""
 
 
 @attrs.define(eq=False)
@@ -41,9 +41,9 @@ class Exchange:
     Args:
         rest: The params beside the name and the arguments.
         has_arguments: Whether the request has arguments, be they empty.
-        answer: What the server answered to the last attempt. None: nothing.
+        answer: The server's answer to the last attempt. None: none.
         value: The result in it, if it succeeded.
-        told: Marks a failure that the server told of.
+        told: Marks a failure that the server reported.
     """
 
     rest: Message
@@ -58,7 +58,7 @@ class CallRelay:
 
     Args:
         upstream: The server.
-        policy: What is decided about it.
+        policy: The operator's decisions about it.
         make_pipeline: Makes the pipeline for a registry that is filled later.
     """
 
@@ -129,7 +129,7 @@ class CallRelay:
         if arguments or exchange.has_arguments:
             params["arguments"] = arguments
         carrier: dict[str, str] = {}
-        inject(carrier)  # the span of this attempt, or what came with the request if nobody records
+        inject(carrier)  # the span of this attempt; without one, the context of the request
         meta = read_object(params, "_meta")
         if carrier:
             params["_meta"] = {**meta, **carrier}
@@ -174,7 +174,7 @@ class CallRelay:
             context.progress(done, whole, text if isinstance(text, str) else "")
 
     def _write(self, request_id: object, outcome: Outcome, exchange: Exchange, *, is_modern: bool) -> bytes:
-        """The line of the answer: the server's own where it told of the outcome, byte for byte but for the id."""
+        """The line of the answer: the server's own where it reported the outcome, byte for byte but for the id."""
         error: ToolError | None = outcome.failure() if isinstance(outcome, Failure) else None
         answer = exchange.answer
         is_own = (

@@ -68,7 +68,7 @@ class Child:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code as a shell tells it; None: it runs."""
+        """The exit code as a shell shows it; None: it runs."""
         code = self._process.poll()
         return 128 - code if code is not None and code < 0 else code
 
@@ -100,7 +100,7 @@ class Child:
     async def watch(self) -> None:
         """Return when the process has ended and had time for its last words, also if another one holds its stdout.
 
-        Elsewhere than on Linux it returns at once: then only the end of stdout tells.
+        Elsewhere than on Linux it returns at once: then only the end of stdout shows it.
         """
         if sys.platform != "linux":
             return
@@ -134,7 +134,7 @@ class Child:
                     await self._wait(grace)
                 self._signal(signal.SIGKILL)  # also what the child has left running
                 await self._wait(_KILLED)
-                if self._reading:  # by somebody who may still find its last words there
+                if self._reading:  # a reader may still find its last words there
                     with anyio.move_on_after(grace):
                         await self._read_all.wait()
                 anyio.notify_closing(self._stdout)
@@ -151,7 +151,7 @@ class Child:
 
 
 def _tie_to_parent() -> Callable[[], object] | None:
-    """What the child does before it becomes the server: it asks the kernel to be killed with this process."""
+    """Run in the child before it becomes the server: ask the kernel to kill it with this process."""
     if sys.platform != "linux":
         return None
     prctl, parent = ctypes.CDLL(None, use_errno=True).prctl, os.getpid()

@@ -34,7 +34,7 @@ from .running_calls import Reply, RunningCalls
 from .server import ServerGoneError, UnsendableError
 from .upstream import Upstream
 
-_MAX_METHOD = 200  # characters of a method that is told back
+_MAX_METHOD = 200  # characters of a method in an answer
 
 
 class ClientLines:
@@ -44,9 +44,9 @@ class ClientLines:
         upstream: The server; what is not ours passes to it.
         known: The tools that the relay has learned.
         running: The calls of tools that run.
-        open_requests: What has passed and has no answer yet.
+        open_requests: Requests that have passed and have no answer yet.
         reply: Sends the answer to a request to the client.
-        writer: What the client reads.
+        writer: The stream that the client reads.
         group: Where calls run.
         max_line: Bytes of a line; longer ones were thrown away.
 
@@ -84,7 +84,7 @@ class ClientLines:
         if not line.strip():
             await self._pass_on(line, [])
             return
-        # What may hold a call that another reader would find is not passed on.
+        # A line in which another reader could find a call is not passed on.
         try:
             message: object = parse(line)
         except ValueError as exc:
@@ -167,7 +167,7 @@ class ClientLines:
         await self._refuse(*find_id(line.head, line.tail), INVALID_REQUEST, tell_long(line, self._max_line))
 
     async def _refuse(self, request_id: object, is_an_answer: bool, code: int, text: str) -> None:  # noqa: FBT001
-        """Tell the side that waits that a message of the client does not pass."""
+        """Answer the waiting side that a message of the client does not pass."""
         error = make_error(request_id, code, text)
         if not is_an_answer or request_id is None:
             await self._writer.write(dump(error))

@@ -24,13 +24,13 @@ from .server_session import find_first
 _LOG = get_logger()
 _VERSION = "io.modelcontextprotocol/protocolVersion"
 _CONNECTING = 30.0  # seconds
-_SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport tells of a 404: a new greeting is due
+_SESSION_ENDED = (INVALID_REQUEST, "Session terminated")  # how the transport reports a 404: a new greeting is due
 _DETAIL = 200  # characters of what the transport says, for the log
 
 
 @attrs.frozen
 class Transport:
-    """What of the package ``mcp`` is used. It is not typed: it is not installed where this is checked."""
+    """Parts of the package ``mcp``. It is not typed: it is not installed where this is checked."""
 
     connect: Any
     message_class: Any
@@ -65,7 +65,7 @@ class HttpServer:
     """One session with a server.
 
     Args:
-        transport: What `load_transport` returned.
+        transport: The result of `load_transport`.
         url: Where it is.
         headers: Sent with each request.
         limit: Bytes of one message that comes as an event.
@@ -127,7 +127,7 @@ class HttpServer:
             raise ServerGoneError("no") from exc
 
     def _make_headers(self, message: Message) -> dict[str, str] | None:
-        """The headers by which a server of 2026 routes a request."""
+        """Return the headers that a server of 2026 uses to route a request."""
         inbound, params, method = self._transport.inbound, read_object(message, "params"), message.get("method")
         version = read_object(params, "_meta").get(_VERSION) or self._version
         if "id" not in message or not isinstance(method, str) or method == "initialize" or not version:
@@ -159,7 +159,7 @@ class HttpServer:
         return None
 
     async def watch(self) -> None:
-        """Return at once: `read` tells of the end."""
+        """Return at once: `read` reports the end."""
 
     async def close(self, grace: float) -> None:
         """End the session."""

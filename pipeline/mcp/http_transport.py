@@ -34,7 +34,7 @@ class HttpTransport:
     """Serves clients at one address: `open`, then `run`.
 
     Requests must come with a ``Host`` of this machine, or one of those that are allowed, and with no ``Origin`` but one
-    of these. So no web page that somebody visits can call tools here (DNS rebinding).
+    of these. So no web page that a user visits can call tools here (DNS rebinding).
 
     Args:
         host: The address. One that others can reach needs ``allowed``.

@@ -25,7 +25,7 @@ _ID = rb'("(?:[^"\\]|\\.){0,500}"|-?\d{1,30})'
 _SHORT = rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*|"method"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*'
 _ID_IN_HEAD = re.compile(rb"\s*\{\s*" + _SHORT + rb'"id"\s*:\s*' + _ID + rb"\s*,")
 _ID_IN_TAIL = re.compile(rb'[,{]\s*"id"\s*:\s*' + _ID + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
-_END = 4_096  # bytes of the end of a line in which its id is looked for
+_END = 4_096  # bytes at the end of a line that are searched for its id
 _METHOD = re.compile(rb'"method"\s*:')
 _OUTCOME = re.compile(rb'"(?:result|error)"\s*:')
 _TEXT_BEGUN = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+'  # nothing is tried twice: that would take n² steps for what is broken
@@ -69,7 +69,7 @@ def split_array(line: bytes) -> list[bytes]:
     """The elements of an array, each byte for byte.
 
     Args:
-        line: What `parse` or `parse_leniently` read as a list.
+        line: A list that `parse` or `parse_leniently` read.
     """
     text = line.decode(errors="surrogateescape")
     found: list[bytes] = []
@@ -93,12 +93,12 @@ def join_array(elements: Iterable[bytes]) -> bytes:
 
 
 def hides_call(line: bytes) -> bool:
-    """Whether another reader could find a call of a tool in a line in which `parse` finds none.
+    """Whether another reader could find a call of a tool in a line where `parse` finds none.
 
     Readers differ in which of two equal keys counts, and some read ``Method`` as ``method``.
 
     Args:
-        line: What `parse` could read.
+        line: A line that `parse` could read.
     """
     if not _SPELLED_CALL.search(line):
         return False
@@ -117,7 +117,7 @@ def hides_call(line: bytes) -> bool:
 
 
 def dump(message: object) -> bytes:
-    """Write a message as a line. What ``1e999`` is read as is written as that, and the constant NaN as ``NaN``."""
+    """Write a message as a line. An infinity is written as ``1e999``, from which it was read, and NaN as ``NaN``."""
     try:
         return _write(message, _STRICT_ENCODER)
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
@@ -140,7 +140,7 @@ def _mark_infinite(value: Any) -> Any:
 
 
 def key_of(request_id: object) -> str:
-    """The key of a request in a table: the ids ``1`` and ``"1"`` are two; whatever is no id has one key."""
+    """The key of a request in a table: the ids ``1`` and ``"1"`` are two; whatever is not an id has one key."""
     return json.dumps(request_id) if request_id is None or isinstance(request_id, (str, int, float)) else "[]"
 
 
@@ -176,7 +176,7 @@ def make_error(request_id: object, code: int, text: str) -> Message:
 
 
 def find_id(head: bytes, tail: bytes) -> tuple[str | int | None, bool]:
-    """The id of a message of which only both ends are known, and whether the message is an answer.
+    """Return the id of a message that is known at both ends only, and whether the message is an answer.
 
     Returns:
         None if the id is in neither end: it is never guessed, so an ``id`` within the params is not taken for it.
@@ -225,7 +225,7 @@ def _read_int(digits: str) -> float:
 
 @attrs.frozen
 class _Pairs:
-    """An object with all its members, those of equal keys included."""
+    """Return an object with all its members, also under equal keys."""
 
     pairs: list[tuple[str, Any]]
 

@@ -29,8 +29,8 @@ class KnownTools:
     """The tools of a server, in a registry.
 
     Args:
-        registry: Where they are kept. Nobody else changes it.
-        policy: What is decided about them.
+        registry: Where they are kept. Only this class changes it.
+        policy: The operator's decisions about them.
         handler: The body of each tool, called with a ToolContext and the arguments.
     """
 
@@ -49,7 +49,7 @@ class KnownTools:
 
     @property
     def changes(self) -> int:
-        """A number that differs after each change that the server told of."""
+        """A number that differs after each change that the server announced."""
         return self._changes
 
     def forget(self) -> None:
@@ -79,9 +79,9 @@ class KnownTools:
         """Learn from the answer to a ``tools/list`` of the client.
 
         Args:
-            params: Those of the request.
+            params: The params of the request.
             changes: The value of `changes` when it was sent.
-            answer: What the server answered.
+            answer: The server's answer.
         """
         cursor, result = params.get("cursor"), read_object(answer, "result")
         if not isinstance(result.get("tools"), list) or not isinstance(cursor, (str, NoneType)):

@@ -36,7 +36,7 @@ class LongLine:
 
 
 def tell_long(line: LongLine, limit: int) -> str:
-    """Log that a line was longer than the limit. Returns the text for whoever sent it, or waits for it."""
+    """Log that a line was longer than the limit. Returns the text for its sender, or for its reader."""
     text = f"the message of {line.size:,} bytes is longer than {limit:,}"
     _LOG.warning("%s, and was thrown away", text)
     return text
@@ -67,7 +67,7 @@ class LineReader:
         return bool(poll.poll(0))
 
     async def read(self) -> bytes | LongLine | None:
-        """The next line, with its line end. The last one may have none. None: there are no more."""
+        """The next line, with its line end. The last one may have none. None: the input has ended."""
         while not self._ready:
             if self._ended:
                 return None
@@ -119,7 +119,7 @@ class LineReader:
 
 
 class BrokenLineError(Exception):
-    """Nobody reads any more what is written.
+    """The reader of the output has gone.
 
     Attributes:
         begun: Whether a part of the line was taken before.
@@ -149,7 +149,7 @@ class LineWriter:
         """Write a line. If the caller is cancelled in the middle, the next caller writes the rest first.
 
         Raises:
-            BrokenLineError: Nobody reads it.
+            BrokenLineError: The reader has gone.
         """
         self._waiting += len(line)
         try:

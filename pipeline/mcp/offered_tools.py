@@ -1,4 +1,4 @@
-"""OfferedTools: what a server offers, kept as tools of a registry. What changed is held back until it is accepted."""
+"""OfferedTools: the tools of a server, kept in a registry. A changed tool is held back until it is accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOG = get_logger()
 _MAX_PINS: Final = 10_000  # fingerprints that are kept of one server
 CHANGED: Final = "changed"  # why a tool is closed that is held back
 
-# The body of a tool: its name in the registry, that of the server, the context and the arguments.
+# The body of a tool: its name in the registry, its name at the server, the context and the arguments.
 CallTool = Callable[[str, str, ToolContext, dict[str, Any]], Awaitable[object]]
 
 
@@ -90,7 +90,7 @@ class OfferedTools:
         for name in self.offers.keys() - offers.keys():
             self._remove(name)
         for name, offer in offers.items():
-            taken_away = name in self._ours and not self._is_ours(name)  # by somebody who meant it
+            taken_away = name in self._ours and not self._is_ours(name)  # by the application
             if self.offers.get(name) != offer and not taken_away:
                 self._put(name, offer)
         self.offers = offers
@@ -184,7 +184,7 @@ class OfferedTools:
         self.held.discard(name)
 
     def _is_ours(self, name: str) -> bool:
-        """Whether the registry still has it: anybody may have replaced or removed it."""
+        """Whether the registry still has it: the application may have replaced or removed it."""
         mine = self._ours.get(name)
         found = self._registry.tools.get(name)
         return mine is not None and found is not None and (found is mine or found.overrides is mine)

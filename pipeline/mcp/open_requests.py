@@ -36,7 +36,7 @@ class OpenRequests:
     Args:
         limit: Requests that are remembered; of more, the oldest of the client are forgotten, and the newest of the
             server are not noted. Nor is one with an id that fills the memory.
-        session: What the client has told the server.
+        session: The messages of the client that set up the server.
     """
 
     def __init__(self, limit: int, session: Session) -> None:
@@ -45,7 +45,7 @@ class OpenRequests:
         self._sent: dict[str, OpenRequest] = {}
         self._asked: dict[str, object] = {}  # the ids of what the server has asked the client, by their keys
         self._void: dict[str, object] = {}  # as above, asked by a server that has ended
-        self._own_ids: dict[str, object] = {}  # those of the server, by the keys under which the client was asked
+        self._own_ids: dict[str, object] = {}  # the ids of the server, by the keys under which the client was asked
 
     def note_sent(self, message: Message, changes: int, batch: CallBatch | None) -> OpenRequest | None:
         """Note what passes to the server.
@@ -97,7 +97,7 @@ class OpenRequests:
         return {**notification, "params": {**params, "requestId": self._asked.pop(key, None)}}
 
     def has_other_id(self, message: Message) -> bool:
-        """Whether the client answers a request under another id than that of the server."""
+        """Whether the client answers a request under another id than the server gave it."""
         return "method" not in message and key_of(message.get("id")) in self._own_ids
 
     def restore_id(self, message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""OutputForm: the form of what a tool returns, as MCP wants it told: an object, with a JSON Schema."""
+"""OutputForm: the form of a tool's return value, as MCP declares it: an object, with a JSON Schema."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import Any, Final, cast, get_type_hints
 
 import attrs
 
+from ..foreign_values import or_default
 from ..introspection import unwrap
 from ..messages.text import replace_surrogates
 from ..messages.values import to_data
 from ..tools import Tool
 
-_RESULT: Final = "result"  # the key of a value that is no object; the official SDK has the same
-_TEXT: Final = ("string", "null")  # a result of these types alone is told as text, and needs no form
+_RESULT: Final = "result"  # the key of a value that is not an object; the official SDK has the same
+_TEXT: Final = ("string", "null")  # a result of these types alone is sent as text, and needs no form
 _ANY_LIST: Final[Mapping[str, Any]] = {"type": "array", "items": {}}
 
 
@@ -24,8 +25,8 @@ class OutputForm:
     """The form of the structured content of one tool.
 
     Args:
-        schema: The JSON Schema that clients are told. Its root is an object.
-        is_wrapped: Whether the value stands under ``result``, because it is no object.
+        schema: The JSON Schema that clients read. Its root is an object.
+        is_wrapped: Whether the value stands under ``result``, because it is not an object.
         _is_valid: Whether a structured value fits the schema.
         _dump: Another way to write the value, for types that pydantic writes in a form of its own. None: there is none.
     """
@@ -39,7 +40,7 @@ class OutputForm:
         """The value as structured content, or None: it does not fit the schema, so clients would refuse it.
 
         Args:
-            value: What the tool returned.
+            value: The return value of the tool.
             data: The value as data of JSON.
             text: The value as JSON.
         """
@@ -87,13 +88,10 @@ def find_form(tool: Tool[..., Any]) -> OutputForm | None:
     return _make_form(schema, dump)
 
 
+@or_default(None)  # an annotation is any code
 def _read_hint(function: Callable[..., Any]) -> Any:
     """The type that a function is declared to return; None: it declares none, or none that says anything."""
-    plain = unwrap(function)
-    try:
-        hint = get_type_hints(plain, include_extras=True).get("return", inspect.Signature.empty)
-    except Exception:  # noqa: BLE001  # an annotation is any code
-        return None
+    hint = get_type_hints(unwrap(function), include_extras=True).get("return", inspect.Signature.empty)
     return None if hint in (inspect.Signature.empty, Any, object, str, bytes, type(None)) else hint
 
 

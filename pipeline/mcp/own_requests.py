@@ -14,7 +14,7 @@ from .server import Server, ServerGoneError
 
 @attrs.frozen
 class Answer:
-    """What a server answered to a request of ours.
+    """The answer of a server to a request of ours.
 
     Args:
         message: It, parsed.
@@ -49,7 +49,7 @@ class OwnRequest:
 
     Attributes:
         server: The run of the server that was asked, or is being asked. None: none has been yet.
-        answer: What came, or why nothing does. None: nothing yet.
+        answer: The answer, or the reason why none comes. None: neither yet.
     """
 
     request_id: str
@@ -71,19 +71,19 @@ class OwnRequest:
         raise self.answer or ServerGoneError("maybe")
 
     def end(self, answer: Answer | Exception) -> None:
-        """Wake whoever waits; the first answer counts."""
+        """Wake the waiting task; the first answer counts."""
         if self.answer is None:
             self.answer = answer
             self._event.set()
 
     def forget_run(self) -> None:
-        """The run that was asked did not take it: what was told of the end of that run does not count."""
+        """The run that was asked did not take it: a report of the end of that run does not count."""
         self.server = self.answer = None
         self._event = anyio.Event()
 
 
 class OwnRequests:
-    """Those that wait, by ids that nobody can guess. So no id of the client is one of them."""
+    """The waiting requests, by random ids, so that no id of the client is one of them."""
 
     def __init__(self) -> None:
         self._prefix = f"toolcall-{token_hex(6)}-"
@@ -92,7 +92,7 @@ class OwnRequests:
         self._waiting: dict[str, OwnRequest] = {}
 
     def open(self, method: str, params: object) -> OwnRequest:
-        """Make a request, for whose answer somebody waits until `close`. ``params`` None: it has none."""
+        """Make a request that waits for its answer until `close`. ``params`` None: it has none."""
         self._number += 1
         request_id = f"{self._prefix}{self._number}"
         message: Message = {"jsonrpc": "2.0", "id": request_id, "method": method}
@@ -101,13 +101,13 @@ class OwnRequests:
         return request
 
     def close(self, request: OwnRequest) -> None:
-        """Nobody waits for it any more."""
+        """Forget a request whose caller does not wait any more."""
         del self._waiting[request.request_id]
 
     def deliver(self, request_id: object, answer: Message | Exception, line: bytes = b"") -> bool:
-        """Hand an answer to whoever asked. Returns whether the request was ours.
+        """Hand an answer to the task that asked. Returns whether the request was ours.
 
-        An answer that nobody waits for any more, or a second one, is dropped.
+        An answer without a waiting task, or a second one, is dropped.
         """
         if not isinstance(request_id, str) or not request_id.startswith(self._prefix):
             return False
@@ -118,9 +118,9 @@ class OwnRequests:
         return True
 
     def deliver_unusable(self, line: bytes, *, is_long: bool) -> bool:
-        """Fail whoever waits for an answer that cannot be used. Returns whether the request was ours.
+        """Fail the task that waits for an answer that cannot be used. Returns whether the request was ours.
 
-        The id is found in the text: our ids begin with what nobody can guess, so that nothing else is taken for one.
+        The id is found in the text: our ids begin with a random text, so that nothing else is taken for one.
 
         Args:
             line: The line, or both ends of it.
@@ -130,7 +130,7 @@ class OwnRequests:
         return len(found) == 1 and self.deliver(found.pop(), UnusableAnswerError(is_long=is_long))
 
     def fail(self, server: Server) -> None:
-        """A run of the server ended: fail whoever waits for an answer of it."""
+        """A run of the server ended: fail the tasks that wait for its answers."""
         for waiting in self._waiting.values():
             if waiting.server is server:
                 waiting.end(ServerGoneError("maybe"))

@@ -20,10 +20,10 @@ _INDEX = re.compile(r"\[\d+\]")
 
 @attrs.frozen
 class ToolPolicy:
-    """What is decided about one tool.
+    """The operator's decisions about one tool.
 
     Args:
-        effect: What a call changes: ``read``, ``idempotent`` or ``mutating``. Default None: as the annotations say if
+        effect: The effect of a call: ``read``, ``idempotent`` or ``mutating``. Default None: as the annotations say if
             they are trusted, else ``mutating``.
         timeout: Seconds for each attempt, > 0. Default None: as for all tools.
         attempts: Attempts of a call, the first one included, ≥ 1. Default None: as for all tools.
@@ -51,8 +51,8 @@ class RelayLimits:
     """How much a relay takes, so that neither end can fill its memory.
 
     Args:
-        line_bytes: Bytes of one message, ≥ 1,000. A longer one is thrown away while it comes, and its sender is told.
-            Default 16 MiB.
+        line_bytes: Bytes of one message, ≥ 1,000. A longer one is thrown away while it comes, and its sender gets an
+            error. Default 16 MiB.
         in_flight: Requests of the client that have no answer yet, ≥ 1. Default 1,000.
         in_flight_bytes: Bytes of the calls among them, ≥ 1,000; one call alone may have more. Default 64 MiB.
         argument_bytes: Bytes of the arguments of one call, see `Limits`. Default 16 MiB.
@@ -113,7 +113,7 @@ class TelemetryPolicy:
 
 @attrs.frozen
 class Policy:
-    """What is decided about a server and its tools.
+    """The operator's decisions about a server and its tools.
 
     Args:
         trust_annotations: Believe what the server says of the effects of its tools. Default False.
@@ -122,10 +122,10 @@ class Policy:
         attempts: Attempts of a call, the first one included, ≥ 1. Default 3.
         redact: Names of arguments and of fields of results, or whole paths such as ``filter.token``, whose values are
             recorded nowhere. Default: none.
-        tools: What is decided about single tools, by name.
+        tools: Decisions about single tools, by name.
         limits: How much is taken.
         telemetry: Where spans and metrics go. Default None: as the environment says.
-        locate: Tells the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
+        locate: Returns the file and the line of a key, as ``policy.toml:9: ``. Default: a policy that was made in code
             has none.
     """
 
@@ -148,7 +148,7 @@ class Policy:
             raise SetupError(f"policy: `redact` must be an array of names, not {list(self.redact)!r}")
 
     def of_tool(self, name: str) -> ToolPolicy:
-        """What is decided about a tool."""
+        """Return the decisions about a tool."""
         return self.tools.get(name, _NOTHING)
 
     def make_redact(self) -> Redact | None:

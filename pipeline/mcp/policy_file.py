@@ -1,4 +1,4 @@
-"""The file that a `Policy` is read from, in TOML. A mistake in it is told with its line."""
+"""The file that a `Policy` is read from, in TOML. A mistake in it is reported with its line."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _line_of_error(told: str, text: str) -> int:
 
 
 def _find_odd_line(text: str) -> int:
-    """The line in which a value begins at which the parser gives up."""
+    """Return the line where a value begins that the parser cannot read."""
 
     def holds(beginning: str) -> bool:
         try:
@@ -113,7 +113,7 @@ class _PolicyReader:
             told = _OWNER.sub("", str(exc)).replace(" or None,", ",")
             option = _OPTION.search(told)
             name = option[1] if option else ""
-            if name not in given:  # that of the class which checks it
+            if name not in given:  # the default of the class that checks it
                 name = next((each for each in given if each.endswith(f"_{name}")), name)
                 told = told.replace(f"`{option[1]}`", f"`{name}`", 1) if option else told
             raise self._mistake(told, *where, *([name] if name in given else [])) from exc
@@ -123,9 +123,9 @@ class _PolicyReader:
 
 
 def find_line(text: str, keys: Sequence[str]) -> int:
-    """The number of the line, from 1, in which a key or a table of a TOML document begins.
+    """Return the number of the line, from 1, where a key or a table of a TOML document begins.
 
-    The parser tells no places. So beginnings of the document are parsed, until the shortest one that holds the key is
+    The parser reports no places. So beginnings of the document are parsed, until the shortest one that holds the key is
     found.
     """
 

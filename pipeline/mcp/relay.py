@@ -33,10 +33,10 @@ class Relay:
 
     Args:
         start: Starts a run of the server.
-        policy: What is decided about it.
+        policy: The operator's decisions about it.
         make_pipeline: Makes the pipeline for a registry that is filled later.
-        reader: What the client writes.
-        writer: What the client reads.
+        reader: The stream that the client writes.
+        writer: The stream that the client reads.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Relay:
             raise failed
 
     async def _watch_client(self) -> None:
-        """End the relay if the client is gone, and a line of its waits for somebody who takes nothing."""
+        """End the relay if the client is gone and one of its lines waits for a reader that takes nothing."""
         while not self._reader.is_hung_up():  # noqa: ASYNC110  # no event tells of it while there is more to read
             await anyio.sleep(_LOOK)
         taken = -1
@@ -130,7 +130,7 @@ class Relay:
         return await self._server_lines.take(line)
 
     async def learn_of_death(self) -> None:
-        """The server ended: tell the client of what it will not answer, and of what it does not ask any more."""
+        """The server ended: report to the client its open requests, and the questions that are void."""
         self._calls.known.note_death()
         sent, asked = self._open.end(self._client_lines.passing)
         for request in sent:
@@ -140,7 +140,7 @@ class Relay:
             await self._writer.write(dump({"jsonrpc": "2.0", "method": CANCELLED, "params": told}))
 
     async def learn_of_return(self) -> None:
-        """The server is back: tell a client that has seen its tools if they are others now."""
+        """The server is back: notify a client that has listed its tools, if they changed."""
         if not self._session.is_greeted or not await self._calls.find_changes():
             return
         try:

@@ -40,7 +40,7 @@ _DISCONNECTED: Final = "disconnected"  # why the tools of a server that is away 
 class RemoteServer:
     """One MCP server whose tools are in a registry. `toolcall_pipeline.mcp.add_server` makes it.
 
-    All is done in the event loop in which it was added.
+    All its work runs in the event loop that added it.
     """
 
     def __init__(

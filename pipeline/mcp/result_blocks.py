@@ -23,16 +23,16 @@ from .jsonrpc import Message, is_message
 from .output_forms import OutputForm
 
 _LOG = get_logger()
-_TOLD: Final = "execution"  # the kind of a failure that a tool told of in a result of its own
+_TOLD: Final = "execution"  # the kind of a failure that a tool reported in a result of its own
 _SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 _SHORT: Final = 50_000  # characters of a value that `render` does not cut
 _UNFIT: Final = "The tool ran, but its result does not have the form that the tool declares. The result:"
 
 
 def make_result(outcome: Outcome[Any], form: OutputForm | None = None, name: str = "") -> Message:
-    """The result that tells a client of an outcome.
+    """Return the result that reports an outcome to a client.
 
-    A value that does not fit the declared form is told as an error, with the value: a client would refuse it otherwise.
+    A value that does not fit the declared form is sent as an error, with the value: a client would refuse it otherwise.
 
     Args:
         outcome: Of the call.

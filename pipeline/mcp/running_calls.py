@@ -69,7 +69,7 @@ class RunningCalls:
             batch: The batch that it came in. None: it came alone.
             group: Where its task runs.
         """
-        if "id" not in request:  # no answer is wanted, and nobody of MCP calls a tool so
+        if "id" not in request:  # a notification: MCP has no such call of a tool
             return
         request_id = request["id"]
         key = key_of(request_id)

@@ -20,7 +20,7 @@ class SdkServer:
     listen: Any  # the handler of subscriptions/listen
     changed: Any  # the event of that bus
     types: Any
-    access_token: Any  # a function: that of the current request
+    access_token: Any  # a function: returns the token of the current request
     list_principal: Any  # a function: client, issuer and subject of a token; a subject is unique for one issuer only
     message: Any  # SessionMessage
     security: Any  # TransportSecuritySettings

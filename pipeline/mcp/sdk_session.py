@@ -24,14 +24,14 @@ from .server_session import (
 )
 
 _LOG = get_logger()
-_CLOSED: Final = -32000  # how the package tells that the connection ended
+_CLOSED: Final = -32000  # how the package reports that the connection ended
 _LISTEN_AGAIN: Final = 1.0  # seconds until a stream that ended is opened again
 _BROKEN = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
 @attrs.frozen
 class _Sdk:
-    """What of the package ``mcp`` is used. It is not typed: it is not installed where this is checked."""
+    """Parts of the package ``mcp``. It is not typed: it is not installed where this is checked."""
 
     client: Any
     error: type[Exception]
@@ -43,7 +43,7 @@ class _Sdk:
 
 
 def connect_sdk(target: object, mode: str = "auto") -> Connect:
-    """What opens sessions with a server.
+    """Return a function that opens sessions with a server.
 
     Args:
         target: See `toolcall_pipeline.mcp.add_server`.
@@ -79,7 +79,7 @@ def _load() -> _Sdk:
 
 
 def _read_target(sdk: _Sdk, target: object) -> Callable[[], Any]:
-    """What makes a transport for each connection, or the server itself if it runs in this process."""
+    """Return a function that makes a transport for each connection, or the server itself if it runs in this process."""
     given: Any = target
     if isinstance(target, str):
         if not target.startswith(("http://", "https://")):
@@ -114,7 +114,7 @@ async def _open(sdk: _Sdk, source: Any, changed: Callable[[], object], mode: str
     in_process = type(source).__module__.startswith("mcp.server")
     client = sdk.client(source if in_process else _watch(source, lost), message_handler=hear, mode=mode, cache=None)
     async with client, anyio.create_task_group() as group:
-        if client.protocol_version in sdk.versions:  # the versions without a handshake tell only who listens
+        if client.protocol_version in sdk.versions:  # the versions without a handshake notify only listeners
             group.start_soon(_listen, client, changed, lost)
         yield SdkSession(client, sdk.error, lost)
         group.cancel_scope.cancel()
@@ -134,7 +134,7 @@ async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event)
         try:
             async with client.listen(tools_list_changed=True) as events:
                 entered = listened = True
-                changed()  # what changed before is not told
+                changed()  # earlier changes were not announced
                 async for _event in events:
                     changed()
         except Exception as exc:  # noqa: BLE001  # foreign
@@ -148,7 +148,7 @@ async def _listen(client: Any, changed: Callable[[], object], lost: anyio.Event)
 
 
 class _WatchedStream:
-    """A stream of messages that tells when it ends. The package tells nobody."""
+    """A stream of messages that sets an event at its end, which the package does not report."""
 
     def __init__(self, stream: Any, ended: anyio.Event) -> None:
         self._stream, self._ended = stream, ended

@@ -30,19 +30,19 @@ _NO_PARENT: AbstractContextManager[None] = nullcontext()
 
 
 class _OddParams(dict[str, Any]):
-    """The params of a request whose arguments are no object: the SDK refuses those before anybody sees them."""
+    """The params of a request whose arguments are not an object: the SDK would refuse it before the pipeline."""
 
     arguments: Any = None
 
 
 class ServedCalls:
-    """Runs calls, and tells of their progress.
+    """Runs calls, and reports their progress.
 
     Args:
         pipeline: Runs them. It has to be open, if it has to be opened.
-        tools: Those of its registries.
+        tools: The tools of its registries.
         deps: The ``deps`` of each call.
-        read_principal: Says who asks, "" for nobody in particular.
+        read_principal: Returns who asks; "" without a principal.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class ServedCalls:
         return Failure(error)
 
     async def _run_told(self, call: Call, context: Any) -> Outcome:
-        """Run a call, and tell its client how far it has come. What it tells must grow, by the specification."""
+        """Run a call, and report its progress to its client. By the specification each report must be larger."""
         told = float("-inf")
 
         async def tell(event: Event) -> None:
@@ -126,7 +126,7 @@ def complete(result: Message) -> Message:
 def with_odd_arguments(context: Any) -> Any:
     """The context of a request with arguments of any type in a form that the SDK lets pass, for `call_tool`.
 
-    A model writes arguments as JSON text, or as something else, and is told so; that is no mistake of its client.
+    A model writes arguments as JSON text, or as something else, and gets the error; its client made no mistake.
     """
     params = context.params
     if not params or type(arguments := params.get("arguments")) is dict or arguments is None:
@@ -137,7 +137,7 @@ def with_odd_arguments(context: Any) -> Any:
 
 
 def _wants_progress(context: Any) -> bool:
-    """Whether the client has asked for progress. In the same process there is no token: the SDK knows, and drops it."""
+    """Whether the client has asked for progress. A client in the same process sends no token."""
     if context.meta and "progress_token" in context.meta:
         return True
     channel = getattr(context.session, "_request_outbound", None)

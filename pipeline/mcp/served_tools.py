@@ -27,7 +27,7 @@ class ServedTools:
     A name that model providers refuse is listed in a form that they accept: clients pass names on as they are.
 
     Args:
-        registries: Those of the pipeline.
+        registries: The registries of the pipeline.
     """
 
     def __init__(self, registries: Sequence[ToolView]) -> None:
@@ -55,7 +55,7 @@ class ServedTools:
         return self._schemas.get(name)
 
     def find(self, name: str) -> tuple[str, Tool[..., Any] | None]:
-        """The name with which the pipeline is called, and the tool, if the name is exactly that of one.
+        """Return the name for the call of the pipeline, and the tool if it has exactly this name.
 
         Args:
             name: As it came from a client.
@@ -81,7 +81,7 @@ class ServedTools:
         return [tool for tools, name in named if (tool := tools.get(name)) is not None]
 
     def list_openings(self) -> list[float]:
-        """In how many seconds a closed tool may open by itself, soonest first: no listener is told of that."""
+        """Return after how many seconds closed tools may open by themselves, soonest first. No listener hears of it."""
         closed = (registry.closed.get(name) for registry in self.registries for name in list(registry.tools))
         return sorted({why.retry_after for why in closed if why is not None and why.retry_after is not None})
 

@@ -1,4 +1,4 @@
-"""The server behind a relay: what a relay asks of it, and the error that tells that it is gone."""
+"""The server behind a relay: its protocol, and the error for a server that is gone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ServerGoneError(ConnectionError):
     """The server ended, or cannot be reached.
 
     Attributes:
-        landed: "no": the request did not reach it. "maybe": nobody knows.
+        landed: "no": the request did not reach it. "maybe": unknown.
         is_away: It was waited for, and did not come back in time.
     """
 
@@ -45,11 +45,11 @@ class Server(Protocol):
         ...
 
     async def read(self) -> bytes | LongLine | None:
-        """The next line, with its line end. None: the server is gone, and there are no more."""
+        """The next line, with its line end. None: the server is gone."""
         ...
 
     async def watch(self) -> None:
-        """Return when it ends; at once where only `read` can tell."""
+        """Return when it ends; at once where only `read` can see it."""
         ...
 
     async def close(self, grace: float) -> None:

@@ -39,11 +39,11 @@ class ServerLines:
     """Takes what the server writes.
 
     Args:
-        upstream: The server; an answer to a request of ours goes to whoever asked there.
+        upstream: The server; an answer to a request of ours goes to the task that asked there.
         calls: The calls of tools, for their progress and for the tools that are listed.
-        open_requests: What has passed and has no answer yet.
+        open_requests: Requests that have passed and have no answer yet.
         reply: Sends the answer to a request to the client.
-        writer: What the client reads.
+        writer: The stream that the client reads.
         limits: How long a line may be, and how much may wait for the client.
     """
 
@@ -93,7 +93,7 @@ class ServerLines:
         return True
 
     def _take_unreadable(self, line: bytes) -> bool:
-        """Fail the call that a line answers which is no JSON, or too deep. Returns whether there is one."""
+        """Fail the call that a line answers which is not JSON, or too deep. Returns whether there is one."""
         may_answer = line.lstrip()[:1] in (b"{", b"[") and find_id(line, b"")[1]
         if not may_answer or not self._upstream.own_requests.deliver_unusable(line, is_long=False):
             return False

@@ -55,7 +55,7 @@ class ServerSession(Protocol):
         """The result of ``tools/list``.
 
         Args:
-            cursor: That of the page before. None: the first page.
+            cursor: The cursor of the page before. None: the first page.
 
         Raises:
             SessionLostError: The connection ended.
@@ -65,7 +65,7 @@ class ServerSession(Protocol):
         ...
 
     async def call_tool(self, name: str, arguments: dict[str, Any], tell: TellProgress) -> Answer:
-        """The result of ``tools/call``. If it is cancelled, the server is told.
+        """The result of ``tools/call``. A cancellation is sent to the server.
 
         Args:
             name: The name that the server gave the tool.
@@ -90,14 +90,14 @@ Connect: TypeAlias = Callable[[Callable[[], object]], AbstractAsyncContextManage
 
 
 def find_first(exc: BaseException) -> BaseException:
-    """The first failure in a group; what is no group, as it is."""
+    """Return the first failure in a group; another exception as it is."""
     while isinstance(exc, BaseExceptionGroup):
         exc = cast("BaseExceptionGroup[BaseException]", exc).exceptions[0]
     return exc
 
 
 def as_setup_error(exc: BaseException) -> SetupError:
-    """What is raised where a server cannot be added."""
+    """Return the error to raise where a server cannot be added."""
     first = find_first(exc)
     if isinstance(first, SetupError):
         return first

@@ -31,10 +31,10 @@ _MARGIN: Final = 0.01  # seconds, for what is lost when times are subtracted
 
 @attrs.frozen
 class _Clients:
-    """What belongs to the clients of one transport: the state of the server's lifespan.
+    """The state of the server's lifespan, for the clients of one transport.
 
     Args:
-        audience: Tells them of changes.
+        audience: Notifies them of changes.
         listen: Serves ``subscriptions/listen``.
     """
 
@@ -50,14 +50,14 @@ def make_server(
     instructions: str | None = None,
     deps: object = None,
 ) -> Any:
-    """Make a server of MCP whose tools are those of a pipeline.
+    """Make a server of MCP with the tools of a pipeline.
 
     Use it inside of ``async with pipeline:``. It serves both eras of the protocol, several clients at once.
 
     Args:
         pipeline: Runs the calls. Its registries have the tools, and only those that are open are listed.
-        name: What clients call the server. Default ``"toolcall"``.
-        version: The version of your server. Default "": that of this library.
+        name: The server's name for clients. Default ``"toolcall"``.
+        version: The version of your server. Default "": the version of this library.
         instructions: How to use the tools, for the model. Default None: nothing is said.
         deps: The ``deps`` of each call. Default None: none.
 
@@ -74,7 +74,7 @@ def make_server(
         raise SetupError("make_server: no stage of the pipeline has a registry, so there are no tools to serve")
     sdk = SdkServer.load()
     tools = ServedTools(pipeline.registries)
-    tools.list_tools()  # so that a tool without a schema is told now
+    tools.list_tools()  # so that a tool without a schema is refused now
 
     def read_principal() -> str:
         token = sdk.access_token()
@@ -120,7 +120,7 @@ def make_server(
 async def _pass(middlewares: list[Any], context: Any, call_next: Callable[[Any], Awaitable[Any]]) -> Any:
     """Let calls of tools pass with any arguments, and without the SDK's own middlewares.
 
-    Its span of a call would be an ``execute_tool`` span too, around that of the pipeline, so that each call counts
+    Its span of a call would be an ``execute_tool`` span too, around the span of the pipeline, so that each call counts
     twice.
     """
     if context.method == _CALL:
@@ -154,8 +154,8 @@ class ListAudience:
     """The clients of one transport.
 
     Args:
-        tools: What is listed.
-        publish: Tells the clients that listen: those of the versions without a handshake.
+        tools: The listed tools.
+        publish: Notifies the clients that listen, of the versions without a handshake.
     """
 
     def __init__(self, tools: ServedTools, publish: Callable[[], Awaitable[object]]) -> None:
@@ -170,7 +170,7 @@ class ListAudience:
         self._connections.add(connection)
 
     async def watch(self) -> None:
-        """Tell the clients of each change, until this is cancelled. Many changes at once are one."""
+        """Notify the clients of each change, until this is cancelled. Many changes at once are one."""
         with ExitStack() as stack:
             for registry in self._tools.registries:
                 stack.callback(registry.on_change(self._note_change))
@@ -194,7 +194,7 @@ class ListAudience:
         self._changed.set()
 
     def _list_openings(self) -> deque[float]:
-        """When closed tools may open by themselves, of which no listener is told."""
+        """Return when closed tools may open by themselves; no listener is called then."""
         now = timing.monotonic()
         return deque(now + seconds + _MARGIN for seconds in self._tools.list_openings())
 

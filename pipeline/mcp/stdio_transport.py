@@ -1,6 +1,6 @@
 """A server of MCP over two file descriptors. It ends with its input, after the calls that are under way.
 
-The SDK's own transport reads in a thread, which no signal ends, and says nothing to a line that is no message.
+The SDK's own transport reads in a thread, which no signal ends, and does not answer a line that is not a message.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class StdioTransport:
     """The two streams that the server of the SDK is run with: `run` does it.
 
     Args:
-        stdin: What the client writes, as a file descriptor.
-        stdout: What it reads.
+        stdin: The file descriptor that the client writes to.
+        stdout: The file descriptor that it reads from.
         grace: Seconds for the calls that are under way when the input ends. Default 5.
     """
 
@@ -65,7 +65,7 @@ class StdioTransport:
         """The next message.
 
         Raises:
-            anyio.EndOfStream: There are no more, and each request is answered or has had its time.
+            anyio.EndOfStream: The input has ended, and each request is answered or has had its time.
         """
         while True:
             line: bytes | LongLine | None = None
@@ -87,7 +87,7 @@ class StdioTransport:
         """Write a message.
 
         Raises:
-            anyio.BrokenResourceError: Nobody reads it.
+            anyio.BrokenResourceError: The reader has gone.
         """
         message = item.message
         try:
@@ -105,7 +105,7 @@ class StdioTransport:
             raise anyio.BrokenResourceError from exc
 
     async def _read(self, line: bytes) -> Any:
-        """The message in a line; None: it is none, and the client is told so."""
+        """Return the message in a line; None: it holds none, and the client gets an error."""
         message: Any = None
         with suppress(ValueError):  # also for what this parser does not read: deep nesting, half of a surrogate pair
             message = self._adapter.validate_json(line, by_name=False)
@@ -117,7 +117,7 @@ class StdioTransport:
             message = self._adapter.validate_python(found, by_name=False)
         except ValueError:
             message = None
-        # With an id that is none, a request would be taken for a notification, and nobody would be told.
+        # With an invalid id a request would pass for a notification, and its client would get no answer.
         if message is not None and (hasattr(message, "id") or not (is_message(found) and "id" in found)):
             return message
         if found is None:
@@ -162,7 +162,7 @@ class StdioTransport:
 
 
 class _End:
-    """What both ends have in common: they may be closed, which does nothing to the file descriptors."""
+    """The part that both ends share: closing them leaves the file descriptors open."""
 
     def __init__(self, transport: StdioTransport) -> None:
         self._transport = transport

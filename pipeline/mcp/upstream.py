@@ -20,15 +20,15 @@ from .server import Server, ServerGoneError, UnsendableError
 from .server_session import Backoff
 
 _LOG = get_logger()
-_MAX_FRUITLESS = 5  # runs in a row in which a server that is started again says nothing
+_MAX_FRUITLESS = 5  # runs in a row without a line from the restarted server
 _FIRST_DELAY, _MAX_DELAY = 0.05, 5.0  # seconds before a server is started again
 _GONE = 0.5  # seconds for a server that closed its stdout to end
 _CLOSING = 2.0  # seconds for each step of the shutdown
-_CANCELLING = 1.0  # seconds to tell the server of a cancellation
+_CANCELLING = 1.0  # seconds to send the server a cancellation
 INITIALIZE: Final = "initialize"
 INITIALIZED: Final = "notifications/initialized"
 _MAX_SUBSCRIPTIONS = 1_000
-_MAX_BYTES = 100_000  # of a message that is told again
+_MAX_BYTES = 100_000  # of a message that is sent again
 _SET_LEVEL = "logging/setLevel"
 _SUBSCRIBE, _UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 
@@ -46,14 +46,14 @@ class ServerFailedError(Exception):
 
 
 class Downstream(Protocol):
-    """What hears of the server: the relay."""
+    """The receiver of the server's messages: the relay."""
 
     async def take_from_server(self, line: bytes | LongLine) -> bool:
         """A line came. Returns whether it is a message, and not something that was printed by mistake."""
         ...
 
     async def learn_of_death(self) -> None:
-        """The server ended. What it has not answered, it never will."""
+        """The server ended. Its open requests never get an answer."""
         ...
 
     async def learn_of_return(self) -> None:
@@ -67,10 +67,10 @@ class Upstream:
     Args:
         start: Starts a run of the server.
         limits: How long something waits for it.
-        session: What a new run is told first.
+        session: The messages that a new run gets first.
 
     Attributes:
-        own_requests: The requests that we have sent to it. Whoever reads an answer to one delivers it there.
+        own_requests: The requests that we have sent to it. The reader of an answer delivers it there.
     """
 
     def __init__(self, start: Callable[[], Awaitable[Server]], limits: RelayLimits, session: Session) -> None:
@@ -157,13 +157,13 @@ class Upstream:
             await downstream.learn_of_return()
 
     async def stop(self) -> None:
-        """End the server. What it still says is read."""
+        """End the server. Its last lines are still read."""
         self._stopping = True
         if self._server is not None:
             await self._server.close(_CLOSING)
 
     async def send(self, line: bytes) -> None:
-        """Send a line, once the server is there. What a server that ended did not take goes to the next one.
+        """Send a line, once the server is there. A line that an ended server did not take goes to the next one.
 
         Other lines wait for this one. So the time that it may wait counts from when the server went away: a hundred
         lines wait no longer than one.
@@ -184,7 +184,7 @@ class Upstream:
             except ServerGoneError as exc:
                 if exc.landed != "no":
                     raise
-                if request is not None:  # it may have been told already that this run ended
+                if request is not None:  # it may know already that this run ended
                     request.forget_run()
                 if server is self._server:
                     self._set_down()
@@ -193,7 +193,7 @@ class Upstream:
                 return
 
     def _set_down(self) -> None:
-        if self._up.is_set():  # or somebody waits for this very event
+        if self._up.is_set():  # else a task waits for this very event
             self._up = anyio.Event()
             self._down_since = timing.monotonic()
 
@@ -245,7 +245,7 @@ class Session:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, Message] = {}  # in the order in which they are told again
+        self._told: dict[str, Message] = {}  # in the order of sending them again
         self._asked: dict[str, tuple[str, Message]] = {}  # by the key of a request that has no answer yet
 
     def note_sent(self, message: Message) -> None:
@@ -280,9 +280,9 @@ class Session:
 
     @property
     def is_greeted(self) -> bool:
-        """Whether there was a handshake, so that the server may tell of changes that nobody listens for."""
+        """Whether there was a handshake, so that the server may announce changes without a listener."""
         return INITIALIZED in self._told
 
     def __iter__(self) -> Iterator[Message]:
-        """What to tell a new server, in this order; the requests with the ids that they had."""
+        """The messages for a new server, in this order; the requests with the ids that they had."""
         return iter(list(self._told.values()))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import InvalidParams, Problem, Repair, ToolError
+from ..foreign_values import or_default
 from ..parameters.problems import describe_expected
 from ..parameters.schema import schema_at
 from ..privacy import PublicText
@@ -178,15 +179,13 @@ def _describe(error: InvalidParams, problem: Problem, style: _Style) -> str:
     return "\n".join(filter(None, (describe_problem(problem, style.verbosity, style.closing), description)))
 
 
+@or_default("")
 def _describe_parameter(error: InvalidParams, problem: Problem) -> str:
     """Return the schema's description of a parameter with a wrong value. A missing one has it in the line of help."""
     if error.schema is None or problem.rule in ("required", "additionalProperties"):
         return ""
-    try:
-        declared: Any = schema_at(error.schema, [problem.path])
-        description = describe_expected(error.schema, [problem.path]) if "description" in declared else ""
-    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
-        return ""
+    declared: Any = schema_at(error.schema, [problem.path])
+    description = describe_expected(error.schema, [problem.path]) if "description" in declared else ""
     if not description:
         return ""
     return f"Please send {shorten(problem.path)}: {as_sentence(to_one_line(description, FULL.max_expected))}"

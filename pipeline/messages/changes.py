@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ..errors import ExecutionFailed, InvalidParams, MalformedCall, ResourceNotFound, ToolError, UnknownTool
+from ..foreign_values import or_default
 from .text import shorten
 
 _MAX_PATHS = 3  # paths in one list
@@ -31,20 +32,18 @@ def describe_change(error: ToolError, previous: ToolError) -> str:
             return ""
 
 
+@or_default(None)
 def canonical_arguments(arguments: object) -> str | None:
     """Return arguments as normalised JSON text; None if they are not JSON.
 
     JSON text, a mapping and None have the same normal form if their content is the same.
     """
-    try:
-        if isinstance(arguments, str):
-            arguments = json.loads(arguments or "{}")
-        elif isinstance(arguments, Mapping):
-            arguments = dict(cast("Mapping[Any, Any]", arguments))
-        # As text, because 1, 1.0 and True are equal as values.
-        return json.dumps({} if arguments is None else arguments, sort_keys=True)
-    except Exception:  # noqa: BLE001  # a foreign value may raise anything
-        return None
+    if isinstance(arguments, str):
+        arguments = json.loads(arguments or "{}")
+    elif isinstance(arguments, Mapping):
+        arguments = dict(cast("Mapping[Any, Any]", arguments))
+    # As text, because 1, 1.0 and True are equal as values.
+    return json.dumps({} if arguments is None else arguments, sort_keys=True)
 
 
 def _compare_malformed(error: MalformedCall, previous: MalformedCall) -> str:
@@ -96,10 +95,12 @@ def _has_same_arguments(error: InvalidParams, previous: InvalidParams) -> bool:
     now, then = _read(sent), _read(before)
     if now is not None or then is not None:
         return now == then
-    try:
-        return bool(sent == before)
-    except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is compared
-        return False
+    return _are_equal(sent, before)
+
+
+@or_default(default=False)
+def _are_equal(one: object, other: object) -> bool:
+    return bool(one == other)
 
 
 def _read(sent: object) -> str | None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidParams, ToolError
+from ..foreign_values import or_default
 from .style import Verbosity
 from .text import to_one_line
 
@@ -18,6 +20,7 @@ from .text import to_one_line
 _FIX = "Fix the errors and try again."
 _FIX_WITH_FORM = "Fix the errors and try again, with arguments of this form: {}"
 _SHARE = 8  # the part of the budget that a form may take up: a longer one helps no model
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Closing(NamedTuple):
@@ -123,7 +126,8 @@ def punch_holes(example: str, optional: Collection[str] = (), words: Mapping[str
     return form if "<" in form else ""
 
 
-def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> dict[str, str]:
+@or_default(_NOTHING)
+def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> Mapping[str, str]:
     """Return the schema's description of each argument: "integer: For how many days".
 
     An object with required fields is left out, since the form has a hole for each of its fields. Empty if the schema is
@@ -132,15 +136,12 @@ def describe_holes(schema: Mapping[str, Any] | None, verbosity: Verbosity) -> di
     from ..parameters.problems import describe_hole  # most texts have no form
     from ..parameters.schema import schema_at
 
-    try:
-        names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
-        return {
-            name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
-            for name in names
-            if not schema_at(schema or {}, [name]).get("required")
-        }
-    except Exception:  # noqa: BLE001  # a foreign schema may hold anything
-        return {}
+    names = cast("Mapping[str, Any]", {} if schema is None else schema.get("properties", {}))
+    return {
+        name: to_one_line(describe_hole(schema or {}, [name]), verbosity.max_expected)
+        for name in names
+        if not schema_at(schema or {}, [name]).get("required")
+    }
 
 
 def _write_object(value: Mapping[str, Any], optional: Collection[str], words: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, cast
 import attrs
 
 from ..errors import ERROR_TYPES, Crashed, FailureDetails, OutcomeUnknown, Problem, ToolError
+from ..foreign_values import safe_str
 
 _MAX_ITEMS = 1_000
 
@@ -31,7 +32,7 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         return None
     match declared.partition(" | ")[0]:
         case "str" | "Public":
-            return _as_text(value)
+            return safe_str(value)
         case "float":
             return value if type(value) in (int, float) else None
         case "bool":
@@ -43,27 +44,20 @@ def _fit(value: object, field: Any) -> Any:  # noqa: C901, PLR0912  # a table of
         case "tuple[Problem, ...]":
             return tuple(_coerce(each) for each in _as_items(value) if isinstance(each, Problem))
         case "tuple[str, ...]":
-            return tuple(map(_as_text, _as_items(value)))
+            return tuple(map(safe_str, _as_items(value)))
         case "tuple[int, int]":
             items = _as_items(value)
             return items if len(items) == 2 and all(type(each) is int for each in items) else None  # noqa: PLR2004
         case "tuple[Repair, ...]":
             return ()
         case "Mapping[str, object]":
-            return {_as_text(name): each for name, each in cast("Any", value).items()} if type(value) is dict else {}
+            return {safe_str(name): each for name, each in cast("Any", value).items()} if type(value) is dict else {}
         case "TimedOut":  # of `OutcomeUnknown`
             return None if isinstance(value, OutcomeUnknown) or not attrs.has(type(value)) else _coerce(value)
         case "Mapping[str, Any]":  # a schema: what it may hold is read with care
             return cast("Any", value) if type(value) is dict else None
         case _:
             return value
-
-
-def _as_text(value: object) -> str:
-    try:
-        return value if type(value) is str else str(value)
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return f"({type(value).__name__})"
 
 
 def _as_items(value: object) -> tuple[Any, ...]:

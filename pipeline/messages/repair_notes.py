@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..errors import Repair
+from ..foreign_values import or_default
 from ..parameters.schema import json_type
 from .text import shorten
 
@@ -19,20 +20,14 @@ def describe_repairs(repairs: Sequence[Repair]) -> str:
 
     A name that an adapter made for the provider is left out: the model wrote the name that it was given.
     """
-    sentences = list(dict.fromkeys(sentence for each in repairs if (sentence := _try_to_describe(each))))
+    sentences = list(dict.fromkeys(sentence for each in repairs if (sentence := _describe_repair(each))))
     if not sentences:
         return ""
     more = f" And {len(sentences) - _MAX_REPAIRS} more." if len(sentences) > _MAX_REPAIRS else ""
     return f"Note: {' '.join(sentences[:_MAX_REPAIRS])}{more}"
 
 
-def _try_to_describe(repair: Repair) -> str:
-    try:
-        return _describe_repair(repair)
-    except Exception:  # noqa: BLE001  # the values of a stage that is not type-checked may raise anything
-        return ""
-
-
+@or_default("")  # the values of a stage that is not type-checked may raise anything
 def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case for each rule
     path = shorten(repair.path, _MAX_NAME) if repair.path else "the whole of the arguments"
     before, after = _format_name(repair.before), _format_name(repair.after)

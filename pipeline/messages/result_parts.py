@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import attrs
 
+from ..foreign_values import or_default
 from .parts import PARTS, Link, Part, describe_bytes, make_part, read_bytes
 from .text import shorten
 from .values import as_text
@@ -40,14 +41,12 @@ class McpResult:
     is_error: bool
 
 
+@or_default(None)
 def read_mcp(value: object) -> McpResult | None:
     """Read a tool result, or a single content block, as parts; None for any other value. Never raises."""
     if _is_row(value):
         return None
-    try:
-        return _read_result(value) if _is_result(value) else _read_single(value)
-    except Exception:  # noqa: BLE001  # the attributes of a foreign value may raise anything
-        return None
+    return _read_result(value) if _is_result(value) else _read_single(value)
 
 
 def _is_row(value: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from ..foreign_values import or_default
 from .schema import Form, JsonObject, find_target, is_object
 
 _MAX_DEPTH = 12  # levels of objects and arrays
@@ -36,20 +37,18 @@ _TEXTS = ("text", "a", "A", "1", "abc", "ABC", "a1", "A1", "12", "123", "1234", 
 _NO_VALUE: Any = object()
 
 
+@or_default("")
 def make_example(schema: Form | None) -> str:
     """Write valid arguments as JSON, with required parameters only; "" if no valid ones were found."""
     if not isinstance(schema, Mapping):
         return ""
-    try:
-        import jsonschema_rs
+    import jsonschema_rs
 
-        validator = jsonschema_rs.validator_for(dict(schema), offline=True)
-        for use_given in (True, False):  # first with the author's examples and defaults, which may be out of date
-            example = _Maker(schema, use_given=use_given).make(schema, 0)
-            if isinstance(example, dict) and validator.is_valid(example):
-                return json.dumps(example, ensure_ascii=False, allow_nan=False)
-    except Exception:  # noqa: BLE001  # a schema may hold anything, and an example is a courtesy
-        return ""
+    validator = jsonschema_rs.validator_for(dict(schema), offline=True)
+    for use_given in (True, False):  # first with the author's examples and defaults, which may be out of date
+        example = _Maker(schema, use_given=use_given).make(schema, 0)
+        if isinstance(example, dict) and validator.is_valid(example):
+            return json.dumps(example, ensure_ascii=False, allow_nan=False)
     return ""
 
 

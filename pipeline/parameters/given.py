@@ -15,6 +15,7 @@ import attrs
 from pydantic import BeforeValidator, InstanceOf, ValidationError, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from ..foreign_values import or_default
 from .annotations import Known, adapt_annotation, name_behind
 
 _Handler: TypeAlias = Callable[[Any], Any]
@@ -70,14 +71,12 @@ def accept_given(hint: Any, read_json: Callable[[object], Any]) -> Any:
     return Annotated[_adapt(hint, {}), WrapValidator(accept)]
 
 
+@or_default(default=False)
 def _is_unchanged(value: Any, checked: Any) -> bool:
     """Whether pydantic returned a mere copy, perhaps cut to the base class; then the given value is passed on."""
     if value is checked:
         return True
-    try:
-        return isinstance(value, type(checked)) and bool(value == checked)
-    except Exception:  # noqa: BLE001  # the ``__eq__`` of a foreign value may raise anything, or give an array
-        return False
+    return isinstance(value, type(checked)) and bool(value == checked)
 
 
 def _adapt(hint: Any, known: Known) -> Any:
@@ -108,15 +107,16 @@ def _adapt(hint: Any, known: Known) -> Any:
     return Union[inner_args] if origin in (Union, types.UnionType) else origin[inner_args]  # noqa: UP007  # any number
 
 
+@or_default(default=False)  # a foreign ``__float__`` may raise anything
+def _is_exact_float(value: Any) -> bool:
+    return bool(float(value) == value)
+
+
 def _refuse_rounding(value: Any) -> Any:
     """Refuse a Decimal or other number that pydantic would round to a float."""
     if isinstance(value, (int, float)) or not hasattr(value, "__float__"):
         return value
-    try:
-        is_same = bool(float(value) == value)
-    except Exception:  # noqa: BLE001  # the ``__float__`` of a foreign value may raise anything
-        is_same = False
-    if not is_same:
+    if not _is_exact_float(value):
         raise PydanticCustomError("float_type", "Input should be a valid number")
     return value
 

@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 
 import attrs
 
+from ..foreign_values import or_default
 from ..parameters.reading import read_literal
 from .public_text import REDACTED
 
@@ -110,25 +111,23 @@ def _keep(text: str) -> str:
     return text
 
 
+@or_default(None)
 def _open(value: Any) -> object:
     """Return the content of a secret type, a model or bytes; any other value as it is."""
-    try:
-        if callable(reveal := getattr(value, "get_secret_value", None)):
-            value = reveal()
-        if isinstance(value, Enum):
-            value = value.value
-        if isinstance(value, (bytes, bytearray)):
-            return bytes(value).decode(errors="replace")
-        package = cast("type[Any]", type(value)).__module__.partition(".")[0]
-        if package in _WRITTEN:
-            return [str(value), value.hex] if package == "uuid" else str(value)
-        fields: Any = getattr(cast("type[Any]", type(value)), "__attrs_attrs__", None)
-        if fields:
-            return {field.name: getattr(value, field.name) for field in fields}
-        is_model = hasattr(value, "__dict__") and not isinstance(value, _PLAIN)
-        return cast("object", vars(value) if is_model else value)
-    except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is read
-        return None
+    if callable(reveal := getattr(value, "get_secret_value", None)):
+        value = reveal()
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value).decode(errors="replace")
+    package = cast("type[Any]", type(value)).__module__.partition(".")[0]
+    if package in _WRITTEN:
+        return [str(value), value.hex] if package == "uuid" else str(value)
+    fields: Any = getattr(cast("type[Any]", type(value)), "__attrs_attrs__", None)
+    if fields:
+        return {field.name: getattr(value, field.name) for field in fields}
+    is_model = hasattr(value, "__dict__") and not isinstance(value, _PLAIN)
+    return cast("object", vars(value) if is_model else value)
 
 
 @attrs.frozen(slots=False, eq=False)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import Any, cast
 
+from ..foreign_values import safe_str
 from ..semconv import SCOPE
 from .escaping import neutralise
 
@@ -151,11 +152,7 @@ class _Copying:
         return made
 
     def _describe(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
-        try:
-            text = value if isinstance(value, str) else str(value)
-        except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-            text = f"<{type(value).__name__} without a text>"
-        return neutralise(self._rewrite(text), keep_lines=keep_lines, limit=limit)
+        return neutralise(self._rewrite(safe_str(value)), keep_lines=keep_lines, limit=limit)
 
 
 def _indent(text: str) -> str:

@@ -9,6 +9,7 @@ import attrs
 from returns.result import Failure
 
 from ..errors import Landed
+from ..foreign_values import or_default, safe_str
 
 CANCELLED = "cancelled"  # the verdict of a cancelled stage, which has neither an outcome nor a kind of error
 
@@ -93,7 +94,7 @@ class Progress:
     def read(self) -> tuple[float | None, float | None, str]:
         """Return done, total and message as JSON types, whatever the tool gave; a number that is not finite is None."""
         message: object = self.message
-        return _read_number(self.done), _read_number(self.total), message if type(message) is str else _write(message)
+        return _read_number(self.done), _read_number(self.total), safe_str(message)
 
 
 class RetryDecision(NamedTuple):
@@ -115,19 +116,10 @@ Row: TypeAlias = StageRecord | Attempt | RetryDecision | Progress
 _MOST_BITS = 64  # a larger integer becomes a float, because readers of JSON do not take it
 
 
+@or_default(None)
 def _read_number(value: Any) -> float | None:
-    try:
-        number = value if type(value) is int and value.bit_length() <= _MOST_BITS else float(value)
-    except Exception:  # noqa: BLE001  # a foreign __float__ may raise anything
-        return None
+    number = value if type(value) is int and value.bit_length() <= _MOST_BITS else float(value)
     return number if isfinite(number) else None
-
-
-def _write(value: object) -> str:
-    try:
-        return f"{value!s}"
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return f"<{type(value).__name__}>"
 
 
 def error_of(verdict: Any) -> Any:

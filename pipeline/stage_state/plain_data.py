@@ -11,6 +11,8 @@ from itertools import islice
 from types import FunctionType, ModuleType
 from typing import Any, cast
 
+from ..foreign_values import or_default
+
 _AS_IS = frozenset((type(None), str, int, bytes))
 _BY_REPR = frozenset((bool, float))  # by value True equals 1, and 0.0 equals -0.0
 _MODULES_BY_REPR = frozenset(("datetime", "decimal", "pathlib", "uuid"))  # by name: pipeline imports none of them
@@ -19,6 +21,7 @@ _HOLD_ITEMS = frozenset((list, tuple, set, frozenset, deque))
 _OF_THE_PROGRAM = (type, ModuleType, FunctionType)  # these lead to all modules, and no copy holds them
 _MOST_PARTS = 100_000  # about 20 ms; a value with more of them takes longer to copy
 TOO_LARGE = sys.maxsize
+_own_bytes = or_default(sys.getsizeof(object()))(sys.getsizeof)
 
 
 def freeze(value: Any) -> Hashable:
@@ -70,13 +73,6 @@ def estimate_bytes(value: object) -> int:
             return TOO_LARGE
         parts.extend(held)
     return total
-
-
-def _own_bytes(part: Any) -> int:
-    try:
-        return sys.getsizeof(part)
-    except Exception:  # noqa: BLE001  # the `__sizeof__` of a foreign value may raise anything
-        return sys.getsizeof(object())
 
 
 def _held_by(part: Any) -> list[Any]:

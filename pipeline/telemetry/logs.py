@@ -13,6 +13,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 
 from .. import semconv
 from ..errors import ERROR_TYPES, Crashed, ExecutionFailed, InvalidParams, TimedOut, ToolError, Transient
+from ..foreign_values import safe_str
 from ..options import check_type, refuse
 from ..privacy import get_logger, make_mask, make_safe
 from ..report import CallReport, kind_of
@@ -209,10 +210,7 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
 
 def _quote(value: object, mask: Mask | None = None) -> str:
     """Return the value as one quoted line of limited length, so that no input can forge a line of the log."""
-    try:
-        text = str(value)
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        text = f"<{type(value).__name__}>"
+    text = safe_str(value)
     if mask is not None:
         text = mask(text)
     return repr(text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")

@@ -17,7 +17,7 @@ def assert_success(outcome: Outcome[T]) -> T:
     """Check that a call succeeded, and return its value.
 
     Raises:
-        AssertionError: It failed. The message has the kind of the error, what the model is told, and the exception
+        AssertionError: It failed. The message has the kind of the error, what the model reads, and the exception
             behind it with its traceback, which is also the ``__cause__``.
     """
     if not is_failure(outcome):
@@ -30,12 +30,12 @@ def assert_failure(outcome: Outcome[Any], *, kind: str | None = None) -> ToolErr
     """Check that a call failed, and return its error.
 
     Args:
-        outcome: What came of the call.
+        outcome: The outcome of the call.
         kind: The kind of error that it has to be, such as ``"timeout"``. Default None: any.
 
     Raises:
-        AssertionError: It succeeded, or failed with another kind of error, which the message tells as `assert_success`
-            does.
+        AssertionError: It succeeded, or failed with another kind of error, which the message describes as
+            `assert_success` does.
     """
     wanted = kind or "a failure"
     if not is_failure(outcome):
@@ -56,7 +56,7 @@ def _tell(what: str, error: ToolError) -> str:
 
 
 def _find_cause(error: ToolError) -> BaseException | None:
-    """The exception behind an error; of an unknown outcome, that of the failure behind it."""
+    """Return the exception behind an error; for an unknown outcome, the exception of the failure behind it."""
     cause: object = getattr(error, "cause", None)
     while cause is not None and not isinstance(cause, BaseException):
         cause = getattr(cause, "cause", None)

@@ -27,9 +27,9 @@ class FakeClock:
     CircuitBreaker and LoopGuard, of Timeout and ``call(timeout=…)``, in all event loops and threads. Without that, pass
     it as ``clock=`` and its `sleep` as ``sleep=``. Calling it returns ``now``.
 
-    What does not ask the pipeline for the time still has the machine's: ``anyio.sleep`` in a tool, the durations of
-    spans. A tool under test says by ``await clock.sleep(30)`` how long it takes, or by ``clock.advance(30)`` if it is
-    sync.
+    Code that does not ask the pipeline for the time still has the machine's: ``anyio.sleep`` in a tool, the durations
+    of spans. A tool under test says by ``await clock.sleep(30)`` how long it takes, or by ``clock.advance(30)`` if it
+    is sync.
 
     Args:
         now: Seconds at first. Default 1000, so that code which takes 0 for "never" does not work by accident.
@@ -140,7 +140,7 @@ class _Limit:
 
 
 def _find_call_soon() -> Callable[..., object]:
-    """What runs a function in the event loop of this thread, from another thread."""
+    """Return a function that runs a function in the event loop of this thread, from another thread."""
     token: Any = anyio.lowlevel.current_token()
     native: Any = getattr(token, "native_token", token)  # anyio before 4.11 has no class of its own for it
     name = "call_soon_threadsafe" if hasattr(native, "call_soon_threadsafe") else "run_sync_soon"

@@ -30,7 +30,7 @@ from .probes import (
 )
 
 _NOT_BEGUN = Failure(NotExecuted("a guard refused"))
-_UNSEEN = 0.1  # seconds after which a body has begun of which nobody hears
+_UNSEEN = 0.1  # seconds: grace period for a body that starts without `begin_body`
 _POLL = 0.001  # seconds
 
 
@@ -228,7 +228,7 @@ class _Bodies:
         self.unmarked += self.guard.begun <= self.guard.ended
 
 
-# The bodies, and what those in this process say and hear; in another process nobody hears them.
+# The bodies, and their signals, which work in this process only.
 _BEGUN, _RELEASED = threading.Event(), threading.Event()
 _bodies = _Bodies()
 _loop_thread = 0
@@ -258,7 +258,7 @@ async def _fail_async(value: int) -> None:
 
 def _hang(value: int) -> int:
     _BEGUN.set()
-    if threading.get_ident() != _loop_thread:  # there nobody could cancel it
+    if threading.get_ident() != _loop_thread:  # it could not be cancelled there
         _RELEASED.wait(PATIENCE)
     return value
 

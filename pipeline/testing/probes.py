@@ -22,19 +22,19 @@ from ..call import Call
 from ..guards import Guard
 from .clocks import no_waiting
 
-PATIENCE = 10.0  # seconds in which a call of nothing but probes ends
+PATIENCE = 10.0  # seconds; a call of nothing but probes ends sooner
 LOOPS = ("asyncio", "trio")
 WHEN_CANCELLED = (
     "when it is cancelled. Let cancellation pass: do not catch BaseException, and undo in `finally` what must be undone"
 )
 _STARTING = ("start_span", "start_as_current_span")
-_SETTLING = 20  # turns of the loop in which tasks that are ending end
+_SETTLING = 20  # turns of the loop that tasks need to end
 _KEPT = ("id", "deps", "idempotency_key")  # what the tool knows the call by
 _COPIES = "a copy made with attrs.evolve(call, …), with_params or with_state"
 
 
 class ProbeError(Exception):
-    """What the probes raise."""
+    """The exception that the probes raise."""
 
 
 @attrs.define(eq=False)
@@ -97,7 +97,7 @@ class WatchSpan(Span):
         while asking is not None and asking.f_code.co_name in (*_STARTING, "__enter__"):
             asking = asking.f_back
         of_pipeline = asking is not None and asking.f_globals["__name__"].startswith("toolcall_pipeline.telemetry.")
-        self.started += starts and not of_pipeline  # that of a pipeline which the stage calls
+        self.started += starts and not of_pipeline  # a report of a pipeline that the stage calls
         return INVALID_SPAN_CONTEXT
 
     def end(self, end_time: int | None = None) -> None:
@@ -148,7 +148,7 @@ def watch_sleep(breaks: Breaks) -> Generator[None]:
 
     def watch(frame: FrameType, event: str, function: Any) -> None:
         nonlocal slept
-        if event == "c_call" and function is time.sleep:  # that of subprocess polls for a process that ends just now
+        if event == "c_call" and function is time.sleep:  # subprocess polls with it for a process that ends just now
             slept = slept or frame.f_globals.get("__name__") not in sys.stdlib_module_names
 
     if sys.getprofile() is not None:

@@ -92,7 +92,7 @@ class RecordedPipeline(Pipeline):
     def __init__(self, stages: tuple[Stage, ...]) -> None:
         super().__init__(stages)
         self._run_unrecorded = self._run
-        self.recorded: list[RecordedCall] = []  # in the order in which they were made
+        self.recorded: list[RecordedCall] = []  # in the order of their calls
         self._run = self._record
 
     @property

@@ -37,7 +37,7 @@ class CallTraces:
     """The spans that the pipeline made, among all spans, and which of them stands under which.
 
     Args:
-        every: All spans, those of other libraries included.
+        every: All spans, also from other libraries.
     """
 
     def __init__(self, every: Sequence[FinishedSpan]) -> None:
@@ -230,7 +230,7 @@ def assert_trace(
         calls: How many calls there were. None: one or more.
         reports: The reports of all those calls, as `Pipeline.report` returns them. The spans must then have the same
             outcomes, attempts, and stages, each with its verdict, reason and duration. None: nothing to compare with.
-        stages: As that of `Trace`. False: there must be no stage spans; "notable": those of notable stages only.
+        stages: As for `Trace`. False: stage spans must be absent; "notable": only notable stages have one.
 
     Raises:
         AssertionError: A rule is broken. It lists every broken rule, and draws the trees with a mark at the spans that

@@ -68,7 +68,7 @@ def check_stage(stage: object, *, call: Call | None = None, loops: Sequence[str]
 
     Raises:
         AssertionError: A rule is broken; the text names the stage, the loop, the rule and the way out.
-        SetupError: It is no stage.
+        SetupError: It is not a stage.
     """
     checked = Stage.of(stage, "end" if _is_end(stage) else None)
     if checked.role != "observe":
@@ -86,7 +86,7 @@ def _is_end(stage: Any) -> bool:
 
 @attrs.define(eq=False)
 class _Inside:
-    """What the stage calls on to. It looks at each call, and answers or raises."""
+    """The inside of the stage. It looks at each call, and answers or raises."""
 
     check: _Check
     given: Call

@@ -28,6 +28,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from ..errors import Crashed, ExecutionFailed, SetupError, ToolError
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 from .client_exceptions import WITHOUT_MEANING, find_meaning
 from .client_rules import parse_retry_after
@@ -58,6 +59,7 @@ def classify(error: Crashed, tool: Tool[..., Any], now: float, errors: ErrorTabl
     return error if found is None or (type(found) is Crashed and found.cause is error.cause) else found
 
 
+@or_default(default=False)
 def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
     """Return True if the class alone shows that `classify` without a pipeline's table returns the crash itself.
 
@@ -66,10 +68,7 @@ def stays_crash(error: Crashed, tool: Tool[..., Any]) -> bool:
     cause = error.cause
     if cause is None or tool.errors is not None or tool.reveal:
         return False
-    try:
-        return type(cause) in WITHOUT_MEANING and not cause.__dict__  # nothing was set on it, such as a status
-    except Exception:  # noqa: BLE001  # a foreign class may raise anything
-        return False
+    return type(cause) in WITHOUT_MEANING and not cause.__dict__  # nothing was set on it, such as a status
 
 
 def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:
@@ -80,18 +79,16 @@ def classify_own(error: Crashed, tool: Tool[..., Any]) -> ToolError | None:
     return None if isinstance(single, ToolFailed) else tool.errors.find(single, tool.name, read_text(single, tool))
 
 
+@or_default(approved(""))
 def read_text(exc: BaseException, tool: Tool[..., Any]) -> PublicText:
     """The text of an exception, if the tool's author approves it with ``reveal=``, else ""."""
     if not (tool.reveal and isinstance(exc, tool.reveal)):
         return PublicText("")
-    try:
-        if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
-            # str(exc) would hold class names of the author and a link to pydantic's pages: not approved.
-            problems: Any = errors(include_url=False, include_context=False, include_input=False)
-            return approved("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems))
-        return approved(str(exc))
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return approved("")
+    if type(exc).__module__.startswith("pydantic") and callable(errors := getattr(exc, "errors", None)):
+        # str(exc) would hold class names of the author and a link to pydantic's pages: not approved.
+        problems: Any = errors(include_url=False, include_context=False, include_input=False)
+        return approved("; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems))
+    return approved(str(exc))
 
 
 def _classify(

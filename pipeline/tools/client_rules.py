@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 from .failure import FailureKind
 
@@ -265,6 +266,7 @@ def kind_of_status(status: object) -> FailureKind | None:
     return None
 
 
+@or_default((None, None))
 def read_status(exc: BaseException) -> tuple[FailureKind | None, Any]:
     """Return the kind that the status of an exception means, and the headers beside it.
 
@@ -274,14 +276,12 @@ def read_status(exc: BaseException) -> tuple[FailureKind | None, Any]:
     Returns:
         None in place of the kind, without a status or for a status below 400.
     """
-    try:
-        response: Any = getattr(exc, "response", None)
-        holder: Any = exc if getattr(response, "status_code", None) is None else response
-        return kind_of_status(getattr(holder, "status_code", None)), getattr(holder, "headers", None)
-    except Exception:  # noqa: BLE001  # a foreign property may raise anything
-        return None, None
+    response: Any = getattr(exc, "response", None)
+    holder: Any = exc if getattr(response, "status_code", None) is None else response
+    return kind_of_status(getattr(holder, "status_code", None)), getattr(holder, "headers", None)
 
 
+@or_default(None)
 def parse_retry_after(headers: Any, now: float) -> float | None:
     """Return the seconds of a ``Retry-After`` header: a number of seconds or a date (RFC 9110 section 10.2.3).
 
@@ -294,10 +294,7 @@ def parse_retry_after(headers: Any, now: float) -> float | None:
     """
     from email.utils import parsedate_to_datetime  # 6 ms
 
-    try:
-        value = str(headers.get("Retry-After") or headers.get("retry-after") or "").strip()
-        if value.isascii() and value.isdigit():
-            return float(value)
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
-    except Exception:  # noqa: BLE001  # a foreign header may be anything, and may be left out
-        return None
+    value = str(headers.get("Retry-After") or headers.get("retry-after") or "").strip()
+    if value.isascii() and value.isdigit():
+        return float(value)
+    return max(0.0, parsedate_to_datetime(value).timestamp() - now)

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import attrs
 
 from ..errors import Crashed, ExecutionFailed, FailureDetails, SetupError, ToolError
+from ..foreign_values import or_default
 from ..messages.values import elide_middle
 from ..privacy import PublicText, approved
 from .client_rules import Kind, kind_of_status
@@ -247,18 +248,16 @@ def _search_keys(value: object, depth: int) -> str:
     return ""
 
 
+@or_default("")
 def _clean(value: object) -> str:
     """A text without the blanks around it, or a list of texts as lines; "" for anything else."""
-    try:
-        if isinstance(value, (bytes, bytearray)):
-            return value.decode(errors="replace").strip()
-        if isinstance(value, str):
-            return str.strip(value)  # a subclass may have a strip of its own
-        if isinstance(value, (list, tuple)):
-            items = cast("list[object]", value)
-            return "\n".join(filter(None, (_clean_item(item) for item in items)))
-    except Exception:  # noqa: BLE001, S110  # a foreign value may raise anything
-        pass
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode(errors="replace").strip()
+    if isinstance(value, str):
+        return str.strip(value)  # a subclass may have a strip of its own
+    if isinstance(value, (list, tuple)):
+        items = cast("list[object]", value)
+        return "\n".join(filter(None, (_clean_item(item) for item in items)))
     return ""
 
 
@@ -271,16 +270,14 @@ def _has_error_flag(value: object) -> bool:
     return _read(value, "isError") is True or _read(value, "is_error") is True
 
 
+@or_default(default=True)
 def _says_something(error: object) -> bool:
     if error is None or error is False or callable(error):  # a method of that name is not an error
         return False
-    try:
-        if isinstance(error, (int, float)):
-            return error != 0
-        if isinstance(error, (str, bytes, list, tuple)):
-            return bool(str.strip(error) if isinstance(error, str) else len(cast("list[object]", error)))
-    except Exception:  # noqa: BLE001, S110  # a foreign value may raise anything
-        pass
+    if isinstance(error, (int, float)):
+        return error != 0
+    if isinstance(error, (str, bytes, list, tuple)):
+        return bool(str.strip(error) if isinstance(error, str) else len(cast("list[object]", error)))
     return True
 
 
@@ -301,14 +298,12 @@ def _as_integer(value: object) -> int | None:
     return plain if abs(plain) < _MAX_CODE else None
 
 
+@or_default(None)
 def _read(value: object, key: str) -> Any:
     """A mapping's value or an object's attribute; None if there is none, or if reading it raises."""
-    try:
-        if isinstance(value, Mapping):
-            found: Any = cast("Mapping[str, Any]", value).get(key)
-        else:
-            found = getattr(value, key, None)
-        _ = found.__class__  # a proxy may raise even here
-    except Exception:  # noqa: BLE001  # a foreign value may raise anything
-        return None
+    if isinstance(value, Mapping):
+        found: Any = cast("Mapping[str, Any]", value).get(key)
+    else:
+        found = getattr(value, key, None)
+    _ = found.__class__  # a proxy may raise even here
     return found

@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any, Literal, TypeAlias, cast
 
 from ..errors import FailureDetails, Landed
+from ..foreign_values import or_default
 from ..privacy import PublicText, approved
 
 FailureKind: TypeAlias = Literal[
@@ -66,36 +67,30 @@ class ToolFailed(Exception):  # noqa: N818  # it says what happened: "raise Tool
             as_public(constraint),
             _as_plain(value),
             self.retry_after,
-            _read_names(details),
+            _read_names(details) or {},
         )
         self.landed: Landed = "maybe" if landed is None else "yes" if landed else "no"
 
 
+@or_default(None)
 def as_public(value: object) -> PublicText | None:
     """Convert an author's value to text; None for None, and for a value that has no text. Never raises."""
     if value is None:
         return None
-    try:
-        return approved(value if type(value) is str else str(value))
-    except Exception:  # noqa: BLE001  # a foreign __str__ may raise anything
-        return None
+    return approved(value if type(value) is str else str(value))
 
 
+@or_default(None)
 def as_seconds(value: object) -> float | None:
     """Return an author's value as seconds; None for anything but a number ≥ 0. Never raises."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
-    try:
-        return value if isfinite(value) and value >= 0 else None
-    except Exception:  # noqa: BLE001  # more digits than a float has, or a subclass with comparisons of its own
-        return None
+    return value if isfinite(value) and value >= 0 else None
 
 
+@or_default(None)
 def _read_names(details: object) -> dict[str, object]:
-    try:
-        return {str(name): _as_plain(value) for name, value in cast("Mapping[Any, object]", details or {}).items()}
-    except Exception:  # noqa: BLE001  # no mapping, or a foreign one
-        return {}
+    return {str(name): _as_plain(value) for name, value in cast("Mapping[Any, object]", details or {}).items()}
 
 
 def _as_plain(value: object) -> object:

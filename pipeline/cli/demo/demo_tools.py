@@ -27,7 +27,7 @@ CORRECTED = "corrected after the answer"
 
 @dataclass
 class Query:
-    """What to look for."""
+    """A query."""
 
     text: str
     ignore_case: bool = True

@@ -36,13 +36,13 @@ class PlayedCall(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """How often the tool ran, by the span of the call; -1 if there is no span."""
+        """How often the tool ran, by the span of the call; -1 without a span."""
         attempts = (self.root_span.attributes or {}).get("toolcall.attempts") if self.root_span else None
         return attempts if isinstance(attempts, int) else -1
 
     @property
     def as_expected(self) -> bool:
-        """Whether kind and runs are those of the script."""
+        """Whether kind and runs are as the script says."""
         return (self.kind, self.runs) == (self.scripted.kind, self.scripted.runs)
 
 

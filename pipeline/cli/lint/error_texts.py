@@ -39,7 +39,7 @@ class ErrorTexts:
 
     Args:
         texts: Texts under all profiles.
-        errors: Errors, each of which has one text under each profile.
+        errors: Errors; each has one text under each profile.
         questions: Errors whose text is a question under the agentopia profile.
         flawed: A text is listed once for each of its flaws.
     """

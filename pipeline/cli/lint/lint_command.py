@@ -127,7 +127,7 @@ def _format_share(texts: ErrorTexts) -> str:
 
 @attrs.frozen
 class ToolSummary:
-    """What one tool costs, and what the texts of its errors are like."""
+    """The token costs of one tool, and the quality of its error texts."""
 
     name: str
     effect: str

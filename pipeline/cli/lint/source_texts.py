@@ -1,7 +1,7 @@
 """The texts for a model in the source of one module, and whether its tools declare their effect. No code is run.
 
 Only the literal parts of a text are checked. Of the parts that are computed, those count that take their text from an
-exception, because nobody knows what it will say.
+exception, because its text is unknown.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class SourceReader(ast.NodeVisitor):
         return split_text(node, self._look_up, self._read_already)
 
     def _find_revealed(self, node: ast.expr) -> Iterator[str]:
-        """What a computed part may reveal."""
+        """Return what a computed part may reveal."""
         for each in ast.walk(node):
             name = each.attr if isinstance(each, ast.Attribute) else each.id if isinstance(each, ast.Name) else ""
             if name in _REVEALING_NAMES:
@@ -206,7 +206,7 @@ def _find_validators(tree: ast.AST) -> Iterator[str]:
 
 @attrs.define
 class Sources:
-    """What was read in the modules of the tools' functions.
+    """The texts in the modules of the tools' functions.
 
     Args:
         texts: The texts for a model.

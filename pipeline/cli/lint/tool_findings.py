@@ -27,7 +27,7 @@ _WRITE_VERBS = frozenset(
     "add append buy cancel charge create delete drop edit insert move pay post publish put remove rename replace reset "  # noqa: SIM905
     "send set submit transfer update upload write".split()
 )
-# Keywords of JSON Schema whose value maps the user's own names to schemas, and those whose value is no schema.
+# Keywords of JSON Schema whose value maps the user's own names to schemas, and keywords whose value is not a schema.
 _SCHEMA_MAPS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _VALUES = ("default", "enum", "const", "examples")
 Severity: TypeAlias = Literal["error", "warning", "note"]
@@ -38,7 +38,7 @@ def check_tools(registry: ToolView, declared: Mapping[str, bool], known: Collect
     """The findings of each tool.
 
     Args:
-        registry: The tools, all of which have a schema.
+        registry: The tools. Each has a schema.
         declared: Whether the source of a tool gives an effect; a tool is absent if that cannot be seen.
         known: The names of all tools, those without a schema included.
     """
@@ -149,10 +149,10 @@ class Finding:
 
     Args:
         severity: ``error`` and, with ``--strict``, ``warning`` make the exit code 1.
-        rule: What was checked: description, name, effect, type, verify_with, text, expect, source or schema.
+        rule: The check: description, name, effect, type, verify_with, text, expect, source or schema.
         tool: The name of the tool; "" if the finding belongs to a file.
-        what: What is wrong.
-        fix: What to do about it.
+        what: The mistake.
+        fix: The way out.
         place: ``file:line`` of a text in the source; "" for other findings.
     """
 

@@ -37,16 +37,16 @@ _MAX_ABANDONED = 40  # threads; the default of Execute
 
 @attrs.define(eq=False)
 class LineRunner:
-    """Workers, each of which takes the next line when its call has ended: only running calls are held in memory.
+    """Workers; each takes the next line when its call has ended: only running calls are held in memory.
 
     Args:
-        target: What the command calls the pipeline.
-        pipeline: What each call goes through. Opened before the first call, closed after the last one.
+        target: The pipeline's name for the command.
+        pipeline: The pipeline of each call. Opened before the first call, closed after the last one.
         results: Where each result is written.
-        progress: What counts and prints.
+        progress: Counts and prints.
         concurrency: Workers, so calls at the same time; at least 1.
         executor: Opened and closed with it.
-        marks: Where the calls that begin are marked. None if RESULTS is no file that a later run could resume.
+        marks: Where the calls that begin are marked. None if RESULTS is not a file that a later run could resume.
         rerun_unknown: Run again what had begun in an earlier run and has no result.
     """
 
@@ -121,7 +121,7 @@ class LineRunner:
             self.progress.failed += not row["ok"]
 
     def _is_unknown(self, line: CallLine) -> bool:
-        """Write that nobody knows how a call ended, if it had begun in an earlier run and must not run again."""
+        """Write that the end of a call is unknown, if it had begun in an earlier run and must not run again."""
         mark = None if self.marks is None else self.marks.take(line)
         if mark is None or self.rerun_unknown:
             return False
@@ -176,7 +176,7 @@ def choose_executor(name: str | None, workers: int | None, concurrency: int) -> 
         from ...executors import Process
 
         return Process(workers)
-    # Nobody else may reach a Ray that is started for this run: without this it would listen beyond the loopback.
+    # A Ray that is started for this run must not be reachable from outside: without this it would listen there.
     if not os.environ.get("RAY_ADDRESS"):
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     from ...executors import Ray

@@ -18,11 +18,12 @@ from returns.result import Failure
 from ...call import Call, Outcome, ResolvedCall
 from ...compose.pipeline import Pipeline
 from ...errors import NotExecuted
+from ...foreign_values import or_default
 from ...guards import Guard, tool_of
 from ...tools.definition import Tool
 from ..terminal_text import CommandError, format_count
 from .calls_file import CallLine
-from .results_file import FinishedLines, ResultsFile, is_named, open_exclusively
+from .results_file import FinishedLines, ResultsFile, closed_on_error, is_named, open_exclusively
 
 _SUFFIX = ".begun"
 _MOVED = "RESULTS was renamed, replaced or removed during the run, which wrote its results to the file that it was"
@@ -74,21 +75,18 @@ class MarksFile:
         if home is None:
             return None
         path = home.with_name(home.name + _SUFFIX)
-        # A link that somebody else has put there would lead the marks into another file.
+        # A link that another user has put there would lead the marks into another file.
         fd = open_exclusively(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), str(path))
         marks = cls(path, fd, results)
-        try:
+        with closed_on_error(fd):
             marks._prepare(resume=resume)
-        except BaseException:
-            os.close(fd)
-            raise
         return marks
 
     def write(self, line: CallLine, tool: str | None) -> None:
         """Note that the call of a line begins, from any thread. If this raises, it must not begin.
 
         Raises:
-            CommandError: The mark cannot be written, or RESULTS is no longer where the mark could be found by it.
+            CommandError: The mark cannot be written, or RESULTS was moved, so that the mark would not be found.
         """
         with self._lock:
             if self._failure is None and not self.results.is_in_place():
@@ -117,7 +115,7 @@ class MarksFile:
         """Check that nothing is left over when each line of CALLS has been read.
 
         Raises:
-            CommandError: A mark has no line, or RESULTS is no longer where it was.
+            CommandError: A mark has no line, or RESULTS was moved.
         """
         if self.unknown:
             have = "call that had begun has a line" if len(self.unknown) == 1 else "calls that had begun have lines"
@@ -243,10 +241,8 @@ def works_unmarked(pipeline: Pipeline) -> bool:
     return any(stage.role == "wrap" and not stage.placement.announces_body for stage in pipeline.entries)
 
 
+@or_default(None)
 def find_tool(pipeline: Pipeline, call: Call) -> Tool[..., Any] | None:
     """The tool of a call that has not gone through the pipeline yet, or None."""
-    try:
-        found = pipeline.resolve(call)
-    except Exception:  # noqa: BLE001  # a check of the user's own; the pipeline will say what it raises
-        return None
+    found = pipeline.resolve(call)
     return found.tool if isinstance(found, ResolvedCall) else None

@@ -1,4 +1,4 @@
-"""What a run prints while it runs and at its end. All of it goes to stderr, so that RESULTS may be stdout."""
+"""The output of a run while it runs and at its end. All of it goes to stderr, so that RESULTS may be stdout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RunProgress:
 
     Attributes:
         calls: Calls that ended.
-        failed: Those of them that failed.
+        failed: How many of them failed.
         skipped: Lines that had a result from an earlier run.
         unknown: Calls that had begun in an earlier run, and were not run again.
     """

@@ -25,7 +25,7 @@ def build_row(line: CallLine, report: CallReport) -> dict[str, Any]:
 
 
 def build_result(report: CallReport) -> dict[str, Any]:
-    """A row without what comes from the line: the one place in which a report becomes JSON."""
+    """Return a row without the fields of the line: the one place where a report becomes JSON."""
     outcome = report.outcome
     assert outcome is not None  # Pipeline.report returns complete reports only
     error = outcome.failure() if is_failure(outcome) else None
@@ -66,7 +66,7 @@ def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any
 
     Args:
         line: The line of the call.
-        tool_name: What its name was resolved to in the earlier run.
+        tool_name: The name of its tool in the earlier run.
         tool: The tool of that name, if there is one now.
     """
     error = OutcomeUnknown(None, None if tool is None else tool.verify_with)
@@ -74,14 +74,14 @@ def build_unknown_row(line: CallLine, tool_name: str | None, tool: Tool[..., Any
 
 
 def encode_row(row: dict[str, Any]) -> bytes:
-    """The line of RESULTS. What a terminal would obey is escaped, by JSON's own escapes: a reader gets it as it was."""
+    """The line of RESULTS. Control characters are escaped, by JSON's own escapes: a reader gets it as it was."""
     return dump_neutral_json(row).encode() + b"\n"
 
 
 def _build_value(value: object, told: str) -> object:
-    """The value, made of what the model is told, so that it holds nothing that the text does not hold.
+    """The value, made of what the model reads, so that it holds nothing that the text does not hold.
 
-    It is a JSON value, the text of a tool that returns text, or else the text by which the model is told of it.
+    It is a JSON value, the text of a tool that returns text, or else the text that the model reads.
     """
     if value is None or value == "":
         return value

@@ -7,6 +7,8 @@ import os
 import re
 import stat
 from collections import Counter
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self, cast
 from zlib import crc32
@@ -29,7 +31,7 @@ _MAX_COMMAND = 80  # characters
 
 
 class FinishedLines:
-    """One byte per line: 0 without a result, else a mark that tells the call from most others.
+    """One byte per line: 0 without a result, else a mark that differs for most calls.
 
     Attributes:
         unmatched: Results whose line has not been read yet in this run.
@@ -90,7 +92,7 @@ class ResultsFile:
         path: Its absolute path, as it was given.
         finished: The lines of CALLS that have a result from an earlier run.
         status: Of the file when it was opened.
-        kinds: How many results there are of each kind, those of earlier runs included.
+        kinds: How many results there are of each kind, also from earlier runs.
     """
 
     path: Path
@@ -112,11 +114,8 @@ class ResultsFile:
         """
         fd = open_exclusively(path, os.O_RDWR if resume else os.O_WRONLY, f"-o {path}")
         results = cls(Path(os.path.abspath(path)), fd)  # noqa: PTH100  # resolve() would follow a link
-        try:
+        with closed_on_error(fd):
             results._prepare(path, resume=resume)
-        except BaseException:
-            os.close(fd)
-            raise
         return results
 
     def write(self, row: dict[str, Any]) -> None:
@@ -210,13 +209,19 @@ def open_exclusively(path: Path, flags: int, label: str) -> int:
         fd = os.open(path, flags | os.O_CREAT | os.O_APPEND, _MODE)
     except OSError as exc:
         raise CommandError(f"{label}: {exc.strerror}") from None
-    try:
+    with closed_on_error(fd):
         if stat.S_ISREG(os.fstat(fd).st_mode):
             _lock(path, fd, label)
-    except BaseException:
-        os.close(fd)
-        raise
     return fd
+
+
+@contextmanager
+def closed_on_error(fd: int) -> Generator[None]:
+    """Close the file descriptor if the block raises."""
+    with ExitStack() as stack:
+        stack.callback(os.close, fd)
+        yield
+        stack.pop_all()
 
 
 def is_named(path: Path, status: os.stat_result) -> bool:
@@ -256,7 +261,7 @@ def _explain_holder(fd: int) -> str:
 
 
 def _find_holders(status: os.stat_result) -> dict[int, int]:
-    """Each process that holds the lock, with the process that took it. Only Linux tells; elsewhere empty."""
+    """Each process that holds the lock, with the process that took it. Only Linux shows it; elsewhere empty."""
     holders: dict[int, int] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -266,7 +271,7 @@ def _find_holders(status: os.stat_result) -> dict[int, int]:
                 found = _FLOCK.search((process / "fdinfo" / entry.name).read_text())
                 if found is not None:
                     holders[int(process.name)] = int(found[1])
-        except OSError:  # it has ended, has closed the file, or belongs to somebody else
+        except OSError:  # it has ended, has closed the file, or belongs to another user
             continue
     return holders
 

@@ -1,4 +1,4 @@
-"""``toolcall run``: sets a run up from the command line's options, runs it, and tells how it ended."""
+"""``toolcall run``: sets a run up from the command line's options, runs it, and prints how it ended."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(
     resume: bool = False,
     rerun_unknown: bool = False,
 ) -> int:
-    """Run a file of calls. The arguments are those of the command; None is the default that its help names.
+    """Run a file of calls. The arguments are explained in the command's help; None is the default.
 
     Returns:
         0: each line has a result. 1: some of them are malformed. 130 or 143: SIGINT or SIGTERM interrupted the run.

@@ -1,4 +1,4 @@
-"""What a middleware costs: figures of a pipeline and of each of its stages. README.md in this folder is the guide."""
+"""The cost of a middleware: figures of a pipeline and of each of its stages. README.md in this folder is the guide."""
 
 from .costs import Overhead, StageCost
 from .figures import Figure

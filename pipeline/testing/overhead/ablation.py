@@ -33,7 +33,7 @@ class Pair:
     Args:
         whole: With the stage.
         less: Without it.
-        how: What stands in its place.
+        how: Whether nothing or a pass-through stands in its place.
     """
 
     whole: Pipeline
@@ -173,7 +173,7 @@ def _make_pass_through(stage: Stage, samples: Samples) -> Stage:
 
 @attrs.frozen
 class Allocations:
-    """What one call allocates.
+    """The memory that one call allocates.
 
     Args:
         peak_bytes: The most memory that it holds at a time.

@@ -16,14 +16,14 @@ from .figures import Figure
 
 @attrs.frozen
 class StageCost:
-    """What one stage costs.
+    """The cost of one stage.
 
     Args:
         name: Of the stage.
         role: ``"check"``, ``"wrap"``, ``"end"`` or ``"observe"``.
-        figure: By how much a call costs more with the stage than without it. None: it could not be told, because calls
+        figure: By how much a call costs more with the stage than without it. None: unknown, because calls
             end otherwise without it.
-        how: What stood in its place: nothing, or a pass-through, because the pipeline does not work without it.
+        how: The replacement in its place: nothing, or a pass-through, because the pipeline does not work without it.
         allocations: By how much a call allocates more with the stage. None: as for ``figure``.
         blocks_loop: Whether no other call can run while it waits.
     """
@@ -50,22 +50,22 @@ class StageCost:
 
 @attrs.frozen
 class Overhead:
-    """What a pipeline costs, beyond its tools. `measure` makes it; times are in ns.
+    """The cost of a pipeline, beyond its tools. `measure` makes it; times are in ns.
 
     Args:
         stages: In the order of the pipeline, outermost first.
         whole: A call, less its tool.
-        rest: What the whole costs beyond its stages: the pipeline itself. Less the pass-throughs, each of which has
+        rest: The cost of the whole beyond its stages: the pipeline itself. Less the pass-throughs, each of which has
             the cost that its place demands of any stage.
         no_op: One more middleware that does nothing: the unit of `assert_overhead`.
         failures: A failing call, less its tool, by the kind of failure. Waits before a retry are skipped.
         allocations: Of a call, its tool included.
-        calls_per_second: What one event loop carries, with ``in_flight`` calls at a time.
+        calls_per_second: Calls that one event loop carries, with ``in_flight`` calls at a time.
         in_flight: See there.
         backend: The event loop: ``"asyncio"`` or ``"trio"``.
         concurrency: Calls at a time while the other figures were taken.
         calls: The names of the tools that were called.
-        probe_ns: What a fixed piece of work takes on this machine, to compare machines by.
+        probe_ns: The time of a fixed piece of work on this machine, to compare machines by.
     """
 
     stages: tuple[StageCost, ...]
@@ -82,7 +82,7 @@ class Overhead:
 
     @property
     def rest(self) -> float:
-        """What the whole costs beyond its stages, in ns: the pipeline itself, and what pass-throughs cost as well."""
+        """The cost of the whole beyond its stages, in ns: the pipeline itself, and the pass-throughs."""
         return self.whole.ns - sum(each.figure.ns for each in self.stages if each.figure is not None)
 
     def __getitem__(self, name: str) -> StageCost:

@@ -16,18 +16,18 @@ _NOTCH = (
 )
 _LAYOUT = 50.0  # ns; where objects lie in memory moves a figure by that much, however many rounds there are
 _LEAST_WAIT = 1_000  # ns; what is less is the price of looking at the clocks
-_FEW = 2  # of one figure there are no quartiles
+_FEW = 2  # one figure has no quartiles
 
 
 @attrs.frozen
 class Figure:
-    """What one of something takes, in ns: the median of many rounds.
+    """The time of one operation, in ns: the median of many rounds.
 
     Args:
         ns: Of the CPU, in the thread of the event loop.
         quartiles: Of the rounds: a quarter of them found less than the first, and a quarter more than the second.
         noise: How far the median may be from the truth, in 95 of 100 cases.
-        waited_ns: In which the thread neither ran nor was ready to run; 0 if that is within the noise.
+        waited_ns: The time while the thread neither ran nor was ready to run; 0 if that is within the noise.
         elsewhere_ns: Of the CPU in other threads; 0 if that is within the noise.
     """
 

@@ -19,7 +19,7 @@ _BUILDS = 7
 
 @attrs.frozen
 class Found:
-    """What one try found."""
+    """The result of one try."""
 
     stage: Figure | None
     no_op: Figure
@@ -56,7 +56,7 @@ def assert_overhead(
 
     Raises:
         AssertionError: It costs more in each try; the text has all figures.
-        SetupError: As `measure`; or calls end otherwise without the stage, so that its cost cannot be told.
+        SetupError: As `measure`; or calls end otherwise without the stage, so that its cost cannot be known.
     """
     check_number("assert_overhead", "below", below, above=0)
     check_count("assert_overhead", "tries", tries)

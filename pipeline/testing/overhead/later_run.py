@@ -30,7 +30,7 @@ def compare_runs(earlier: Mapping[str, Any], later: Mapping[str, Any]) -> list[C
     and by more than 50 ns.
 
     Raises:
-        KeyError, TypeError: One of them is no such run.
+        KeyError, TypeError: One of them is not such a run.
     """
     before, now = dict(_list_figures(earlier)), dict(_list_figures(later))
     changes = [

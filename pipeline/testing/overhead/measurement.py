@@ -41,7 +41,7 @@ _LONG_WAIT = 20_000  # ns; as above
 _AT_ONCE = 8  # calls that show whether a wait holds up the others
 _PATIENCE = 1.0  # seconds that all figures together wait for an undisturbed core
 _MOST = 4  # times the builds, where there is much noise
-_FEW = 3  # builds of a figure that decides something, and is not told
+_FEW = 3  # builds of a figure that decides something, and is not shown
 
 
 @attrs.frozen
@@ -61,8 +61,8 @@ class Options:
 class Measurement:
     """Takes figures of one pipeline.
 
-    Stages are measured in the chain that nobody watches, without the observer, and beside pass-throughs in the place of
-    those that cost more than all else: their noise would hide the others. What an observer costs is measured with all
+    Stages are measured in the plain chain, without the observer, and beside pass-throughs in place of the stages
+    that cost more than all else: their noise would hide the others. The cost of an observer is measured with all
     that it makes of the other stages.
     """
 
@@ -133,7 +133,7 @@ class Measurement:
         self.costly = frozenset(costly)
 
     async def measure_stage(self, name: str) -> StageCost:
-        """What one stage costs."""
+        """Return the cost of one stage."""
         stage = next(each for each in self.pipeline.entries if each.name == name)
         pipeline = self.pipeline if stage.role == "observe" else self.unwatched
         in_loop = all_in_loop(self.tools) if stage.role != "end" and not self.options.run_tools else nullcontext()
@@ -152,7 +152,7 @@ class Measurement:
         return StageCost(name, stage.role, figure, pair.how, allocations, blocks)
 
     async def measure_no_op(self) -> Figure:
-        """What one more middleware costs that does nothing, right outside of the end."""
+        """Return the cost of one more middleware that does nothing, right outside the end."""
         lean = await make_lean(self.unwatched, self.costly, self.samples, self.bodies)
         more, end = lean, lean.stages[-1]
         for number in range(_COPIES):
@@ -189,9 +189,9 @@ class Measurement:
         return 1e9 / (figure.ns + figure.waited_ns / _IN_FLIGHT)
 
     async def measure_failures(self) -> dict[str, Figure]:
-        """What a failing call costs, by the kind of its error, beside pass-throughs for what costs more than all else.
+        """Return the cost of a failing call, by the kind of its error, beside pass-throughs for the costliest stages.
 
-        Nobody waits before a retry. A kind is left out if no call of the pipeline ends in it, or not each time.
+        A retry has no wait before it. A kind is left out if no call of the pipeline ends in it, or not each time.
         """
         if self.options.run_tools:
             return {}

@@ -44,7 +44,7 @@ def measure(
         pipeline: The pipeline. It is opened first if it has to be.
         call: A call that succeeds, or several that take turns. Default None: an example for the first of its tools for
             which there is one.
-        result: What the tools return meanwhile. Default: what a tool that reads returns, and None for others.
+        result: The return value of the tools meanwhile. Default: the real one for a tool that only reads, else None.
         run_tools: Run the real bodies, each time, with all their effects. Default False.
         concurrency: Calls at the same time, ≥ 1. Default 1.
         backend: The event loop, ``"asyncio"`` or ``"trio"``. Default ``"asyncio"``.
@@ -58,8 +58,8 @@ def measure(
         The figures. All log records are off while they are taken.
 
     Raises:
-        SetupError: An option is out of its range; there is no such stage; the call fails, or ends otherwise when it is
-            repeated, because a stage limits or counts calls.
+        SetupError: An option is out of its range; the stage does not exist; the call fails, or ends otherwise when it
+            is repeated, because a stage limits or counts calls.
     """
     only = None if stages is None else frozenset(stages)
     options = Options(builds, seconds, concurrency, backend, only, run_tools, result)
@@ -117,7 +117,7 @@ def _find_unlike(group: BaseExceptionGroup[BaseException]) -> UnlikeError | None
 
 @contextmanager
 def _without_logs() -> Generator[None]:
-    """A failure is logged, and ten thousand failures are no log."""
+    """A failure is logged, and ten thousand failures would fill the log."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:

@@ -65,7 +65,7 @@ class Bench:
 
         Args:
             make: Builds the two anew: the one, and what is to be subtracted.
-            at_once: Calls at the same time; default None: those of the bench.
+            at_once: Calls at the same time; default None: as many as the bench has.
         """
         until = monotonic() + self.seconds
         found: list[Spent] = []
@@ -163,7 +163,7 @@ class Round(Generic[T]):
     """One round.
 
     Args:
-        costs: What it found.
+        costs: The costs that it found.
         probe: The mean of its probes, in ns.
     """
 

@@ -26,7 +26,7 @@ _PROPOSED = (UnknownTool, MalformedCall, InvalidParams, Crashed)  # each by a ca
 
 
 def list_tools(pipeline: Pipeline, calls: Iterable[Call]) -> list[Tool[..., Any]]:
-    """All tools that the pipeline may run: those of its registries, and those that the calls name.
+    """All tools that the pipeline may run: the tools of its registries, and the tools that the calls name.
 
     Raises:
         SetupError: No tool has the name of a call.
@@ -65,7 +65,7 @@ async def choose_call(pipeline: Pipeline) -> Call:
 
 
 async def read_values(pipeline: Pipeline, calls: Sequence[Call]) -> dict[str, object]:
-    """What the tools that only read return, each by its name; each call runs once.
+    """Return the results of the tools that only read, by tool name; each call runs once.
 
     Raises:
         SetupError: A call fails.
@@ -89,11 +89,11 @@ async def run_well(pipeline: Pipeline, call: Call) -> object:
 
 @attrs.define(eq=False)
 class Bodies:
-    """What takes the place of the bodies of all tools.
+    """The replacement for the bodies of all tools.
 
     Args:
-        values: What a tool returns, by its name. Default for each: None.
-        reply: What every body returns instead. An exception is raised; a function is called before the value is
+        values: The return values by tool name. Default for each: None.
+        reply: A return value for every body instead. An exception is raised; a function is called before the value is
             returned. None: the values.
         begun: How many bodies have begun.
     """
@@ -165,7 +165,7 @@ class FailingCalls:
     Args:
         kind: The kind.
         calls: In turn.
-        reply: What the bodies answer with. None: no body begins.
+        reply: The answer of the bodies. None: no body begins.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Slices of about two milliseconds in which one thing is done again and again: what it costs, and how long it waits."""
+"""Slices of about two milliseconds that repeat one operation: its CPU time, and how long it waits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Spent:
 
     Args:
         cpu: Of the CPU in the thread of the event loop.
-        waited: In which that thread neither ran nor was ready to run.
+        waited: The time while that thread neither ran nor was ready to run.
         elsewhere: Of the CPU in all other threads of the process.
     """
 
@@ -64,7 +64,7 @@ class Scenario:
         batch: Runs the measured thing so many times.
         settle: Runs after each slice, outside the measured time; it finishes what was left to other threads.
         at_once: How many run at the same time, so that a wait counts for each of them. Default 1.
-        whole: Count the CPU time of all threads as that of this one, and `settle` as well. Default False.
+        whole: Count the CPU time of all threads for this one, and `settle` as well. Default False.
         least: How many a slice has at least, unless they wait for long. Default 1.
     """
 
@@ -102,7 +102,7 @@ class Scenario:
 
     async def _timed(self, times: int, warm_up: int = 0) -> Spent:
         # Every slice starts without garbage, and the collector stays on: a scenario pays for the garbage that it makes
-        # itself, and for nobody else's.
+        # itself alone.
         gc.collect()
         if warm_up:  # after the collection, which empties the caches of the processor
             await self.batch(warm_up)

@@ -20,7 +20,7 @@ _STEPS = (1, 2, 5, 10)
 
 
 def format_overhead(overhead: Overhead) -> str:
-    """A line for each stage, and for all that is told of the whole."""
+    """Return a line for each stage, and one for each figure of the whole."""
     rows = [_HEADS, *(_stage_row(each) for each in overhead.stages)]
     rows += [
         _row("the pipeline itself", f"{overhead.rest / 1e3:.2f}"),
@@ -85,7 +85,7 @@ def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def draw_bars(overhead: Overhead, title: str) -> str:
-    """An SVG with a bar for each stage whose cost could be told: CPU, then waits; a line spans the quartiles."""
+    """Return an SVG with a bar for each stage of known cost: CPU, then waits; a line spans the quartiles."""
     shown = [(each, each.figure) for each in overhead.stages if each.figure is not None]
     height = _TOP + _ROW * len(shown) + _BOTTOM
     longest = max((max(each.quartiles[1], each.ns) + each.waited_ns for _, each in shown), default=0)

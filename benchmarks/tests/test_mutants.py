@@ -17,7 +17,7 @@ from benchmarks.mutants.operators import Mutant, mutants_of
 from benchmarks.mutants.patching import Living
 from benchmarks.mutants.rooms import ROOMS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHANGES: list[tuple[str, list[str]]] = [
     ("return a < b", ["comparison a <= b", "return return None"]),
     ("return a is not b", ["comparison a is b", "return return None"]),

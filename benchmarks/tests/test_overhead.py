@@ -24,7 +24,7 @@ from benchmarks.overhead.table import BY_NAME, GROUPS
 from toolcall_pipeline.testing.overhead import rounds, slices
 from toolcall_pipeline.testing.overhead.rounds import Core
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 ROWS = [row for group in GROUPS for row in group.rows]
 IN_RATIOS = tuple(
     row.what
