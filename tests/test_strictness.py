@@ -1,4 +1,4 @@
-"""pydantic_strictness: numbers and numeric text are no dates, and a Decimal has plain digits, wherever they stand."""
+"""core_schema: numbers and numeric text are no dates, and a Decimal has plain digits, wherever they stand."""
 
 from __future__ import annotations
 

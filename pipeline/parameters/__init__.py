@@ -1,4 +1,4 @@
-"""Tools' parameters: their schema, and how arguments become params, are repaired or refused. See README.md."""
+"""Parameters of tools: their schema, and how arguments are parsed, repaired or refused. See README.md."""
 
 from .. import lazy_names
 

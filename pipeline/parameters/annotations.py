@@ -1,4 +1,4 @@
-"""Annotations that pydantic refuses, or reads too freely, as ones that it reads by our rules."""
+"""Replace annotations that pydantic refuses, or reads too freely, by ones that follow our rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..errors import SetupError
 from .problems import FAILED_CHECK, describe_options
 from .schema_generator import flag_mask, to_json_value
 
-# JSON has no NaN. By name too: a caller of pipeline.run writes Python's name, not the alias.
+# JSON has no NaN. Fields are also read by name: a caller of `Pipeline.run` writes the Python name, not the alias.
 DECLARED: Final[ConfigDict] = {
     "strict": True,
     "extra": "forbid",
@@ -27,8 +27,8 @@ DECLARED: Final[ConfigDict] = {
     "validate_by_alias": True,
 }
 _LISTS: Final = (abc.Collection, abc.Container, abc.Reversible)  # pydantic knows Iterable and Sequence only
-_LIST: Any = list  # the type checkers accept no variable as a type
-_READ_ONCE: Final = (  # what a model sends is a whole value, and an attempt that is repeated reads it again
+_LIST: Any = list  # type checkers do not accept a variable as a type
+_READ_ONCE: Final = (  # refused: a repeated attempt has to read the value again
     abc.Iterator,
     abc.Generator,
     abc.AsyncIterable,
@@ -38,18 +38,19 @@ _READ_ONCE: Final = (  # what a model sends is a whole value, and an attempt tha
     abc.Coroutine,
 )
 ANYTHING: Final[ConfigDict] = {**DECLARED, "extra": "allow"}  # for a function with **kwargs
-Known: TypeAlias = dict[type[Any], Any]  # attrs classes adapted before: they may hold each other, or themselves
+Known: TypeAlias = dict[type[Any], Any]  # attrs classes adapted so far: they may refer to each other or to themselves
 
 
 def adapt_annotation(hint: Any, known: Known) -> Any:
     """Adapt a type to our rules, with all types inside it.
 
-    An attrs class becomes one that pydantic can read; literals and enums compare the type of a value too; a collection
-    of no certain kind is a list.
+    An attrs class becomes a type that pydantic can read; literals and enums also compare the type of a value; an
+    abstract collection becomes a list.
 
     Args:
         hint: The annotation.
-        known: The replacements of attrs classes so far. This function adds to it; share it within one signature.
+        known: The attrs classes adapted so far, with their replacements. Each call adds to it; share it within one
+            signature.
 
     Raises:
         SetupError: An attrs class is generic, or a value of the type can be read only once.
@@ -59,7 +60,7 @@ def adapt_annotation(hint: Any, known: Known) -> Any:
     if _is_attrs(hint):
         return _adapt_attrs(hint, known)
     if (behind := name_behind(hint, known)) is not None:
-        known.setdefault(hint, hint)  # an alias may hold itself: there it stays as it is
+        known.setdefault(hint, hint)  # a recursive alias: its inner occurrence stays as it is
         adapted = known[hint] = adapt_annotation(behind, known)
         return hint if adapted == behind else adapted
     origin, args = get_origin(hint), get_args(hint)
@@ -84,7 +85,7 @@ def _refuse_read_once(hint: Any, origin: Any) -> None:
 
 
 def _adapt_choice(hint: Any) -> Any:
-    """The type of an enum's member or of a literal; None: it is another type."""
+    """Adapt an enum or a ``Literal``. Returns None for every other type."""
     if isinstance(hint, type) and issubclass(hint, Flag):
         return _bound_flag(hint)
     values = _list_choices(hint)
@@ -92,15 +93,15 @@ def _adapt_choice(hint: Any) -> Any:
 
 
 def name_behind(hint: Any, known: Known) -> Any:
-    """Return the meaning of a NewType, or of an alias that was made with ``type``. None: it is neither, or is known."""
+    """Return the type behind a NewType or a ``type`` alias; None for other types and for known ones."""
     behind = getattr(hint, "__supertype__", None)
     if isinstance(hint, typing_extensions.TypeAliasType) and not hint.__type_params__:
         behind = hint.__value__
-    return None if behind is None or hint in known else behind  # other types may have no hash
+    return None if behind is None or hint in known else behind  # only now look it up: other types may be unhashable
 
 
 def _bound_flag(cls: type[Flag]) -> Any:
-    """Of a Flag pydantic takes what its ``_missing_`` does: True, and negative numbers."""
+    """Accept sums of a Flag's members only. Pydantic accepts all that ``_missing_`` does: True and negative numbers."""
     mask = flag_mask(cls)
 
     def check(value: object) -> object:
@@ -125,7 +126,7 @@ def _list_choices(hint: Any) -> list[Any]:
 
 
 def _compare_types(hint: Any, values: list[Any]) -> Any:
-    """Pydantic compares by ``==``, and True == 1 == 1.0."""
+    """Compare the type of a value too. Pydantic compares by ``==`` alone, and True == 1 == 1.0."""
     allowed = {(type(value), value) for value in values if isinstance(value, (bool, int, float))}
     if not allowed:
         return hint
@@ -142,12 +143,12 @@ def _compare_types(hint: Any, values: list[Any]) -> Any:
 
 
 def _adapt_attrs(cls: Any, known: Known) -> Any:
-    """Make a TypedDict of the class's fields; what it validates is made into the class."""
+    """Make a TypedDict of an attrs class's fields, whose validated values become an instance of the class."""
     if cls in known:
         return known[cls]
     if not isinstance(cls, type):
         raise SetupError(f"{cls} is a generic attrs class, which has no JSON Schema: make it a dataclass")
-    make: Any = typing_extensions.TypedDict  # as Any: the type checkers want literals
+    make: Any = typing_extensions.TypedDict  # as Any: type checkers accept only literals here
     shape: Any = make(cls.__name__, {})
     shape.__pydantic_config__ = DECLARED
     shape.__doc__ = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
@@ -167,7 +168,7 @@ def _make_builder(cls: type[Any]) -> Callable[[dict[str, Any]], Any]:
     def build(values: dict[str, Any]) -> Any:
         try:
             return cls(**values)
-        except TypeError as exc:  # as attrs' own validators raise it, with a class name that is private
+        except TypeError as exc:  # raised by attrs' own validators; its text names a private class
             raise PydanticCustomError("validator", FAILED_CHECK) from exc
 
     return build
@@ -178,6 +179,6 @@ def _add_default(hint: Any, default: Any) -> Any:
         return hint
     try:
         shown = cast("Any", to_json_value(default))
-    except ValueError:  # a factory, or another value that JSON cannot hold
+    except ValueError:  # a factory, or another value that JSON cannot represent
         return hint
     return Annotated[hint, Field(json_schema_extra={"default": shown})]

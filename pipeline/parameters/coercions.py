@@ -1,6 +1,7 @@
-"""The repairs of one value: rules that read what was sent as the value that was meant.
+"""The rules that repair one value: each reads the value that the model sent as the value that it meant.
 
-A rule never invents a value and never rounds one: what it gives is in what was sent, and can be read in one way only.
+A rule never invents a value and never rounds one. Its result is contained in the sent value, and no other reading of
+that value is possible.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .reading import read_literal
 from .schema import class_of, json_type
 
 Rule: TypeAlias = Literal[
-    "json_text",  # JSON text where an object or array is expected, and no text
+    "json_text",  # JSON text where an object or array is expected and text is not allowed
     "null_optional",  # null, "null" or "" for an optional parameter that may not be null: left out
     "number_text",  # "5" for 5
     "boolean_text",  # "True" for true
@@ -23,44 +24,44 @@ Rule: TypeAlias = Literal[
     "text_of_boolean",  # true for "true"
     "whole_float",  # 3.0 for 3
     "lone_scalar",  # "a" for ["a"]
-    "separated_text",  # "a, b" for ["a", "b"], where both are values to choose from; "1, 2" for [1, 2]
+    "separated_text",  # "a, b" for ["a", "b"], where both are allowed values; "1, 2" for [1, 2]
     "enum_spelling",  # "Home Delivery" for "home-delivery"
-    "parameter_name",  # filePath for file_path, params_path, files for file; "radius=5" under a name that only counts
+    "parameter_name",  # filePath for file_path, params_path, files for file; "radius=5" under a positional name
     "wrapped",  # {"arguments": {…}} for {…}, {"type": "number", "value": 5} for 5
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
 
 LEAVE_OUT: Any = object()  # in place of a value: the parameter is left out
-_NULL: Any = object()  # null, where None would say that a rule does not apply
-_TWO: Any = object()  # two values, so that no other rule may decide
+_NULL: Any = object()  # the value null; None means that the rule does not apply
+_TWO: Any = object()  # the value has two readings, so that no other rule may decide either
 _BOOLEANS = {"true": True, "false": False}
-_MAX_CHOICE = 2_000  # characters of a value, or several, to choose from
+_MAX_CHOICE = 2_000  # characters of text that is compared with the allowed values
 _MAX_PIECES = 50  # values in one text
 _MAX_EXACT = 2**53  # up to here a float is exactly the integer that was written
-_MAX_BITS = 1_000  # of an integer that is meant as text
-_OPENING = ("[", "{", "(", "<")  # text that begins so may hold several values
-_SEVERAL = re.compile(r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b]|\s(?:and|or|&)\s", re.IGNORECASE)  # so may text with these
-_THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000: one, or a thousand
+_MAX_BITS = 1_000  # of an integer that was meant as text
+_OPENING = ("[", "{", "(", "<")  # text that begins with one of these may hold several values
+_SEVERAL = re.compile(r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b]|\s(?:and|or|&)\s", re.IGNORECASE)  # may separate values
+_THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000 may be one or a thousand
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
 _NULLS = ("", "null")
 _WORDS_FOR_NOTHING = frozenset(("", "null", "none", "nil"))
 _NUMERIC = frozenset(("integer", "number"))
-_VALUE_KEYS = ("value", "items")  # of a value in the form of a schema
-_TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages: "percent" is none
+_VALUE_KEYS = ("value", "items")  # keys that hold the value in ``{"type": …, "value": …}``
+_TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages; "percent", a unit, is not one
     "string", "str", "text", "integer", "int", "number", "float", "double", "boolean", "bool", "array", "list", "tuple",
     "object", "dict", "any",
 ))  # fmt: skip
 
 
-# The value that was meant; None where the rule does not apply.
+# Returns the value that was meant; None if the rule does not apply.
 Coercion: TypeAlias = Callable[[Any, Expected, Sent], Any]
 
 
 def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
-    """Null, or text that stands for it, where the parameter may be left out and may not be null.
+    """Read null, or text for null, as a parameter that is left out, if it may be left out and may not be null.
 
-    Of "none" and "all" it may also mean the first, where the default is the second.
+    Where "none" is one of the allowed values, null may mean it (the default may be "all"): there are two readings.
     """
     text = "" if value is None else value.strip().lower()
     if text not in _NULLS:
@@ -73,7 +74,7 @@ def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
 
 
 def json_text(value: Any, expected: Expected, sent: Sent) -> Any:
-    """An object or array written as text, in JSON or as Python writes it; never where text is allowed."""
+    """Read text as the object or array that it holds, in JSON or in Python's spelling; never where text is allowed."""
     text = value.strip()
     if not text.startswith(("[", "{")):
         return None
@@ -82,12 +83,12 @@ def json_text(value: Any, expected: Expected, sent: Sent) -> Any:
 
 
 def boolean_text(value: Any, _expected: Expected, _sent: Sent) -> Any:
-    """``"true"`` or ``"False"`` for a boolean."""
+    """Read ``"true"`` or ``"False"`` as a boolean."""
     return _BOOLEANS.get(value.strip().lower())
 
 
 def number_text(value: Any, expected: Expected, _sent: Sent) -> Any:
-    """A number written as text; for an integer only a whole one. Nothing is rounded, and 1.000 may be a thousand."""
+    """Read text as a number, for an integer only as a whole one. Never round; never read 1.000, maybe a thousand."""
     text = value.strip()
     if not NUMBER.fullmatch(text):
         return None
@@ -99,9 +100,9 @@ def number_text(value: Any, expected: Expected, _sent: Sent) -> Any:
 
 
 def text_of_number(value: Any, expected: Expected, sent: Sent) -> Any:
-    """A number where text is expected, as it was written.
+    """Read a number as text, exactly as it was written.
 
-    Of a float that came in a mapping only the value is known: 5.0 may have been written 5, and 1e22 in many ways.
+    A float that came in a mapping has lost its spelling: 5.0 may have been written as 5, and 1e22 in many ways.
     """
     if type(value) is int:
         lost = value.bit_length() > _MAX_BITS or (value == 0 and sent.written.negative_zero)
@@ -113,22 +114,22 @@ def text_of_number(value: Any, expected: Expected, sent: Sent) -> Any:
     if value.is_integer() or not _PLAIN_FRACTION.fullmatch(text):
         return None
     alike = [each for each in expected.values() if isinstance(each, str) and each.rstrip("0") == text]
-    return None if len(alike) > 1 else text  # 3.1 and 3.10
+    return None if len(alike) > 1 else text  # 3.1 and 3.10 are the same float
 
 
 def text_of_boolean(value: Any, expected: Expected, _sent: Sent) -> Any:
-    """``true`` where text is expected; of values to choose from only "true" itself, and not "True"."""
+    """Read ``true`` as text; where only certain values are allowed, "true" must be one of them, not "True"."""
     text = "true" if value else "false"
     return text if expected.takes_any_text or text in expected.values() else None
 
 
 def doubt(_value: Any, _expected: Expected, _sent: Sent) -> Any:
-    """A scalar that may be text, or the item of an array."""
+    """Refuse to choose: the scalar may be text, or the item of an array."""
     return _TWO
 
 
 def unwrap_value(value: Any, expected: Expected, _sent: Sent) -> Any:
-    """A value under the parameter's own name once more, or in the form of a schema: ``{"type", "value"}``."""
+    """Take a value out of an object: ``{"days": 5}`` for the parameter ``days``, or ``{"type": …, "value": 5}``."""
     if len(value) == 1 and expected.name is not None and expected.name in value:
         return value[expected.name]
     for key in _VALUE_KEYS:
@@ -139,7 +140,7 @@ def unwrap_value(value: Any, expected: Expected, _sent: Sent) -> Any:
 
 
 def whole_float(value: Any, _expected: Expected, sent: Sent) -> Any:
-    """``3.0`` for an integer; never ``3.5``, nor a float too large to be exact."""
+    """Read ``3.0`` as an integer; never ``3.5``, nor a float too large to be exact."""
     token = sent.written.find(value)
     if token is not None:
         return read_whole(token)
@@ -147,13 +148,13 @@ def whole_float(value: Any, _expected: Expected, sent: Sent) -> Any:
 
 
 def enum_spelling(value: Any, expected: Expected, sent: Sent) -> Any:
-    """One of the values to choose from in another case or with other separators, if it can be only one."""
+    """Find the only allowed value that differs from the sent one in case or separators alone."""
     found = None if len(value) > _MAX_CHOICE else sent.read_choice(expected).find(value)
     return None if found == value else found
 
 
 def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
-    """A scalar where an array of such scalars is expected. Not text that looks like a list: it may be several."""
+    """Read a scalar as an array with that one item. Text that looks like a list may be several items: not repaired."""
     kind, items = json_type(value), expected.items()
     if kind not in items.types and not (kind == "integer" and "number" in items.types):
         number = isinstance(value, str) and not items.types.isdisjoint(_NUMERIC)
@@ -170,7 +171,7 @@ def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
 
 
 def separated_text(value: Any, expected: Expected, sent: Sent) -> Any:
-    """Several values in one text, separated by commas: values to choose from, or numbers, or booleans."""
+    """Split text at commas into an array of allowed values, numbers or booleans."""
     if len(value) > _MAX_CHOICE or not 0 < value.count(",") <= _MAX_PIECES:
         return None
     items = expected.items()
@@ -194,7 +195,7 @@ def separated_text(value: Any, expected: Expected, sent: Sent) -> Any:
 
 
 def _may_be_one_number(value: str, pieces: list[str], items: Expected) -> bool:
-    """Whether a comma may stand inside of a number: 1,234 or 1,5. A blank behind every comma says that none does."""
+    """Whether a comma may be part of a number: 1,234 or 1,5. With a blank after every comma none is."""
     glued = [not piece[:1].isspace() for piece in pieces[1:]]
     if not any(glued):
         return False
@@ -204,17 +205,19 @@ def _may_be_one_number(value: str, pieces: list[str], items: Expected) -> bool:
 
 
 def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -> tuple[Rule, Any] | None:
-    """Read a value in every way that the rules know, whether they may be used or not.
+    """Try every rule on a value, and return the result if exactly one rule has one.
+
+    Rules that may not be used are tried too: a second reading makes the first one uncertain.
 
     Args:
         value: The value that failed.
-        expected: The expectations of its place.
-        rules: Those that may be used.
-        sent: The arguments as they were sent.
+        expected: What the schema expects in its place.
+        rules: The rules that may be used.
+        sent: Facts about the arguments as they were sent.
 
     Returns:
-        The rule and the value that was meant, or `LEAVE_OUT`; None where no value fits, where two fit,
-        or where the rule may not be used.
+        The rule and the value that was meant, or `LEAVE_OUT`; None without such a value, with two of them, or if
+        the rule may not be used.
     """
     kind = class_of(value)
     if (possible := expected.coercions.get(kind)) is None:
@@ -227,7 +230,7 @@ def coerce(value: Any, expected: Expected, rules: frozenset[Rule], sent: Sent) -
             if meant is not None:
                 return None
             meant = rule, None if found is _NULL else found
-            if rule == "null_optional":  # nothing was sent, so there is nothing else to read
+            if rule == "null_optional":  # no value was sent, so other rules have nothing to read
                 break
     return meant if meant is not None and meant[0] in rules else None
 
@@ -241,7 +244,7 @@ def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coer
     if kind is str:
         if "string" not in types and not types.isdisjoint(("array", "object")):
             yield "json_text", json_text
-        if "boolean" in types and not any_text:  # where text is allowed, it is text that is wrong in itself
+        if "boolean" in types and not any_text:  # where text is allowed, the text itself breaks a rule, not its type
             yield "boolean_text", boolean_text
         if not types.isdisjoint(_NUMERIC) and not any_text:
             yield "number_text", number_text
@@ -249,7 +252,7 @@ def _list_coercions(expected: Expected, kind: type) -> Iterator[tuple[Rule, Coer
             yield "enum_spelling", enum_spelling
     elif kind is float and "integer" in types and "number" not in types:
         yield "whole_float", whole_float
-    if "string" in types and not expected.has_format:  # where a number is allowed, it is the number that is wrong
+    if "string" in types and not expected.has_format:  # where numbers are allowed, the number itself breaks a rule
         if kind in (int, float) and types.isdisjoint(_NUMERIC):
             yield "text_of_number", doubt if "array" in types else text_of_number
         if kind is bool and "boolean" not in types:

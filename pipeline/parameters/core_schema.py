@@ -1,18 +1,17 @@
-"""Changes to pydantic's core schema, so that every value is judged when the call is validated.
+"""Change pydantic's core schema, so that validation refuses every value that pydantic would read as another one.
 
-They are made in the core schema because they must also hold inside dataclasses, TypedDicts and models:
+The core schema is the right place because the rules must also hold inside dataclasses, TypedDicts and models:
 
-- Models, dataclasses and TypedDicts accept no undeclared field, as functions do, unless the class says otherwise.
-  Pydantic drops such a field without a word.
+- Models, dataclasses and TypedDicts refuse undeclared fields, as functions do, unless the class itself decides.
+  Pydantic silently drops such a field.
 - A value that pydantic reads as another one even in strict mode is refused: "2024" as a datetime (2,024 seconds after
   1970), "1_0" as a Decimal, 1e400 as an infinity, "2026-11-21" as a `ByteSize`, and digits below the microsecond.
-- A `Decimal` gets the number as it was written, and not what a float leaves of it.
-- Two names of an object that are one key once they are read ("1" and "01" for an integer) are refused: a value would
-  be lost.
-- The JSON in a text for pydantic's `Json` is judged as the arguments themselves are. Pydantic would take the last value
-  of a repeated name, and NaN.
-- Base64 and patterns on which pydantic drops characters or fails are refused: a regular expression of 1,500 brackets
-  ends in a RecursionError.
+- A `Decimal` is made from the number as it was written, not from a float.
+- Two names of an object that become the same key ("1" and "01" for an integer) are refused: a value would be lost.
+- The JSON in a text for pydantic's `Json` follows the rules for the arguments themselves. Pydantic would accept NaN,
+  and use the last value of a repeated name.
+- Base64 text is refused if pydantic would drop characters, and a pattern if pydantic fails on it: a regular expression
+  of 1,500 brackets ends in a RecursionError.
 """
 
 from __future__ import annotations
@@ -34,12 +33,23 @@ from .duplicate_keys import build_object
 from .exact_numbers import find_token, loses_digits, read_exactly
 from .number_tokens import refuse_constant
 
+# --- The schema and its types of nodes ---
 _NAMED = ("fields", "choices")
 _OPAQUE = frozenset(("metadata", "serialization", "expected", "default", "members", "cls", "config"))
 _SCALARS = (str, int, float, type(None))
-_CLASSES: Final = ("model", "dataclass", "typed-dict")  # of pydantic's core schema
+_CLASSES: Final = ("model", "dataclass", "typed-dict")
+_DICTS = ("dict", "ordered-dict", "frozendict", "counter")
+_CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options that change text
+# The keys of a core schema (`pydantic_core.core_schema`) that hold schemas: one, a list, or a mapping of names to them.
+_INNER: Final = (
+    "schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema", "json_schema",
+    "python_schema", "lax_schema", "strict_schema", "arguments_schema", "var_args_schema", "var_kwargs_schema",
+    "choices", "steps", "fields", "definitions",
+)  # fmt: skip
+
+# --- Numbers and times ---
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
-# To Python "-1 day, 2:00:00" is 22 hours before, as it writes them itself; to pydantic the sign is of both, so 26.
+# In Python's notation "-1 day, 2:00:00" means -22 hours; pydantic applies the sign to both parts and reads -26.
 _SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
     "date": "a valid date",
@@ -51,38 +61,30 @@ _NOUNS: Final = {
     "complex": "a complex number",
 }
 _TEMPORAL: Final = ("datetime", "time", "timedelta")
-_EXACT: Final = ("decimal", "fraction")  # they get what was written, and not what a float leaves of it
-# The keys of a core schema (`pydantic_core.core_schema`) that hold schemas: one, a list, or a mapping of names to them.
-_INNER: Final = (
-    "schema", "items_schema", "keys_schema", "values_schema", "extras_schema", "extras_keys_schema", "json_schema",
-    "python_schema", "lax_schema", "strict_schema", "arguments_schema", "var_args_schema", "var_kwargs_schema",
-    "choices", "steps", "fields", "definitions",
-)  # fmt: skip
-_EXPECTED: Final = "JSON in which no object has one name twice"
-_Decode: TypeAlias = Callable[[Any, Any], Any]  # the value and pydantic's facts -> what it is decoded to
+_EXACT: Final = ("decimal", "fraction")  # made from the number as it was written, not from a float
 
+# --- Texts that are decoded ---
+_Decode: TypeAlias = Callable[[Any, Any], Any]  # the value and pydantic's ValidationInfo -> the decoded value
+_EXPECTED: Final = "JSON in which no object has one name twice"
 _PATTERNS: Final = ("pattern_str_validator", "pattern_bytes_validator", "pattern_either_validator")
 _BASE64: Final = (Base64Encoder, Base64UrlEncoder)
-# As of `ByteSize`, to its end, in ASCII, and with no more digits than a count of bytes needs.
+# As `ByteSize` has it, but for the whole text, in ASCII, and with a bounded number of digits.
 _SIZE: Final = re.compile(r"\s*(?P<number>[0-9]{0,40}\.?[0-9]{1,40})\s*(?P<unit>[a-z]*)\s*", re.ASCII | re.IGNORECASE)
-_MAX_PATTERN: Final = 2_000  # characters of a regular expression: to compile 300,000 takes a second
+_MAX_PATTERN: Final = 2_000  # characters of a regular expression; 300,000 take a second to compile
 _SIZES: Final = "a number of bytes with or without a unit such as KiB or MB"
-_DICTS = ("dict", "ordered-dict", "frozendict", "counter")
-_CHANGING = ("strip_whitespace", "to_lower", "to_upper")  # options that change the text that was sent
 
 
 def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> SchemaValidator:
-    """The validator of a type. An iterable becomes a list, and members of enums are found by the JSON of their values.
+    """Make the validator of a type with all rules of this module.
 
-    Pydantic itself checks the items of an ``Iterable`` when the tool reads them. For ``Literal[Color.RED]`` it accepts
-    only the member, and for a member whose value is a tuple or a date only that value: JSON can hold none of these.
-    A value that pydantic would read as another one, such as a number for a date, is refused, and
-    so are several names of one key, and texts that pydantic would cut. A
-    ``Field(strict=False)`` changes nothing. A class of fields takes no other names (`closed_classes`).
+    It also reads an iterable as a list: pydantic would check the items of an ``Iterable`` only when the tool reads
+    them. It finds members of enums by the JSON of their values: for ``Literal[Color.RED]`` pydantic accepts only the
+    member, and for a member whose value is a tuple or a date only that value, and JSON has none of these. It ignores
+    ``Field(strict=False)``.
 
     Args:
-        adapter: Of the type.
-        of_json: It validates what a model sent. False: it validates Python values, which stay what they are.
+        adapter: Pydantic's adapter of the type.
+        of_json: Whether the validator reads arguments from a model. False: it reads Python values and keeps them.
     """
     schema: Any = adapter.core_schema
     fixed = guard_schema(_fix(schema)) if of_json else _fix(schema)
@@ -90,15 +92,15 @@ def make_validator(adapter: TypeAdapter[Any], *, of_json: bool = True) -> Schema
         return cast("SchemaValidator", adapter.validator)
     make: Any = SchemaValidator
     try:
-        # Models have a validator of their own, compiled before; without the option pydantic would take it as it is.
+        # Without the option pydantic would use the validator that each model has already, without our changes.
         made: SchemaValidator = make(fixed, None, _use_prebuilt=False)
-    except TypeError:  # before 2.13 it never does
+    except TypeError:  # pydantic before 2.13, which never uses it
         made = make(fixed)
     return made
 
 
 def _fix(node: Any) -> Any:
-    """The same object, if there is nothing to change in it."""
+    """Fix all nodes of a core schema but for the checks of `guard_schema`. Returns an unchanged node itself."""
     if isinstance(node, dict):
         entries = cast("dict[str, Any]", node)
         fixed = {key: _fix_entry(key, value) for key, value in entries.items()}
@@ -117,7 +119,7 @@ def _fix(node: Any) -> Any:
             return exact
         if is_undecided(entries):
             return close(fixed)
-        if entries.get("strict") is False:  # a mapping would be read by other rules than JSON text
+        if entries.get("strict") is False:  # it would give mappings other rules than JSON text
             del fixed["strict"]
             return fixed
         return fixed if any(value is not entries[key] for key, value in fixed.items()) else entries
@@ -129,7 +131,7 @@ def _fix(node: Any) -> Any:
 
 
 def _fix_entry(key: str, value: Any) -> Any:
-    if key in _NAMED and isinstance(value, dict):  # its keys are the author's names, and may equal keywords
+    if key in _NAMED and isinstance(value, dict):  # its keys are the author's names, and may look like keywords
         inner = cast("dict[str, Any]", value)
         fixed = {name: _fix(each) for name, each in inner.items()}
         return fixed if any(each is not inner[name] for name, each in fixed.items()) else inner
@@ -137,7 +139,7 @@ def _fix_entry(key: str, value: Any) -> Any:
 
 
 def _find_member(expected: list[Any]) -> Callable[[object], object]:
-    own: set[Any] = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # choices of their own
+    own: set[Any] = {(type(each), each) for each in expected if not isinstance(each, Enum)}  # plain literals
     members = [each for each in expected if isinstance(each, Enum)]
     scalars = {(type(each.value), each.value): each for each in members if isinstance(each.value, _SCALARS)}
     find_form = _find_form(_list_forms(members))
@@ -152,7 +154,7 @@ def _find_member(expected: list[Any]) -> Callable[[object], object]:
 
 
 def _list_forms(members: list[Enum]) -> list[tuple[Any, Enum]]:
-    """The members whose values are none of JSON's scalars, with the JSON of these values."""
+    """List the members whose values are not JSON scalars, each with the JSON form of its value."""
     odd = [each for each in members if not isinstance(each.value, _SCALARS)]
     return [(to_jsonable_python(each.value, fallback=repr), each) for each in odd]
 
@@ -164,14 +166,17 @@ def _find_form(forms: list[tuple[Any, Enum]]) -> Callable[[object], object]:
     return find
 
 
-def is_undecided(node: Any) -> bool:
-    """Whether a node of a core schema is a class of fields whose own configuration has no ``extra``.
+# --- Classes with fields ---
 
-    The configuration in the node itself may come from the class around it.
+
+def is_undecided(node: Any) -> bool:
+    """Whether a node is a class with fields whose own configuration does not set ``extra``.
+
+    The configuration in the node does not count: it may belong to the class around it.
     """
     if node.get("type") not in _CLASSES or "extras_schema" in node:
         return False
-    if node.get("root_model") or node.get("custom_init"):  # what an `__init__` of its own takes, only it knows
+    if node.get("root_model") or node.get("custom_init"):  # only a custom `__init__` knows its parameters
         return False
     cls = node.get("cls")
     own: Any = getattr(cls, "model_config", None) or getattr(cls, "__pydantic_config__", None) or {}
@@ -179,23 +184,26 @@ def is_undecided(node: Any) -> bool:
 
 
 def close(node: Any) -> Any:
-    """Return the core schema of such a class, made to refuse other names."""
+    """Return the core schema of such a class with other names refused."""
     if node["type"] == "typed-dict":
         return {**node, "extra_behavior": "forbid"}
     return {**node, "config": {**node.get("config", {}), "extra_fields_behavior": "forbid"}}
 
 
+# --- Numbers and times ---
+
+
 def guard_schema(core: Any) -> Any:
     """Return the core schema with a check before each place that needs one; the same object if none does.
 
-    Numbers and numeric text are refused as date, datetime, time or timedelta, at any depth. The text of a Decimal or a
-    complex number has ASCII digits and no underscore.
+    At any depth, numbers and numeric text are refused as a date, datetime, time or timedelta, and the text of a Decimal
+    or a complex number must have ASCII digits and no underscore.
     """
     return _guard(core)
 
 
 def _guard(node: Any) -> Any:
-    """Put a check before each place that needs one. Returns the same object where none does."""
+    """Put the checks into one node and the nodes below. Returns an unchanged node itself."""
     changed: dict[str, Any] = {}
     for key in _INNER:
         if key in node:
@@ -207,13 +215,13 @@ def _guard(node: Any) -> Any:
     kind = node.get("type")
     if kind not in _REFUSED and kind != "json":
         return node
-    # A function gets and returns Python values; the strict mode would refuse text for them, so it reads JSON itself. It
-    # stands behind `any`, since a function alone would win over every other type of a union: "01" is text in
-    # ``str | Decimal``.
+    # A validator function works on Python values, and for these strict mode refuses text, so the function reads JSON
+    # itself. It follows an `any` schema: a plain function would win over every other type of a union, and "01" has to
+    # stay text in ``str | Decimal``.
     inner = {key: value for key, value in node.items() if key != "ref"}
     read = make_json_reader(inner) if kind == "json" else _make_reader(inner)
     guard: Any = core_schema.no_info_after_validator_function(read, core_schema.any_schema())
-    return {**guard, "ref": node["ref"]} if "ref" in node else guard  # a reference to it must reach the check
+    return {**guard, "ref": node["ref"]} if "ref" in node else guard  # a reference must lead to the check
 
 
 def _guard_all(held: Any) -> Any:
@@ -223,7 +231,7 @@ def _guard_all(held: Any) -> Any:
             return _guard(schemas)
         named = {key: _guard_all(each) for key, each in schemas.items()}
         return named if any(named[key] is not each for key, each in schemas.items()) else schemas
-    if isinstance(held, (list, tuple)):  # a tuple is a choice of a union with its label
+    if isinstance(held, (list, tuple)):  # a tuple is one choice of a union and its label
         items = cast("list[Any]", held)
         found = [_guard_all(each) for each in items]
         if all(new is old for new, old in zip(found, items, strict=True)):
@@ -233,7 +241,7 @@ def _guard_all(held: Any) -> Any:
 
 
 def _make_reader(node: Any) -> Callable[[object], object]:
-    """Make a validator of one type that refuses first what the type's own would read as something else."""
+    """Make the validator of one type, with a check for the values that pydantic's own would read as another value."""
     validator, is_refused, expected = SchemaValidator(node), _REFUSED[node["type"]], _NOUNS[node["type"]]
     is_temporal, is_exact = node["type"] in _TEMPORAL, node["type"] in _EXACT
 
@@ -278,11 +286,14 @@ _REFUSED: Final[Mapping[Any, Callable[[object], bool]]] = {
 }
 
 
+# --- Texts that are decoded: JSON, base64, sizes, patterns ---
+
+
 def make_json_reader(node: Any) -> Callable[[object], object]:
-    """Make a validator of a text that holds JSON.
+    """Make the validator of a text that holds JSON.
 
     Args:
-        node: The core schema: ``json``, with what the text holds.
+        node: The core schema of type ``json``, with the schema of the value in the text.
     """
     read_text = partial(SchemaValidator(node).validate_json, strict=True)
 
@@ -314,7 +325,7 @@ def decode_exactly(node: Any) -> Any:
     """Return the core schema of a type with a stricter decoder; the same object if it needs none.
 
     Args:
-        node: A function alone, or after its inner schema, which is how pydantic builds these types.
+        node: A validator function, alone or after its inner schema: pydantic builds these types so.
     """
     function = node["function"]["function"]
     if getattr(function, "__name__", "") in _PATTERNS and function.__module__.startswith("pydantic."):
@@ -331,7 +342,7 @@ def decode_exactly(node: Any) -> Any:
 
 
 def _make_base64_decoder(encoder: type[Any], decode: _Decode) -> _Decode:
-    """Nothing but the alphabet, blanks and line ends, and padding at the end (RFC 4648, sections 3.3 and 3.5)."""
+    """Accept only the alphabet, blanks and line ends, and padding at the end (RFC 4648, sections 3.3 and 3.5)."""
 
     def read(sent: Any, info: Any) -> Any:
         try:
@@ -379,8 +390,11 @@ def _refuse(kind: Any, expected: str) -> PydanticCustomError:
     return PydanticCustomError(kind, "Input should be {expected}", {"expected": expected})
 
 
+# --- Names that become the same key ---
+
+
 class _Key:
-    """A key that equals no other one, so that a dict keeps the values of all of them."""
+    """A key that equals only itself, so that a dict keeps every value."""
 
     __slots__ = ("value",)
 
@@ -389,7 +403,7 @@ class _Key:
 
 
 def _may_merge(node: Any) -> bool:
-    """Whether a node of a core schema is a dict where two names may become one key. Plain text stays as it was sent."""
+    """Whether a node is a dict that may read two names as the same key. Plain text keys are never changed."""
     if node.get("type") not in _DICTS or "keys_schema" not in node:
         return False
     keys = node["keys_schema"]
@@ -397,7 +411,7 @@ def _may_merge(node: Any) -> bool:
 
 
 def _refuse_equal_keys(node: Any) -> Any:
-    """Return the core schema of such a dict with a check that each name is a key of its own."""
+    """Return the core schema of such a dict with a check that no two names become the same key."""
     inner = {name: value for name, value in node.items() if name != "ref"}
     inner["keys_schema"] = core_schema.no_info_after_validator_function(_Key, node["keys_schema"])
     checked: Any = core_schema.no_info_after_validator_function(_take_out, inner)  # pyright: ignore[reportArgumentType]

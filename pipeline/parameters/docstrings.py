@@ -1,4 +1,4 @@
-"""The descriptions of a tool and its parameters in a docstring, in the styles of Google, NumPy and Sphinx."""
+"""Read the descriptions of a tool and of its parameters from a docstring in Google, NumPy or Sphinx style."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OTHERS = r"Returns|Yields|Receives|Raises|Warns|Attributes|Examples|Notes|Refer
 
 
 def _make_pattern(google: str, numpy: str, sphinx: str) -> re.Pattern[str]:
-    """Match where a section begins. A title without the body that its style asks for is text."""
+    """Match the beginning of a section. A title without the body that its style requires is plain text."""
     return re.compile(
         r"^(?P<indent>[ \t]*)(?:"
         rf"(?P<google>(?:{google}):[ \t]*(?=\s*\Z|\n\s*^(?P=indent)[ \t]+\S))"
@@ -39,9 +39,9 @@ def read_description(text: str) -> str:
 
 
 def read_parameters(text: str) -> dict[str, str]:
-    """Return the description of each parameter that has one, as one line, by name.
+    """Return the descriptions in a docstring, each as one line, by the name of the parameter.
 
-    The names come from the docstring: they need not be parameters of the function.
+    The function need not have a parameter of each of these names.
     """
     found = _PARAMETERS.search(text)
     if found is None:
@@ -52,7 +52,7 @@ def read_parameters(text: str) -> dict[str, str]:
     lines = text[found.start() :].replace(r"\*", "*").splitlines()  # reStructuredText has to escape *args
     section = "\n".join(line.removeprefix(found["indent"]) for line in lines)
     section = _BETWEEN.sub("", section) if style == "sphinx" else _GAP.sub(r"\1\n", section)
-    # A text comes first, or griffe takes the whole section as indented. The types are the signature's business.
+    # Without a text before the section griffe takes all of it as indented. Types come from the signature.
     parts = griffe.Docstring(f"Text.\n\n{section}").parse(style, warnings=False)
     return {
         name.strip().lstrip("*"): " ".join(item.description.split())

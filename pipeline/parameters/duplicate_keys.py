@@ -1,7 +1,7 @@
-"""JSON text where an object holds one name twice.
+"""Refuse JSON text with an object that has one name twice.
 
-Parsers disagree on the value of such an object, so its meaning cannot be known, and it is refused. Source: RFC 8259,
-section 4 (the behaviour is unpredictable). pydantic and json take the last value.
+Parsers disagree on the value of such an object (RFC 8259, section 4: "unpredictable"), so its meaning is unknown.
+pydantic and json take the last value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TwinError(ValueError):
 
 
 def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
-    """An object for the ``object_pairs_hook`` of a JSON decoder. Raises TwinError."""
+    """Build an object, as the ``object_pairs_hook`` of a JSON decoder. Raises TwinError if a name comes twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise TwinError
@@ -29,12 +29,12 @@ def build_object(pairs: list[tuple[str, Any]]) -> JsonObject:
 
 
 def refuse_twins(text: str) -> MalformedCall | None:
-    """Refuse JSON text where an object, at any depth, has one name twice; None: none has, or the text is not JSON."""
+    """Refuse JSON text with one name twice in an object, at any depth. Returns None for other text, JSON or not."""
     try:
         _DECODER.decode(text)
     except TwinError:
         return MalformedCall("an object has one name twice")
-    except (ValueError, RecursionError):  # the reader of the text says why
+    except (ValueError, RecursionError):  # the parser that reads the text next reports why
         pass
     return None
 

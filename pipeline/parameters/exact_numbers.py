@@ -1,7 +1,7 @@
-"""Numbers that lose digits: a float of JSON on its way to a Decimal, and a fraction below the microsecond.
+"""Keep or refuse digits that pydantic would lose: of a Decimal, and of a time below the microsecond.
 
 Pydantic reads each number of JSON as a float first: 12345678901234567.89 would become the Decimal 12345678901234568.
-It also cuts or rounds digits of a time below the microsecond.
+It also cuts or rounds the digits of a time below the microsecond.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ from typing import Any, Final
 from .number_tokens import is_exact
 
 _MAY_BE_ROUNDED: Final = re.compile(r"[0-9.]{17}|[0-9][eE]")  # a float keeps 15 digits, and not every exponent
-_AMBIGUOUS: Final = float("nan")  # no Decimal is made of it
-# By the float that pydantic makes of it, the text of each number while arguments with a rounded one are read.
+_AMBIGUOUS: Final = float("nan")  # later refused as a Decimal
+# The spelling of each number, by the float that pydantic makes of it. Set only while arguments are read that hold a
+# number that a float rounds.
 _tokens: ContextVar[Mapping[float, str | float] | None] = ContextVar("rounded", default=None)
 _FRACTION: Final = re.compile(r"[.,](?P<digits>[0-9]*[1-9])0*(?P<unit>[YMWDHS]?)", re.IGNORECASE | re.ASCII)
-# Of a unit of ISO 8601 the microseconds, with pydantic's month of 30 days and year of 365.
+# Microseconds in each unit of ISO 8601; pydantic's month has 30 days and its year 365.
 _DAY: Final = 86_400 * 10**6
 _UNITS: Final = {"Y": 365 * _DAY, "M": 30 * _DAY, "W": 7 * _DAY, "D": _DAY, "H": 3_600 * 10**6, "S": 10**6, "": 10**6}
 _MINUTE: Final = 60 * 10**6
-_MOST: Final = 14  # digits: a fraction with more is whole in no unit, since 2**15 and 5**15 divide none of them
+_MOST: Final = 14  # digits; a longer fraction is never whole: neither 2**15 nor 5**15 divides a unit
 
 
 def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
-    """Call a function that reads JSON; inside it `find_token` knows exactly the numbers that are rounded.
+    """Call a function that reads JSON; during the call `find_token` knows how this text writes its numbers.
 
     Args:
         text: The JSON.
-        read: Called with it; what it returns or raises is passed on.
+        read: Called with the text; its result or exception is passed on.
     """
     if _MAY_BE_ROUNDED.search(text) is None and _tokens.get() is None:
         return read(text)
@@ -44,7 +45,11 @@ def read_exactly(text: str, read: Callable[[str], Any]) -> Any:
 
 
 def find_token(value: float) -> str | float:
-    """Return the number as it was written: the float itself if equal, NaN if two numbers are the same float."""
+    """Return the text that was written for a float.
+
+    Returns:
+        The float itself if the text has the same value; NaN if two different numbers in the text are this float.
+    """
     tokens = _tokens.get()
     return tokens.get(value, value) if tokens else value
 
@@ -57,13 +62,13 @@ def _collect(text: str) -> Mapping[float, str | float]:
         nonlocal is_rounded
         is_rounded = is_rounded or not is_exact(token)
         value = float(token)
-        if math.isfinite(value):  # an infinity stays one, and is refused
+        if math.isfinite(value):  # an infinity is refused later
             tokens.setdefault(value, set()).add(token)
         return value
 
     try:
         json.loads(text, parse_float=read_float, parse_int=str)
-    except (ValueError, RecursionError):  # the reader of the text says why
+    except (ValueError, RecursionError):  # `read` reports why
         return {}
     return {value: _choose(written) for value, written in tokens.items()} if is_rounded else {}
 
@@ -76,7 +81,7 @@ def _choose(written: set[str]) -> str | float:
 
 
 def loses_digits(text: str) -> bool:
-    """Whether a datetime, a time or a duration in its JSON form has digits below the microsecond."""
+    """Whether a datetime, time or duration in its JSON form has a fraction of a microsecond."""
     return any(_is_cut(match, text) for match in _FRACTION.finditer(text))
 
 

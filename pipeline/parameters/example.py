@@ -1,4 +1,4 @@
-"""The smallest arguments that a schema accepts, as an example for the model; no example rather than a wrong one."""
+"""Make an example for the model: the smallest arguments that a schema accepts, or none rather than wrong ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..foreign_values import or_default
 from .schema import Form, JsonObject, find_target, is_object
 
 _MAX_DEPTH = 12  # levels of objects and arrays
-_MAX_NODES = 400  # of one example: a schema may require more than a person reads
+_MAX_NODES = 400  # of one example: a schema may require more than is worth reading
 _MAX_ITEMS = 20  # of one array
 _MAX_LENGTH = 1_000  # characters of one text
-_MAX_REFERENCES = 8  # references to references; a ring of them ends here
+_MAX_REFERENCES = 8  # references to references; stops a circle
 _FORMATS = {  # JSON Schema Validation 2020-12, section 7.3; the domain is RFC 2606's
     "date-time": "2026-01-31T09:00:00Z",
     "date": "2026-01-31",
@@ -39,13 +39,13 @@ _NO_VALUE: Any = object()
 
 @or_default("")
 def make_example(schema: Form | None) -> str:
-    """Write valid arguments as JSON, with required parameters only; "" where none were found that validate."""
+    """Write valid arguments as JSON, with required parameters only; "" if no valid ones were found."""
     if not isinstance(schema, Mapping):
         return ""
     import jsonschema_rs
 
     validator = jsonschema_rs.validator_for(dict(schema), offline=True)
-    for use_given in (True, False):  # the author's own values first; they may be out of date
+    for use_given in (True, False):  # first with the author's examples and defaults, which may be out of date
         example = _Maker(schema, use_given=use_given).make(schema, 0)
         if isinstance(example, dict) and validator.is_valid(example):
             return json.dumps(example, ensure_ascii=False, allow_nan=False)
@@ -54,10 +54,10 @@ def make_example(schema: Form | None) -> str:
 
 @attrs.define
 class _Maker:
-    """Makes one example by guessing; the validator decides whether it is one."""
+    """Makes one example by guessing; the caller validates it."""
 
     schema: Form
-    use_given: bool  # whether to take the values that the schema itself has as examples and defaults
+    use_given: bool  # whether to use the examples and defaults in the schema
     nodes: int = 0  # made so far
 
     def make(self, node: Any, depth: int) -> Any:
@@ -75,7 +75,7 @@ class _Maker:
             yield node["const"]
         if self.use_given:
             yield from node.get("examples", ())[:1]
-            if node.get("default") is not None:  # null says nothing of what else may stand there
+            if node.get("default") is not None:  # a default of null is a poor example
                 yield node["default"]
         yield from node.get("enum", ())[:1]
         branches = [*node.get("anyOf", ()), *node.get("oneOf", ())]
@@ -120,7 +120,7 @@ class _Maker:
         return _NO_VALUE if _NO_VALUE in items else items
 
     def _merge(self, node: JsonObject) -> JsonObject:
-        """Merge a node with what it refers to, and with all of its allOf."""
+        """Merge a node with the target of its ``$ref`` and with its ``allOf``."""
         for _ in range(_MAX_REFERENCES):
             parts = [find_target(self.schema, node["$ref"])] if "$ref" in node else []
             parts += node.get("allOf", ())
@@ -137,7 +137,7 @@ class _Maker:
 
 
 def _is_null(branch: Any) -> bool:
-    """Whether a branch allows only null, which is the poorest example of what is expected."""
+    """Whether a branch allows only null, the poorest example of all."""
     return branch in ("null", {"type": "null"})
 
 
@@ -168,7 +168,7 @@ def _make_text(node: JsonObject) -> Any:
     candidates = (_FORMATS.get(node.get("format", ""), "text"), *_TEXTS)
     fits = [each for each in candidates if least <= len(each) <= most]
     if "pattern" in node:
-        import jsonschema_rs  # its patterns are those that decide, and take a bounded time
+        import jsonschema_rs  # it matches patterns as the validator does, in bounded time
 
         from .jsonschema_errors import PATTERNS
 

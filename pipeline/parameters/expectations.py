@@ -1,4 +1,4 @@
-"""The expectations of a schema at a place, and the facts about the arguments as they were sent."""
+"""Facts that a repair needs: what the schema expects in a value's place, and how the arguments were sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .spelling import Choice
 if TYPE_CHECKING:
     from .coercions import Coercion, Rule
 
-_FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and usual names for the same
+_FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and common synonyms
     "date-time", "datetime", "timestamp", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname",
     "ipv4", "ipv6", "uri", "uri-reference", "url", "iri", "iri-reference", "uuid", "json-pointer",
 )  # fmt: skip
@@ -22,46 +22,54 @@ _FORMATS = (  # JSON Schema 2020-12, validation vocabulary, section 7.3, and usu
 
 @attrs.frozen(eq=False)
 class Expected:
-    """The expectations of the schema at one place."""
+    """The value that the schema expects at one place.
+
+    Attributes:
+        forms: The subschemas that apply there.
+        types: The allowed JSON Schema types; empty: unknown.
+        items: Returns the expectation for an item, if the value is an array.
+        name: The name of the parameter or property; None for an item of an array.
+        optional: Whether the parameter or property may be left out.
+        coercions: The rules that may apply to a value, by its type; filled when first needed.
+    """
 
     forms: tuple[Form, ...]
-    types: frozenset[str]  # JSON Schema types that are allowed; empty: not known
-    items: Callable[[], Expected]  # what it expects of the items, if the place holds an array
-    name: str | None  # of the parameter or property; None for an item of an array
-    optional: bool  # a parameter or property that may be left out
-    # The rules that may apply to a value, by the value's type; filled when first needed.
+    types: frozenset[str]
+    items: Callable[[], Expected]
+    name: str | None
+    optional: bool
     coercions: dict[type, tuple[tuple[Rule, Coercion], ...]] = attrs.field(init=False, factory=dict[Any, Any])
 
     @classmethod
     def of(cls, forms: Iterable[Form], items: Callable[[], Expected], name: str | None, *, optional: bool) -> Expected:
-        """Read the subschemas that apply. Never raises; anything that is not a schema has no known types."""
+        """Read the subschemas that apply. Never raises: a value that is not a schema leaves the types unknown."""
         forms = tuple(forms)
         return cls(forms, frozenset(kind for form in forms for kind in _list_types(form)), items, name, optional)
 
     def values(self) -> list[Any]:
-        """List the values to choose from; empty where the schema names none."""
+        """List the allowed values; empty if the schema has no ``enum`` or ``const``."""
         return [value for form in self.forms for value in _list_values(form)]
 
     @property
     def takes_any_text(self) -> bool:
-        """Whether text is allowed that is none of the values to choose from."""
+        """Whether text other than the listed values is allowed."""
         return any("string" in _list_types(form) for form in self.forms if "enum" not in form and "const" not in form)
 
     @property
     def has_format(self) -> bool:
-        """Whether text must have a format that no number and no boolean has, such as a date."""
+        """Whether text must have a format, such as a date's, that numbers and booleans cannot have."""
         return any(form.get("format") in _FORMATS for form in self.forms)
 
 
 @attrs.define(eq=False)
 class Sent:
-    """The facts about the arguments of one call while they are repaired."""
+    """Facts about one call's arguments as they were sent, kept while they are repaired."""
 
     written: Written
-    _choices: dict[tuple[int, ...], Choice] | None = None  # by the identities of the forms
+    _choices: dict[tuple[int, ...], Choice] | None = None  # by the ids of the forms
 
     def read_choice(self, expected: Expected) -> Choice:
-        """Fold the texts to choose from, once for all values of the call."""
+        """Fold the allowed texts, once for all values of the call."""
         if self._choices is None:
             self._choices = {}
         key = tuple(map(id, expected.forms))
@@ -71,7 +79,7 @@ class Sent:
 
 
 class _Unwritten(Sent):
-    """The facts about arguments that came as a mapping: none. All calls share it, so it keeps nothing."""
+    """Stands for arguments that came as a mapping: their spelling is unknown. Calls share it, so it caches nothing."""
 
     def read_choice(self, expected: Expected) -> Choice:
         return _fold_choice(expected)

@@ -1,7 +1,7 @@
-"""Arguments that a program gives, and no model: values of the annotated types stay what they are.
+"""Accept arguments from a program instead of a model: values of the annotated types stay unchanged.
 
-A model's arguments are JSON, and are read by pydantic's JSON mode. To send a program's values the same way would change
-them: the JSON of a SecretStr is ``"**********"``, and the JSON of a subclass may equal the JSON of its base.
+A model's arguments are JSON, and pydantic's JSON mode reads them. The same way would change a program's values: a
+SecretStr becomes ``"**********"`` in JSON, and a subclass may become its base class.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .annotations import Known, adapt_annotation, name_behind
 
 _Handler: TypeAlias = Callable[[Any], Any]
 _LISTS: Final = (abc.Iterable, abc.Collection, abc.Container, abc.Reversible, abc.Sequence)
-_LIST: Any = list  # the type checkers accept no variable as a type
+_LIST: Any = list  # type checkers do not accept a variable as a type
 _INSTANCE_OF: Any = InstanceOf
 _TEXTS: Final = (str, bytes, bytearray)
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
-    """Whether a value has JSON's types only, as a model's arguments have. Subclasses are other types.
+    """Whether a value consists of JSON's types only, as a model's arguments do. Subclasses of them do not count.
 
     Args:
-        value: Any value; it may hold itself.
+        value: Any value, even one that contains itself.
         arrays: The types that count as an array.
     """
     parts, seen = [value], set[int]()
@@ -52,11 +52,11 @@ def is_json(value: object, arrays: tuple[type, ...] = (list,)) -> bool:
 
 
 def accept_given(hint: Any, read_json: Callable[[object], Any]) -> Any:
-    """Adapt the type of a parameter: it accepts its own values as they are, else the JSON form of them.
+    """Adapt a parameter's type to accept an instance unchanged, or else the JSON form of one.
 
     Args:
-        hint: The annotation, as the function has it.
-        read_json: Makes a value of that type of one of JSON's types.
+        hint: The annotation as the function has it.
+        read_json: Converts a value of JSON's types to an instance of that type.
     """
 
     def accept(value: Any, check: _Handler) -> Any:
@@ -73,14 +73,14 @@ def accept_given(hint: Any, read_json: Callable[[object], Any]) -> Any:
 
 @or_default(default=False)
 def _is_unchanged(value: Any, checked: Any) -> bool:
-    """Whether what pydantic made is a copy, perhaps one that is cut to the base class: then the value itself is it."""
+    """Whether pydantic returned a mere copy, perhaps cut to the base class; then the given value is passed on."""
     if value is checked:
         return True
     return isinstance(value, type(checked)) and bool(value == checked)
 
 
 def _adapt(hint: Any, known: Known) -> Any:
-    """Adapt a type, with all types inside it, so that strict validation of Python values takes an instance."""
+    """Adapt a type, with all types inside it, so that strict validation of Python values accepts an instance."""
     if (behind := name_behind(hint, known)) is not None:
         known[hint] = hint
         adapted = known[hint] = _adapt(behind, known)
@@ -113,7 +113,7 @@ def _is_exact_float(value: Any) -> bool:
 
 
 def _refuse_rounding(value: Any) -> Any:
-    """Pydantic makes a float of whatever can be one, such as a Decimal."""
+    """Refuse a Decimal or other number that pydantic would round to a float."""
     if isinstance(value, (int, float)) or not hasattr(value, "__float__"):
         return value
     if not _is_exact_float(value):
@@ -122,12 +122,12 @@ def _refuse_rounding(value: Any) -> Any:
 
 
 def _accept_instance_of(cls: type[Any]) -> Callable[[Any, _Handler], Any]:
-    """Pydantic makes a new object from a named tuple, of the base class."""
+    """Accept a named tuple unchanged. Pydantic would make a new one, of the annotated base class."""
     return lambda value, check: value if isinstance(value, cls) else check(value)
 
 
 def _accept_items(value: Any, check: _Handler) -> Any:
-    """Check the items of any iterable but text; what can be read only once becomes a list."""
+    """Check the items of any iterable except text; an iterator, which can be read only once, becomes a list."""
     given: Any = value
     if isinstance(value, _TEXTS) or not isinstance(value, abc.Iterable):
         return check(given)

@@ -1,4 +1,4 @@
-"""The errors of jsonschema-rs, as problems."""
+"""Convert the errors of jsonschema-rs to problems."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .problems import (
 )
 from .schema import Form, format_path, is_object, names_at, value_at
 
-# Steps of a pattern that looks back or ahead, for one text; bytes of one compiled pattern.
+# The limits: steps for one text by a pattern that looks back or ahead; bytes of one compiled pattern.
 PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
-_MAX_WRONG = 20  # parameters of large arguments that are listed
-_MAX_KEYS = 250  # names and items; of larger arguments not all problems are listed
+_MAX_WRONG = 20  # wrong parameters that are listed for large arguments
+_MAX_KEYS = 250  # names and items; for larger arguments only the wrong parameters are listed
 Search: TypeAlias = Callable[[Any], tuple[Problem, ...]]  # arguments -> the parameters that are wrong
 _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
 
@@ -35,9 +35,9 @@ _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
 def list_problems(
     validator: Any, arguments: Mapping[str, Any], schema: Form, find_wrong: Search
 ) -> tuple[Problem, ...]:
-    """List what is wrong with arguments: all of it, unless they are large; then the parameters that are wrong.
+    """List all problems of the arguments; if these are large, only the parameters that are wrong.
 
-    The errors of jsonschema-rs are made all at once, at 26 µs each.
+    jsonschema-rs makes all its errors at once, at 26 µs each.
     """
     if measure(arguments, _SMALL).keys <= _MAX_KEYS:
         return limit_found(convert_jsonschema_errors(validator.iter_errors(arguments), arguments, schema))
@@ -45,7 +45,7 @@ def list_problems(
 
 
 def make_search(schema: Form) -> Search:
-    """Make a search for the parameters that are wrong, without what is wrong inside of them: it takes a linear time."""
+    """Make a search for the wrong parameters. It does not look for the problems inside, so it takes linear time."""
     validators: list[Any] = []
 
     def find_wrong(arguments: Any) -> tuple[Problem, ...]:
@@ -54,7 +54,7 @@ def make_search(schema: Form) -> Search:
                 validators.append(validator_for({**schema, "required": []}, offline=True, pattern_options=PATTERNS))
             wrong = (name for name, value in arguments.items() if not validators[0].is_valid({name: value}))
             return tuple(_tell_wrong(schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
-        except (TypeError, ValueError, AttributeError, ReferencingError):  # no JSON, or no object
+        except (TypeError, ValueError, AttributeError, ReferencingError):  # not JSON, or not an object
             return ()
 
     return find_wrong
@@ -69,9 +69,9 @@ def _tell_wrong(schema: Form, name: str, value: object) -> Problem:
 def convert_jsonschema_errors(
     errors: Iterable[ValidationError], arguments: Mapping[str, Any], schema: Form
 ) -> tuple[Problem, ...]:
-    """List the errors of jsonschema-rs, each problem once, and the problems of one union's branches as one.
+    """Convert all errors of jsonschema-rs, each once; the errors of a union's branches become one problem.
 
-    Where the allowed values say what is wanted, a problem of type at the same place is left out.
+    A wrong type is left out where a problem at the same place lists the allowed values.
     """
     found = [problem for each in errors for problem in _convert(each, arguments, schema)]
     if len(found) == 1:
@@ -87,10 +87,10 @@ def _convert(error: ValidationError, arguments: Mapping[str, Any], schema: Form)
     if rule == "required":
         missing = [*parts, str(facts["property"])]
         return [Problem(format_path(missing), rule, describe_expected(schema, missing))]
-    value = value_at(arguments, parts)  # error.instance has passed through a language without NaN
+    value = value_at(arguments, parts)  # not error.instance: Rust's JSON has no NaN
     if rule in ("additionalProperties", "unevaluatedProperties"):
         names = describe_names(schema, parts)
-        return [  # one mistake, so one rule, whichever keyword forbids it
+        return [  # report one rule, whichever keyword forbids the name
             Problem(format_path([*parts, name]), "additionalProperties", names, describe_value(value_at(value, [name])))
             for name in facts["unexpected"]
         ]
@@ -111,7 +111,7 @@ def _describe_rule(rule: str, facts: Mapping[str, Any]) -> Public:
             return describe_options(facts["options"])
         case "const":
             return describe_options([facts["expected_value"]])
-        case "pattern" if "pattern" in facts:  # a pattern that took too many steps is not in the facts
+        case "pattern" if "pattern" in facts:  # it is absent if matching took too many steps
             return PublicText(f"text that matches {facts['pattern']}")
         case "multipleOf":
             return PublicText(f"a multiple of {facts['multiple_of']}")

@@ -1,9 +1,9 @@
-"""Limits on the arguments of a call and on schemas, so that no call can hold the event loop.
+"""Limits on the arguments of a call and on schemas, so that no call can block the event loop.
 
-Schemas are limited because a remote server may send one that was made to hold the process. A recursive union without a
-discriminator is validated once for each branch at each level, which takes exponential time even for valid arguments, in
-pydantic and in jsonschema-rs. Such unions are found when a schema is compiled, and the time of a call is estimated
-before it is validated.
+Schemas are limited because a remote server may send one that was made to block the process. Pydantic and jsonschema-rs
+validate a recursive union without a discriminator once for each branch at each level, which takes exponential time even
+for valid arguments. Such unions are found when a schema is compiled, and the time of a call is estimated before it is
+validated.
 """
 
 from __future__ import annotations
@@ -19,46 +19,60 @@ from ..privacy import PublicText
 from .problems import ANY_FORM, describe_value
 from .schema import UNIONS, Form, JsonObject, class_of, is_array, is_object, resolve_ref
 
+# --- Arguments ---
 MAX_FOUND: Final = 200  # problems of one call that a parser lists and that repairs are tried for
-MAX_FLAT: Final = 32  # parameters of a tool that is flat
-_TOO_MANY: Final = "too much is wrong with them: "  # begins the entry that says that there are more problems
-_FEW_VALUES = 32  # a flat object of no more is measured by its texts alone
-_SHORT = 1_000  # characters of one of its texts
+MAX_FLAT: Final = 32  # parameters of a flat tool
+_TOO_MANY: Final = "too much is wrong with them: "  # begins the entry for problems that are not listed
+_FEW_VALUES = 32  # a flat object with at most so many values is measured by its texts alone
+_SHORT = 1_000  # characters of each of these texts
 _UTF8 = 4  # bytes that a character takes at most
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)  # in JSON text; possessive, so in linear time
 _BRACKET = re.compile(r"[\[\]{}]")
 SCALARS = frozenset((int, float, bool, type(None)))
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+
+# --- Schemas ---
 _MAX_DEPTH = 100  # levels of objects and arrays in the schema itself
 _MAX_NODES = 100_000  # objects, arrays and values
-_NO_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _MAX_PATTERN = 2_000  # characters of a regular expression
+_NO_TEXT = frozenset(("integer", "number", "boolean", "null"))
 _IN_PLACE = frozenset(("$ref", "allOf", "anyOf", "oneOf", "if", "patternProperties"))
-_ALONE = ("if", "then", "else", "not")  # keywords that hold one further schema of the same value
+
+# --- Growth: how often a value is read ---
+_ALONE = ("if", "then", "else", "not")  # keywords with one further schema for the same value
 _ITEM_KEYWORDS = ("items", "contains", "additionalItems", "unevaluatedItems")
 _NAMES, _ITEMS = "*", "[]"  # in place of a key: any other name, any item
 _MAX_FORMS = 1_000  # schemas that apply to one value at one place
-_MAX_PLACES = 5_000  # of one schema that are looked at
+_MAX_PLACES = 5_000  # of one schema that are examined
 _LEVELS = 64  # of arguments: the default limit on their depth
-_HARMLESS = 256  # times that one value may be read, however deep it is
-_MANY = 10**9  # no more is counted
-_SMALL = 100  # readings of a call whose mistakes are listed: each may be listed once for each reading
+_HARMLESS = 256  # times that one value may be read, at any depth
+_MANY = 10**9  # the count stops here
+_SMALL = 100  # readings; with more, problems are not listed: each could appear once for each reading
 _MOST = 10_000  # readings of a call, 2 µs each
 
 _Parse: TypeAlias = "Callable[[object], Any]"
 
 
-class Size(NamedTuple):
-    """How large a value is."""
+# --- Arguments ---
 
-    bytes: int  # of its texts and names, in UTF-8
-    depth: int  # levels of objects and arrays
-    keys: int  # names in its objects and items in its arrays, together
+
+class Size(NamedTuple):
+    """The size of a value.
+
+    Attributes:
+        bytes: Bytes of all texts and names, in UTF-8.
+        depth: Levels of objects and arrays.
+        keys: Names in objects and items in arrays, together.
+    """
+
+    bytes: int
+    depth: int
+    keys: int
 
 
 @attrs.frozen
 class Limits:
-    """How large the arguments of a call may be. A larger call is refused before it is read.
+    """The limits on the arguments of a call. Larger arguments are refused before they are read.
 
     The defaults are far above what models send: README.md in this folder has the figures.
 
@@ -67,7 +81,7 @@ class Limits:
         depth: Levels of objects and arrays, the arguments themselves included. None: no limit of this kind; text is
             refused above 200 levels in any case.
         keys: Names in objects and items in arrays, all together. None: no limit.
-        problems: Problems of one call that are listed; one more entry gives the number of others. At least 1.
+        problems: Problems of one call that are listed; one more entry gives their total number. At least 1.
     """
 
     bytes: int | None = 1_000_000
@@ -76,8 +90,8 @@ class Limits:
     problems: int = 50
     _short: int = attrs.field(init=False, repr=False, eq=False)  # characters of a text that breaks no limit
     _flat: bool = attrs.field(init=False, repr=False, eq=False)  # whether a small flat object breaks no limit
-    # Characters of a text of arguments, and of one of their values, that break no limit for a tool whose parameters are
-    # `Parameters.flat`; -1: they may.
+    # For a tool whose parameters are `Parameters.flat`: characters of the arguments as text, and of one value, that
+    # break no limit; -1: every length may.
     flat_text: int = attrs.field(init=False, repr=False, eq=False)
     flat_value: int = attrs.field(init=False, repr=False, eq=False)
 
@@ -95,7 +109,7 @@ class Limits:
         object.__setattr__(self, "flat_value", size // _UTF8 // MAX_FLAT // 2 if keys >= MAX_FLAT else -1)
 
     def check(self, arguments: Any) -> MalformedCall | InvalidParams | None:
-        """Measure arguments as they were sent. Returns the refusal; None where they are within the limits."""
+        """Measure arguments as they were sent. Returns the refusal; None if they are within the limits."""
         if type(arguments) is _DICT:
             if self._flat and len(arguments) <= _FEW_VALUES:
                 for value in arguments.values():
@@ -110,7 +124,7 @@ class Limits:
         return self.check_value(dict(cast("Mapping[Any, Any]", arguments))) if isinstance(arguments, Mapping) else None
 
     def check_value(self, value: object) -> MalformedCall | InvalidParams | None:
-        """Measure a value of JSON's types, whatever its size; see `check`."""
+        """Measure a value of JSON's types completely, without the shortcuts of `check`."""
         size = measure(value, self)
         if self.depth is not None and size.depth > self.depth:
             return self._refuse_depth(self.depth)
@@ -121,7 +135,7 @@ class Limits:
         return None
 
     def tell(self, error: InvalidParams) -> InvalidParams:
-        """Truncate to `self.problems` entries and add one that gives the total."""
+        """Truncate to `self.problems` entries, after one that gives the total."""
         problems, most = error.problems, self.problems
         if len(problems) <= most:
             return error
@@ -140,7 +154,7 @@ class Limits:
         shallow = self.depth is None or text.count("{") + text.count("[") <= self.depth
         if shallow and (self.keys is None or len(text) <= 2 * self.keys):  # "[1,1]": an item takes two characters
             return None
-        outline = _STRING.sub('"', text)  # not decoded: to make 300,000 empty lists takes half a second
+        outline = _STRING.sub('"', text)  # not decoded: 300,000 empty lists take half a second
         opened = outline.count("{") + outline.count("[")
         held = outline.count(",") + opened - outline.count("{}") - outline.count("[]")
         if self.keys is not None and held > self.keys:
@@ -167,7 +181,7 @@ def _measure_depth(outline: str) -> int:
 
 
 def measure(value: object, limits: Limits) -> Size:
-    """Measure a value, without recursion and no further than the first limit that it breaks."""
+    """Measure a value, without recursion. Stop at the first limit that it breaks."""
     most = tuple(2**62 if each is None else each for each in (limits.bytes, limits.depth, limits.keys))
     size = depth = keys = 0
     level: list[Any] = [value]
@@ -197,20 +211,20 @@ def measure(value: object, limits: Limits) -> Size:
 
 
 def limit_found(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Keep as many problems as a parser lists, after an entry that says how many there are."""
+    """Truncate to `MAX_FOUND` problems, after an entry that gives the total."""
     if len(problems) <= MAX_FOUND:
         return problems
     return (count_problems(len(problems)), *problems[:MAX_FOUND])
 
 
 def count_problems(found: int | None) -> Problem:
-    """Return the entry that gives the number of further problems; None: they were not counted."""
+    """Make the entry for problems that are not listed. `found` is the total; None: unknown."""
     words = "there may be more problems than the first" if found is None else f"there are {found} problems"
     return Problem("", "validator", PublicText(f"{_TOO_MANY}{words}"))
 
 
 def is_incomplete(error: InvalidParams) -> bool:
-    """Whether there are more problems than the error lists."""
+    """Whether the error does not list all problems."""
     return error.problems[0].expected.startswith(_TOO_MANY)
 
 
@@ -219,11 +233,14 @@ def _refuse_keys(limit: int, value: object) -> InvalidParams:
     return InvalidParams((Problem("", "maxProperties", words),), sent=value)
 
 
+# --- Schemas ---
+
+
 def check_schema(schema: object, name: str) -> None:
-    """Refuse a schema that is too large to be walked; without recursion.
+    """Refuse a schema that is too large to walk through. Works without recursion.
 
     Args:
-        schema: The schema, as it came.
+        schema: The schema, not checked so far.
         name: The tool's name, for the error.
 
     Raises:
@@ -254,7 +271,7 @@ def check_schema(schema: object, name: str) -> None:
 
 
 def is_flat(schema: Form) -> bool:
-    """Whether valid arguments have one level and at most 32 names, as far as is easily seen in their schema."""
+    """Whether a quick look at the schema shows that valid arguments have one level and at most 32 names."""
     if schema.get("additionalProperties") is not False or not _IN_PLACE.isdisjoint(schema):
         return False
     properties = schema.get("properties", {})
@@ -272,7 +289,7 @@ def _is_scalar(schema: Form, node: Any) -> bool:
 
 
 def list_texts(schema: Form) -> tuple[str, ...]:
-    """Of the parameters of a flat schema the names of those that may be text."""
+    """List the names of the parameters in a flat schema that may be text."""
     kinds = {name: resolve_ref(schema, node).get("type") for name, node in schema.get("properties", {}).items()}
     return tuple(name for name, kind in kinds.items() if not isinstance(kind, str) or kind not in _NO_TEXT)
 
@@ -281,23 +298,31 @@ def _list_names(node: object) -> list[Any]:
     return list(cast("Mapping[Any, Any]", node)) if isinstance(node, Mapping) else []
 
 
-class _Child(NamedTuple):
-    """A schema of values inside of a value."""
+# --- Growth: recursive unions whose validation time grows exponentially with depth ---
 
-    branch: str  # of a union that a field distinguishes: one of them is read; "": always read
+
+class _Child(NamedTuple):
+    """A schema for values inside of a value."""
+
+    branch: str  # in a union with a discriminator, where only one branch is read; "": always read
     key: str
-    place: int  # the identity of its node
+    place: int  # the id of its node
 
 
 @attrs.frozen
 class Growth:
-    """How many times as often a value is read as what holds it."""
+    """How often an inner value is read for each time that its container is read.
 
-    names: int  # for a value of an object
-    items: int  # for an item of an array
+    Attributes:
+        names: Times for a value in an object.
+        items: Times for an item of an array.
+    """
+
+    names: int
+    items: int
 
     def count(self, arguments: object) -> int:
-        """Estimate how often the parts of the arguments are read, all together; `_MOST` + 1 stands for any more."""
+        """Estimate how often all parts of the arguments are read together; at most `_MOST` + 1."""
         total, weight = 0, 1
         level: list[tuple[Any, int]] = [(arguments, weight)]
         while level:
@@ -318,14 +343,14 @@ class Growth:
 
 
 def find_growth(schema: Form, *, tagged: bool) -> Growth | None:
-    """Find out whether values may be read very often by a schema.
+    """Detect recursive unions whose validation time grows exponentially with depth.
 
     Args:
         schema: The whole schema.
-        tagged: Whether the validator uses the ``discriminator`` of a union, as pydantic does.
+        tagged: Whether the validator follows the ``discriminator`` of a union, as pydantic does.
 
     Returns:
-        None for nearly all schemas: every value is read a bounded number of times.
+        None for nearly all schemas: they read each value a bounded number of times.
 
     Raises:
         SetupError: More than 1,000 subschemas apply to one place.
@@ -348,23 +373,23 @@ def _find_widest(places: Mapping[int, list[_Child]], *, items: bool) -> int:
 
 
 def _sum_children(children: list[_Child], times: Mapping[int, int]) -> int:
-    """Return how often the most frequently read value under a place is read, from the `times` of the places below."""
+    """Return how often the most read value below a place is read, given the `times` of the places below."""
     sums: dict[tuple[str, str], int] = {}
     for each in children:
         sums[each.branch, each.key] = sums.get((each.branch, each.key), 0) + times.get(each.place, 1)
     most = 1
     for (branch, key), own in sums.items():
         total = own
-        if branch:  # what stands beside a union applies too
+        if branch:  # schemas beside the union apply too
             total += sums.get(("", key), 0)
-        if key not in (_NAMES, _ITEMS):  # as what is said of all names
+        if key not in (_NAMES, _ITEMS):  # schemas for all names apply too
             total += sums.get((branch, _NAMES), 0)
         most = max(most, total)
     return min(most, _MANY)
 
 
 def _list_places(schema: Form, *, tagged: bool) -> dict[int, list[_Child]]:
-    """List the children of every place of a schema, by the identity of its node."""
+    """List the children of every place of a schema, by the id of its node."""
     places: dict[int, list[_Child]] = {}
     pending: list[JsonObject] = [resolve_ref(schema, schema)]
     while pending and len(places) < _MAX_PLACES:
@@ -381,7 +406,7 @@ def _list_places(schema: Form, *, tagged: bool) -> dict[int, list[_Child]]:
 
 
 def _list_forms(schema: Form, node: JsonObject, *, tagged: bool) -> Iterator[tuple[str, JsonObject]]:
-    """Yield every subschema that applies to one value; one that is reached twice is yielded twice."""
+    """Yield every subschema that applies to one value, as often as it is reached."""
     pending: list[tuple[Any, str, tuple[int, ...]]] = [(node, "", ())]
     count = 0
     while pending:
@@ -405,7 +430,7 @@ def _list_forms(schema: Form, node: JsonObject, *, tagged: bool) -> Iterator[tup
 
 
 def _list_inner(form: JsonObject) -> Iterator[tuple[str, Any]]:
-    """Yield what one subschema says of the values inside: under which key, and the schema there."""
+    """Yield the schemas that one subschema has for inner values, each with its key."""
     kinds = form.get("type", ("object", "array"))
     if "object" in kinds:
         named = form.get("properties")
@@ -416,19 +441,19 @@ def _list_inner(form: JsonObject) -> Iterator[tuple[str, Any]]:
     if "array" in kinds:
         first = form.get("prefixItems")
         items = [*(first if is_array(first) else ()), *(form[key] for key in _ITEM_KEYWORDS if key in form)]
-        # The first items stand at places of their own: the same schema for each of them does not read it twice.
+        # Each of the first items has its own place, so the same schema for several of them counts once.
         yield from ((_ITEMS, child) for child in {id(each): each for each in items}.values())
 
 
 def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[[Any], bool], schema: Form) -> _Parse:
-    """Estimate what parsing takes before it begins.
+    """Wrap a parser: estimate the time first, and refuse arguments that would take too long.
 
     Args:
         parse: The parser.
         read: Arguments as sent -> a dict or a MalformedCall.
         growth: The growth of the schema.
-        is_valid: The compiled JSON Schema, which says in a twentieth of the time that arguments are wrong.
-        schema: The schema that the model is shown.
+        is_valid: The check by the compiled JSON Schema. It finds that arguments are wrong in a twentieth of the time.
+        schema: The schema that the model sees.
     """
 
     def parse_bounded(arguments: object) -> Any:
@@ -442,7 +467,7 @@ def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[
             return MalformedCall("they are nested too deeply for a union whose forms no field tells apart")
         try:
             fits = is_valid(given)
-        except (TypeError, ValueError):  # a value of Python's that JSON does not have
+        except (TypeError, ValueError):  # a Python value that JSON does not have
             fits = True
         return parse(arguments) if fits else _refuse(given, growth, schema, arguments)
 
@@ -450,7 +475,7 @@ def bound_parse(parse: _Parse, read: _Parse, growth: Growth, is_valid: Callable[
 
 
 def _refuse(given: dict[str, Any], growth: Growth, schema: Form, sent: object) -> InvalidParams:
-    """Name the parameters that may be wrong, since to list what is wrong inside of them would take too long."""
+    """Report the parameters that may be wrong; to list the problems inside them would take too long."""
     deep = [name for name, value in given.items() if growth.count(value) > _SMALL // 4] or list(given)[:1]
     problems = (Problem(str(cast("object", name)), "anyOf", ANY_FORM, describe_value(given[name])) for name in deep)
     return InvalidParams(tuple(problems), sent=sent, schema=schema)

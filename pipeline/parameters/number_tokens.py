@@ -1,4 +1,4 @@
-"""How numbers are written in JSON: digits that a float drops or rounds."""
+"""Read numbers in JSON without loss: keep how they were written, and find those that a float would round."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any, Final
 
 from .duplicate_keys import build_object
 
-# RFC 8259, section 6, bounded; digits are ASCII's only.
+# RFC 8259, section 6, with a bounded length; ASCII digits only.
 NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]{0,40})(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
-_MAX_DIGITS = 16  # of a number that is read, but not written, as an integer: a float holds no more exactly
+_MAX_DIGITS = 16  # of a number such as 1e5 that is read as an integer: a float holds no more exactly
 _NEGATIVE_ZERO = re.compile(r"-0(?![.\deE])")
 
 
 class Written:
-    """How the numbers of a call were written, as far as the number no longer says it: 3.10, 1e5, -0."""
+    """The spelling of numbers in one call's arguments where the parsed number has lost it: 3.10, 1e5, -0."""
 
     __slots__ = ("_tokens", "negative_zero")
 
     def __init__(self) -> None:
-        self._tokens: dict[int, tuple[float, str]] = {}  # by id; they are held, so no other object gets the id
+        self._tokens: dict[int, tuple[float, str]] = {}  # by id; the value keeps the float alive, so ids stay unique
         self.negative_zero = False  # whether a 0 may have been written as -0
 
     def find(self, value: float) -> str | None:
-        """Return how a number of these very arguments was written; None for one that came in a mapping."""
+        """Return the spelling of a float object that `read` made; None for any other."""
         found = self._tokens.get(id(value))
         return None if found is None else found[1]
 
     def read(self, text: str) -> Any:
-        """Read JSON text without losing anything.
+        """Read JSON text without loss.
 
         Raises:
-            ValueError: It is not JSON, or it holds a number that a float would round, or an object with one name twice.
+            ValueError: The text is not JSON, has a number that a float would round, or an object with one name twice.
             RecursionError: It is nested too deeply.
         """
         self.negative_zero = self.negative_zero or _NEGATIVE_ZERO.search(text) is not None
@@ -49,7 +49,7 @@ class Written:
 
 
 def is_exact(token: str) -> bool:
-    """Whether a number in JSON's spelling is the decimal number that a float of it stands for, and not rounded."""
+    """Whether a float holds a number in JSON's spelling without rounding it."""
     from decimal import Decimal  # 2 ms, and only repairs need it
 
     if not NUMBER.fullmatch(token):
@@ -59,7 +59,7 @@ def is_exact(token: str) -> bool:
 
 
 def read_whole(token: str) -> int | None:
-    """Read a number in JSON's spelling as an integer; None where it has a fraction, or is too large to be meant."""
+    """Read a number in JSON's spelling as an integer; None if it has a fraction or too many digits."""
     from decimal import Decimal
 
     if not NUMBER.fullmatch(token):
@@ -71,5 +71,5 @@ def read_whole(token: str) -> int | None:
 
 
 def refuse_constant(constant: str) -> None:
-    """Refuse what Python's parser takes for JSON. Raises ValueError."""
-    raise ValueError(constant)  # NaN and the infinities are not JSON
+    """Refuse NaN and the infinities, which Python's parser accepts and JSON does not have. Raises ValueError."""
+    raise ValueError(constant)

@@ -1,9 +1,9 @@
-"""Arguments -> params: pydantic for functions, jsonschema-rs for raw schemas. Imported when a tool is first used.
+"""Parse arguments into params: by pydantic for functions, by jsonschema-rs for raw schemas. Imported at first use.
 
 Both follow the same rules: int, float, bool and str are strict, and richer types (Enum, date, UUID, Path, dataclass,
-tuple, …) accept their JSON form. Those are the rules of pydantic's strict *JSON* mode: its lax mode turns "5" into 5
-and True into 1, and its strict Python mode refuses the value of an Enum. One difference comes from JSON Schema itself,
-to which 1.0 is an integer.
+tuple, …) accept their JSON form. Pydantic's strict *JSON* mode has these rules: its lax mode turns "5" into 5 and True
+into 1, and its strict Python mode refuses the value of an Enum. One difference is left: in JSON Schema 1.0 is an
+integer.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
     convert = PydanticErrors(schema, shape.scalars).convert
     parse_given = _parse_given(shape, convert)
     read_strictly = partial(from_text, strict=True)
-    dict_: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+    dict_: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 
     def parse(arguments: Any) -> Any:
         if type(arguments) is not dict_:
-            if isinstance(arguments, str) and "NaN" not in arguments and "Infinity" not in arguments:  # no JSON either
+            if isinstance(arguments, str) and "NaN" not in arguments and "Infinity" not in arguments:  # not in JSON
                 if not arguments or arguments.isspace():
                     return parse({})
                 try:
@@ -59,15 +59,15 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
             given = _read_object(arguments)
             return given if type(given) is MalformedCall else parse(given)
         try:
-            if plain:  # both modes give the same then, and this one takes half the time
+            if plain:  # both modes return the same params, and this one takes half the time
                 return from_python(arguments)
-            if not is_json(arguments):  # a program made it
+            if not is_json(arguments):  # not from a model
                 return parse_given(arguments)
             return from_text(to_json(arguments), strict=True)
         except ValidationError as exc:
             error = convert(exc, arguments, arguments)
             return error if type(error) is InvalidParams else refuse_non_json(arguments, schema)
-        except PydanticSerializationError:  # it is nested without end, or holds half a character
+        except PydanticSerializationError:  # it contains itself, or a lone surrogate
             return refuse_non_json(arguments, schema)
 
     bounded = _bound(parse, schema)
@@ -75,7 +75,7 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
 
 
 def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy what pydantic hands on as it was sent: the lists and dicts in a parameter of any type."""
+    """Copy the lists and dicts that pydantic does not copy itself: those in a parameter of type Any."""
 
     def validate_and_copy(arguments: object) -> dict[str, Any]:
         return copy_containers(validate(arguments))
@@ -84,7 +84,7 @@ def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], Any]) -> Callable[[Any], Any]:
-    """The parser of arguments that a program gives; few tools are called so, and it is made for the first call."""
+    """Make the parser of a program's arguments. It compiles at the first such call, since few tools get one."""
     from_given: Callable[[Any], Any] | None = None
 
     def parse_given(arguments: Any) -> Any:
@@ -102,7 +102,7 @@ def _parse_given(shape: Shape, convert: Callable[[ValidationError, Any, Any], An
 
 
 def _bound(parse: Parse, schema: dict[str, Any]) -> Parse:
-    """Estimate first what a call takes, for the few tools that need it."""
+    """Add an estimate of the parsing time, for the few tools that need it."""
     if (growth := find_growth(schema, tagged=True)) is None:
         return parse
     import jsonschema_rs
@@ -154,7 +154,7 @@ def _refuse_reserved(parse: Parse, shape: Shape) -> Parse:
 def compile_schema(
     schema: Mapping[str, Any], name: str, undeclared: Undeclared | None, accepted: Mapping[str, Any] | None
 ) -> Compiled:
-    """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError where it is not one."""
+    """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError for an invalid schema."""
     import jsonschema_rs
 
     from .jsonschema_errors import PATTERNS, list_problems, make_search
@@ -177,12 +177,12 @@ def compile_schema(
         if type(params) is MalformedCall:
             return params
         try:
-            "".join(params)  # the quickest way to find a key that is not text, which **kwargs could not take
+            "".join(params)  # the fastest way to find a key that is not text and would fail as **kwargs
             if is_valid(params):
                 return params if flat else copy_containers(params)
             problems = list_problems(validator, params, schema, find_wrong)
             return InvalidParams(problems, sent=arguments, schema=schema)
-        except (TypeError, ValueError):  # a value that JSON cannot hold, or one that is nested without end
+        except (TypeError, ValueError):  # a value that JSON cannot represent, or one that contains itself
             return refuse_non_json(arguments, schema)
 
     if growth is None:
@@ -191,7 +191,7 @@ def compile_schema(
 
 
 def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:
-    """Put a policy in place of what the schema itself says of undeclared arguments, at its top level."""
+    """Replace the schema's own rule for undeclared arguments, at its top level, by a policy."""
     if undeclared is None:
         return dict(schema)
     result = {key: value for key, value in schema.items() if key not in _CLOSING}
@@ -202,7 +202,7 @@ def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | 
 
 
 def _read_object(arguments: object) -> dict[str, Any] | MalformedCall:
-    """Read what is not a dict as one: None and empty text as no arguments, other text as JSON, a mapping as a copy."""
+    """Read arguments that are not a dict: None and "" as no arguments, other text as JSON, a mapping as a copy."""
     if isinstance(arguments, str) and arguments and not arguments.isspace():
         text = arguments
         try:

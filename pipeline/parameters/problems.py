@@ -1,4 +1,4 @@
-"""Refusals that both validators share, their words, and the problems of a union as one problem."""
+"""Refusals and descriptions that both validators share; how the problems of a union become one problem."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_SHOWN = 10**20  # a larger integer is described by its type
 
 
 def refuse_json(message: str) -> MalformedCall:
-    """Refuse text that is not JSON, with the parser's message; an early end of the text shows that it was cut off."""
+    """Refuse text that is not JSON, with the parser's message; an early end means that the text was cut off."""
     found = _POSITION.match(message)
     reason = found["reason"] if found else message
     position = (int(found["line"]), max(1, int(found["column"]))) if found else None
@@ -46,21 +46,21 @@ def refuse_unicode() -> MalformedCall:
 
 
 def refuse_non_object(value: object) -> MalformedCall:
-    """Refuse JSON of another type than object, or a value that JSON cannot hold."""
+    """Refuse JSON that is not an object, or a value that JSON cannot represent."""
     return MalformedCall(PublicText(f"they are {describe_type(value)}"))
 
 
 def refuse_non_json(sent: object, schema: Form) -> InvalidParams:
-    """Refuse arguments that hold a value, or a key, that JSON cannot hold."""
+    """Refuse arguments with a value or a key that JSON cannot represent."""
     expected = "plain JSON values: text, numbers, booleans, null, arrays, objects"
     return InvalidParams((Problem("", "type", expected),), sent=sent, schema=schema)
 
 
 def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -> list[Problem]:
-    """Make one problem of what the branches of a union, all at one place, have against a value.
+    """Merge the problems that the branches of one union report for one value.
 
-    The branch that has the value's type speaks for the union; of several such, the one with the fewest problems, if
-    there is exactly one.
+    The branch with the value's type stands for the union; if several have it, the one with the fewest problems,
+    provided there is exactly one.
     """
     if len(branches) == 1:
         return branches[0]
@@ -81,9 +81,9 @@ def merge_branches(parts: Parts, branches: list[list[Problem]], value: object) -
 
 
 def _select_by_tag(path: str, branches: list[list[Problem]], value: object) -> list[list[Problem]]:
-    """Keep the branches whose tag the value has, where a constant in one and the same field distinguishes them.
+    """Keep the branches whose tag the value has, if a constant in the same field distinguishes the branches.
 
-    Where the value has the tag of no branch, the tag is the only problem: the rest cannot be judged.
+    If the tag of the value matches no branch, only the tag is reported: the rest cannot be judged.
     """
     if not is_object(value):
         return branches
@@ -104,7 +104,7 @@ def describe_type(value: object) -> str:
 
 
 def describe_value(value: object) -> str:
-    """Say what was sent: its type, or a number or boolean itself. Text may be secret and is never repeated."""
+    """Describe a sent value: its type, or the number or boolean itself. Text may be secret and is never repeated."""
     name = json_type(value)
     if name == "boolean":
         return str(value).lower()
@@ -114,30 +114,30 @@ def describe_value(value: object) -> str:
 
 
 def describe_size(value: object) -> str:
-    """Say how long a value is, for a limit on its length."""
+    """Describe the length of a value, for a limit on it."""
     return str(len(value)) if isinstance(value, Sized) else describe_value(value)
 
 
 def describe_limit(keyword: str, bound: Any) -> PublicText:
-    """Say what a limit of `LIMITS` wants: "at least 1 character long"."""
+    """Describe a limit of `LIMITS`: "at least 1 character long"."""
     bound = int(bound) if isinstance(bound, float) and bound.is_integer() else bound
     one = bound == 1
     return PublicText(LIMITS[keyword].format(bound, s="" if one else "s", ies="y" if one else "ies"))
 
 
 def describe_types(types: Iterable[str]) -> PublicText:
-    """Say which JSON types are allowed: "a string or null"."""
+    """Describe the allowed JSON types: "a string or null"."""
     return PublicText(" or ".join(NOUNS.get(name, name) for name in types))
 
 
 def describe_options(values: Iterable[Any]) -> PublicText:
-    """List values to choose from: "'a', 'b' or null"."""
+    """List the allowed values: "'a', 'b' or null"."""
     words = [repr(value) if isinstance(value, str) else json.dumps(value, default=str) for value in values]
     return PublicText(" or ".join((", ".join(words[:-1]), words[-1])) if len(words) > 1 else "".join(words))
 
 
 def describe_names(schema: Form, parts: Parts) -> PublicText:
-    """List the names that the object at a path may have; "" where the schema declares none."""
+    """List the names that the object at a path may have; "" if the schema declares none."""
     node = schema_at(schema, parts)
     if node.keys().isdisjoint(UNIONS):
         return PublicText(", ".join(node.get("properties", {})))
@@ -146,7 +146,7 @@ def describe_names(schema: Form, parts: Parts) -> PublicText:
 
 
 def describe_expected(schema: Form, parts: Parts) -> PublicText:
-    """Say what the schema expects at a path: its type or values, and its description."""
+    """Describe what the schema expects at a path: the type or the allowed values, and its description."""
     node = schema_at(schema, parts)
     words = _describe_form(schema, node) or "a value"
     description = node.get("description")
@@ -154,7 +154,7 @@ def describe_expected(schema: Form, parts: Parts) -> PublicText:
 
 
 def describe_hole(schema: Form, parts: Parts) -> PublicText:
-    """Say what the schema expects at a path, for a form to fill in: "integer: The number of days"."""
+    """Describe what the schema expects at a path, for a form to fill in: "integer: The number of days"."""
     node = schema_at(schema, parts)
     words = _describe_form(schema, node) or "value"
     if "'" not in words:  # an option may begin with an article
@@ -164,7 +164,7 @@ def describe_hole(schema: Form, parts: Parts) -> PublicText:
 
 
 def join_expected(expected: Iterable[str]) -> PublicText:
-    """Say that any one of several things is expected."""
+    """Join alternative descriptions: "a string or null"."""
     return PublicText(" or ".join(dict.fromkeys(expected)))
 
 

@@ -1,6 +1,6 @@
-"""The errors of pydantic, as problems.
+"""Convert the errors of pydantic to problems.
 
-Pydantic names its own types, and reports every branch of a union that it tried under a path that names the branch.
+Pydantic reports its own type names, and one error for each branch of a union under a path that names the branch.
 """
 
 from __future__ import annotations
@@ -38,18 +38,20 @@ from .schema import Form, class_of, format_path, schema_at, value_at
 _MISSING = frozenset(("missing", "missing_argument", "missing_keyword_only_argument"))
 _UNKNOWN = frozenset(("extra_forbidden", "unexpected_keyword_argument"))
 _PYDANTICS = frozenset(get_args(ErrorType))  # any other type of error comes from an author's validator
-_LABELLED = frozenset(("value_error", "assertion_error"))  # so do these, with a label before their text
+_LABELLED = frozenset(("value_error", "assertion_error"))  # also an author's, with a label before the text
 _SHOULD_BE: Final = "Input should be "
 _SHOULD = re.compile(r".* should (?P<verb>be|have|not have|contain only) (?P<words>.*)", re.DOTALL)
 _VERBS = {"be": "", "have": "a value with ", "not have": "a value without ", "contain only": "a value of only "}
 _MAX_ERRORS = 500  # of one call; pydantic counts each branch of a union
-_CACHEABLE = frozenset((None, str, list, dict, type(None)))  # of a number or boolean the problem holds the value too
+_CACHEABLE = frozenset((None, str, list, dict, type(None)))  # the problem of a number or boolean quotes the value
 _MAX_CACHED = 256  # problems of one tool; a model may send any name to **kwargs
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 _Key: TypeAlias = tuple[int | str, str, type | None]  # the parameter, pydantic's type of error, the type of the value
-Branch: TypeAlias = tuple[tuple[int | str, ...], str]  # where a union stands, and which branch of it pydantic tried
-Found: TypeAlias = tuple[Problem, Sequence[Branch]]  # with the branches on the way to it, outermost first
-# The JSON Schema keyword that an error of pydantic's breaks (2020-12, validation vocabulary), by its type.
+Branch: TypeAlias = tuple[tuple[int | str, ...], str]  # the path of a union, and the branch that pydantic tried
+Found: TypeAlias = tuple[Problem, Sequence[Branch]]  # a problem and the branches on the way to it, outermost first
+
+# --- Pydantic's types of errors ---
+# Pydantic's type of error -> the JSON Schema keyword that was broken (2020-12, validation vocabulary).
 KEYWORDS = {
     "literal_error": "enum",
     "enum": "enum",
@@ -66,11 +68,11 @@ KEYWORDS = {
     "string_pattern_mismatch": "pattern",
     "too_short": "minItems",
     "too_long": "maxItems",
-    "equal_keys": "propertyNames",  # of `equal_keys`
+    "equal_keys": "propertyNames",  # our own type, from `core_schema`
 }
-# Of these keywords pydantic gives more numbers than the bound: which of them is the bound.
+# Errors with several numbers: keyword -> the number that is the bound.
 BOUNDS = {"minItems": "min_length", "maxItems": "max_length"}
-# A value of another type: what was expected.
+# Errors for a wrong type -> the expected type.
 TYPES: dict[str, LiteralString] = {
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -103,7 +105,7 @@ TYPES: dict[str, LiteralString] = {
     "url_type": "a URL",
     "complex_type": "a complex number",
 }
-# Where the message of pydantic would not do: what was expected, with the facts of the error filled in.
+# Errors whose message does not suit a model -> the expected value, with the facts of the error filled in.
 FORMATS = {
     "is_instance_of": "of another type",  # pydantic's own message names a class
     "is_subclass_of": "of another type",
@@ -118,13 +120,13 @@ FORMATS = {
 
 @attrs.define(eq=False)
 class PydanticErrors:
-    """Converts what pydantic finds in the arguments of one tool.
+    """Converts pydantic's errors in the arguments of one tool.
 
     Args:
-        schema: Its schema.
-        scalars: Parameters that are a bare int, float, bool or str. To each of them every text, null, array or object
-            is one error, if its type is wrong at all. So the only error of a call can be known from its values, and
-            pydantic need not list it: that takes as long as half of a call by hand.
+        schema: The tool's schema.
+        scalars: Parameters that are a bare int, float, bool or str. A text, null, array or object of the wrong type is
+            always the same single error for them. So the only error of a call follows from its values, and pydantic
+            need not list it, which would take half as long as a plain call.
     """
 
     schema: Form
@@ -141,10 +143,10 @@ class PydanticErrors:
         self._required = frozenset(self.schema.get("required", ()))
 
     def convert(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
-        """List the errors of pydantic; the errors of one union's branches are one problem.
+        """Convert all errors to problems; the errors of a union's branches become one problem.
 
         Args:
-            exc: The exception of pydantic.
+            exc: The exception that pydantic raised.
             arguments: The arguments that it validated, decoded if they were text.
             sent: The arguments as they were sent, for the refusal.
         """
@@ -160,10 +162,10 @@ class PydanticErrors:
 
     def _list_missing(self, exc: ValidationError, arguments: Any, sent: Any) -> InvalidParams | MalformedCall:
         missing = self._required.difference(sent)
-        # A name that is not declared may be another name of a parameter.
+        # An undeclared name may be an alias of a parameter.
         if len(missing) != exc.error_count() or not self._declared.issuperset(sent):
             return self._list_all(exc, arguments, sent)
-        if (known := self._incomplete.get(missing)) is not None:  # pydantic reports each of them once, so that is all
+        if (known := self._incomplete.get(missing)) is not None:  # one error for each name: it is complete
             return InvalidParams(known, sent=sent, schema=self.schema)
         error = self._list_all(exc, arguments, sent)
         problems = error.problems if type(error) is InvalidParams else ()
@@ -193,7 +195,7 @@ class PydanticErrors:
                 return refuse_unicode()
             if not loc and kind == "dict_type":
                 return refuse_non_object(each["input"])
-            if len(loc) == 1 and loc[0] in given:  # most errors: no union is on the way
+            if len(loc) == 1 and loc[0] in given:  # most errors have no union in their path
                 found.append((self._make_problem(each, [*loc]), ()))
                 continue
             parts, branches = _split_location(loc, arguments, kind)
@@ -204,7 +206,7 @@ class PydanticErrors:
         return InvalidParams(limit_found(unique), sent=sent, schema=self.schema)
 
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
-        """Return one problem for each wrong parameter, and the total: to list all would take 10 µs each."""
+        """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""
         if self._find_wrong is None:
             from .jsonschema_errors import make_search
 
@@ -213,7 +215,7 @@ class PydanticErrors:
         return InvalidParams(problems, sent=sent, schema=self.schema)
 
     def _make_common(self, key: _Key, each: ErrorDetails) -> Problem:
-        """Make the problem of a parameter that is missing or of a wrong type; most refusals are such, so keep it."""
+        """Make the problem of a missing parameter or a wrong type, and cache it: most refusals are of this kind."""
         problem = self._make_problem(each, [key[0]])
         name, _, got = key
         if got in _CACHEABLE and len(self._common) < _MAX_CACHED:
@@ -230,7 +232,7 @@ class PydanticErrors:
             return Problem(format_path(parts), "type", "a finite number" if too_large else noun, describe_value(value))
         facts = each.get("ctx", {})
         if kind in _MISSING:
-            if isinstance(parts[-1], int):  # a tuple that is too short
+            if isinstance(parts[-1], int):  # a tuple is too short
                 bound = schema_at(self.schema, parts[:-1]).get("minItems", parts[-1] + 1)
                 expected = describe_limit("minItems", bound)
                 return Problem(format_path(parts[:-1]), "minItems", expected, describe_size(value))
@@ -260,17 +262,17 @@ class PydanticErrors:
             node = schema_at(self.schema, parts)
             allowed = [node["const"]] if "const" in node else node.get("enum", ())
             return describe_options(allowed) or PublicText(str(facts.get("expected", "another value")))
-        words = each["msg"].partition(", ")[0]  # what follows is about the parser
+        words = each["msg"].partition(", ")[0]  # the rest is about the parser
         if words.startswith(_SHOULD_BE):
             return PublicText(words.removeprefix(_SHOULD_BE))
         match = _SHOULD.fullmatch(words)
         return PublicText(_VERBS[match["verb"]] + match["words"] if match else "of the form that its schema names")
 
     def _make_tag_problem(self, each: ErrorDetails, parts: list[int | str]) -> Problem:
-        """The field that distinguishes the branches of a union is missing, or has none of their values."""
+        """Make the problem of a union's discriminator that is missing or has an unknown value."""
         facts, value = each.get("ctx", {}), each["input"]
         key = str(facts["discriminator"])
-        if not key.startswith("'"):  # a function of the author's decides
+        if not key.startswith("'"):  # the author's own function chooses the branch
             return Problem(format_path(parts), "anyOf", ANY_FORM, describe_value(value))
         name = key.strip("'")
         mapping = schema_at(self.schema, parts).get("discriminator", {}).get("mapping", ())
@@ -282,7 +284,7 @@ class PydanticErrors:
 
 
 def _split_location(loc: tuple[int | str, ...], arguments: object, kind: str) -> tuple[list[int | str], list[Branch]]:
-    """Split pydantic's location into the path through the arguments and the union branches that it also names."""
+    """Split pydantic's location into the path through the arguments and the union branches in it."""
     parts: list[int | str] = []
     branches: list[Branch] = []
     here: Any = arguments
@@ -301,7 +303,7 @@ def _split_location(loc: tuple[int | str, ...], arguments: object, kind: str) ->
 
 
 def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
-    """Put the problems in order; the problems of a union's branches are merged where the first of them stands."""
+    """Merge the problems of each union, in the place of the first of them; the other problems keep their order."""
     slots: list[list[Problem]] = []
     unions: dict[tuple[int | str, ...], tuple[list[Problem], dict[str, list[Found]]]] = {}
     for problem, branches in found:
@@ -320,9 +322,9 @@ def _merge_unions(found: list[Found], arguments: object) -> list[Problem]:
 
 
 def _read_author_text(each: ErrorDetails) -> PublicText:
-    """Take the text of a validator's exception, which is about the arguments, so a model may see it.
+    """Return the text of an exception from an author's validator. It is about the arguments, so a model may see it.
 
-    Of an exception with several arguments, as attrs raises them, only the first is text for a reader.
+    attrs raises exceptions with several arguments; only the first of them is text for a reader.
     """
     exc = each.get("ctx", {}).get("error")
     if isinstance(exc, Exception) and len(exc.args) > 1:

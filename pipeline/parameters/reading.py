@@ -1,7 +1,7 @@
-"""Text that a model wrote, read as the value that it holds: JSON, or a Python literal such as ``['a', True]``.
+"""Read text that a model wrote as a value: JSON, or a Python literal such as ``['a', True]``.
 
-A Python literal is translated only where JSON has an equal. Adjacent texts (which Python would join), a set, ``0x10``,
-``1_000`` and ``b""`` have none.
+A Python literal is translated only if JSON has an equivalent. Adjacent texts (which Python would join), a set,
+``0x10``, ``1_000`` and ``b""`` have none.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .limits import Limits
 from .number_tokens import NUMBER, Written, refuse_constant
 from .schema import JsonObject, is_object
 
-_BOUNDS = Limits()  # of text that is read a second time, for a repair or for advice
+_BOUNDS = Limits()  # for text that is read a second time, for a repair or for advice
 _MAX_LITERAL = 10_000  # characters of text in Python's spelling
 _TOKEN = re.compile(
     r"""(?P<text>"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+')"""
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 )
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
 _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
-_NO_ITEM: Final = ("", ",", ":", "[", "{", "(")  # before a comma
+_NO_ITEM: Final = ("", ",", ":", "[", "{", "(")  # before a comma they mean that an item is missing
 _ESCAPE = re.compile(r"\\(?:[\\'\"nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|(?P<unknown>\\)")
 
 
@@ -36,11 +36,11 @@ def read_literal(text: str, written: Written | None = None) -> Any:
 
     Args:
         text: The text.
-        written: Where to keep how its numbers were written; with it, a text that would lose something is refused: a
-            number that a float rounds, an object with one name twice. None: nowhere.
+        written: Stores how the numbers were written. It also makes the reading lossless: text with a number that a
+            float rounds, or with an object that has one name twice, is refused. None: neither.
 
     Returns:
-        The value; None where it is neither, or too long.
+        The value; None if the text is neither, is refused, or is too long.
     """
     if _BOUNDS.check(text) is not None:
         return None
@@ -60,11 +60,11 @@ def _read_json(text: str, written: Written | None) -> Any:
 
 
 def read_arguments(arguments: object) -> JsonObject | None:
-    """Read the arguments of a call, in any form that a model sends them, without judging them by a schema.
+    """Read the arguments of a call in any form that a model sends, without validation.
 
     Returns:
-        A dict as it is, another mapping as a dict, a text as the object that it holds; None and empty text are no
-        arguments, ``{}``. None where the arguments are not an object.
+        A dict as it is; another mapping as a dict; text as the object that it holds; ``{}`` for None and empty text.
+        None if the arguments are not an object.
     """
     if arguments is None:
         return {}
@@ -76,7 +76,7 @@ def read_arguments(arguments: object) -> JsonObject | None:
 
 
 def write_as_json(text: str) -> str | None:
-    """Write a Python literal as JSON; None where it holds something else. The result may still not be JSON."""
+    """Translate a Python literal to JSON; None if a part has no equivalent. The result may still be invalid JSON."""
     writer = _Writer()
     end = 0
     while end < len(text):
@@ -89,14 +89,14 @@ def write_as_json(text: str) -> str | None:
 
 @attrs.define
 class _Writer:
-    """The translation so far."""
+    """Translates a Python literal to JSON piece by piece, and keeps the translated pieces."""
 
     found: list[str] = attrs.field(factory=list[str])
-    _levels: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]])  # of each open bracket, and its commas
-    _before: str = ""  # the last piece but blanks
+    _levels: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]])  # open brackets and their commas so far
+    _before: str = ""  # the last piece that was not blank
 
     def add(self, match: re.Match[str]) -> bool:
-        """Add a piece. Returns whether it has an equal in JSON."""
+        """Add a piece. Returns whether it has an equivalent in JSON."""
         piece = match[0]
         if match["text"]:
             written = _write_text(piece)
@@ -121,7 +121,7 @@ class _Writer:
             return ""
         if piece != ")":
             return piece
-        return "]" if commas or self._before == "(" else ""  # (5) is not a tuple
+        return "]" if commas or self._before == "(" else ""  # (5) is a number in brackets, not a tuple
 
     def _separate(self, *, is_last: bool) -> bool:
         if not self._levels or self._before in _NO_ITEM:
@@ -134,7 +134,7 @@ class _Writer:
 
 
 def _write_text(piece: str) -> str:
-    """Write a Python string as a JSON string; "" where it has an escape that the two do not share."""
+    """Write a Python string as a JSON string; "" if it has an escape that JSON does not have."""
     if "\\" not in piece:
         return json.dumps(piece[1:-1])
     return "" if any(each["unknown"] for each in _ESCAPE.finditer(piece)) else json.dumps(ast.literal_eval(piece))

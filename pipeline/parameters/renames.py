@@ -1,7 +1,7 @@
-"""Undeclared parameters that were meant for declared ones.
+"""Find the undeclared parameters that were meant for declared ones.
 
-Each way of comparing names is tried for all absent parameters at once, and a name is taken only where it is the
-single candidate for a single parameter.
+Names are compared in several ways, for all absent parameters at once. A name is accepted only if it is the single
+candidate for a single parameter.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class _Matches(NamedTuple):
-    """The undeclared names of one object that were meant for declared ones, by the way of comparing."""
+    """Pairs of a declared and an undeclared name in one object, one dict for each way to compare them."""
 
     safe: tuple[dict[str, str], ...]  # the same letters
-    loose: tuple[dict[str, str], ...]  # only where a parameter is missing
+    loose: tuple[dict[str, str], ...]  # used only if a parameter is missing
 
 
-# By the place of an object what was found there; share it within one call.
+# The matches in each object, by its path; share it within one call.
 Known: TypeAlias = dict[tuple[int | str, ...], _Matches]
-_Pair: TypeAlias = tuple[str, str]  # an undeclared name, and an absent one
-_MAX_UNDECLARED = 50  # in one object; where there are more, other parameters were meant
-_MAX_NAME = 200  # characters; nothing longer was meant as a name
+_Pair: TypeAlias = tuple[str, str]  # an undeclared name and an absent one
+_MAX_UNDECLARED = 50  # in one object; with more of them, the model meant another set of parameters
+_MAX_NAME = 200  # characters; longer text was not meant as a name
 _MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
 _MAX_ASSIGNED = 500  # characters of a name with its value
-# A name that says where a value stands, or nothing; with a digit it says it for certain.
+# A name that gives only a position, such as "arg1" or "_".
 _POSITION = re.compile(r"_{0,3}(?:pos|positional|arg)?_{0,3}[0-9]{0,3}_{0,3}", re.IGNORECASE)
 _PREFIX = re.compile(r"(?:params|parameters|args|arguments|kwargs)[-_. ](?P<name>.+)", re.IGNORECASE | re.DOTALL)
 _ASSIGNMENT = re.compile(r"\s*(?P<name>[^\W\d]\w*)\s?=\s?(?P<value>[^\s=,;&\"'][^=,;&\n]*)")
@@ -43,14 +43,14 @@ def find_renames(arguments: JsonObject, path: str, parameters: Parameters, known
     """Find the undeclared parameter that was meant for the missing one at a path.
 
     Args:
-        arguments: As they were sent.
+        arguments: The arguments as they were sent.
         path: The path of the missing parameter.
-        parameters: The parameters of the tool.
-        known: The findings in each object so far.
+        parameters: The tool's parameters.
+        known: The matches in each object so far.
 
     Returns:
-        Where it stands, and its declared name; with it all others that were misspelt in the same way. Empty where the
-        missing one cannot be known for certain, or where too many parameters are undeclared.
+        The path of the undeclared parameter and its declared name, followed by all others that were misspelt in the
+        same way. Empty if there is no certain match, or if too many parameters are undeclared.
     """
     parts, missing = ([], path) if path in parameters.names else locate(arguments, path)
     safe, loose = _match_at(arguments, parts, parameters, known)
@@ -61,13 +61,13 @@ def find_renames(arguments: JsonObject, path: str, parameters: Parameters, known
 
 
 def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, known: Known) -> str | None:
-    """Find the declared parameter, optional or not, that an undeclared one has the letters of; None if there is none.
+    """Find the declared parameter, optional or not, with the letters of an undeclared one; None if there is none.
 
     Args:
-        arguments: As they were sent.
-        parts: The path of the undeclared one.
-        parameters: The parameters of the tool.
-        known: The findings in each object so far.
+        arguments: The arguments as they were sent.
+        parts: The path of the undeclared parameter.
+        parameters: The tool's parameters.
+        known: The matches in each object so far.
     """
     for certain in _match_at(arguments, parts[:-1], parameters, known).safe:
         for name, sent in certain.items():
@@ -77,11 +77,11 @@ def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, k
 
 
 def find_assignments(arguments: JsonObject, parameters: Parameters) -> dict[str, _Pair]:
-    """Read ``{"__positional_0": "base=6"}``: texts that name their parameters, under names that only count.
+    """Read ``{"__positional_0": "base=6"}``: texts that name their parameters, under positional names.
 
     Returns:
-        By the name that was sent the parameter and the text of its value. Empty where one of them could be the text of
-        a parameter itself.
+        The parameter and the text of its value, by the name that was sent. Empty if one of the texts could be the value
+        of a text parameter.
     """
     undeclared = [key for key in arguments if key not in parameters.names]
     found: dict[str, _Pair] = {}
@@ -117,7 +117,7 @@ def _match_at(arguments: JsonObject, parts: Parts, parameters: Parameters, known
 
 
 def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
-    """For each way of comparing names: the absent ones, each with the undeclared one that was meant for certain."""
+    """Match the absent names with the undeclared ones that were certainly meant for them."""
     undeclared = [key for key in holder if type(key) is str and key not in declared]
     if not 0 < len(undeclared) <= _MAX_UNDECLARED:
         return _Matches((), ())
@@ -129,7 +129,7 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     if len(declared) == 1:
         positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key])]
         loose.append([(key, name) for key in positions for name in absent])
-    # Of all ways together: a name that is compared in one way may not be another's in a second way.
+    # Count the pairs of all ways together: a name with two partners, even in different ways, is uncertain.
     pairs = {pair for way in (*safe, *loose) for pair in way}
     by_sent, by_name = Counter(key for key, _ in pairs), Counter(name for _, name in pairs)
     certain = {(key, name) for key, name in pairs if by_sent[key] == 1 and by_name[name] == 1}
@@ -138,12 +138,12 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
 
 
 def _may_be_wrapper(key: str, value: object) -> bool:
-    """Whether a name of nothing but ``_`` may hold the arguments as JSON text."""
+    """Whether a name that consists of ``_`` alone may hold the arguments as JSON text."""
     return isinstance(value, str) and value.lstrip().startswith("{") and not fold_name(key)
 
 
 def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_Pair]:
-    """Pair the undeclared with the absent names that come to the same text."""
+    """Pair each undeclared name with the absent names that fold to the same text."""
     names: dict[str, list[str]] = {}
     for name, text in absent.items():
         names.setdefault(text, []).append(name)
@@ -151,7 +151,7 @@ def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_P
 
 
 def _cut_prefixes(sent: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield what follows the name of a wrapper in a name."""
+    """Yield names with a prefix such as ``params_``, each with the folded rest after the prefix."""
     for key in sent:
         if (match := _PREFIX.fullmatch(key)) is not None:
             yield key, fold_name(match["name"])

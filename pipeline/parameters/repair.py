@@ -1,4 +1,4 @@
-"""Repairs of arguments: only at the places that failed, and only if the whole then validates.
+"""Repair arguments, only at the places that failed, and only if the result validates.
 
 Each repair is recorded with the rule, the value before and the value after. See `coercions` for the rules.
 """
@@ -21,15 +21,15 @@ from .wrappers import unwrap
 if TYPE_CHECKING:
     from .tool_parameters import Parameters
 
-_DROP: Final = "undeclared_dropped"  # recorded as a repair, but no rule: the tool's policy
-_MAX_ROUNDS = 4  # a repair may uncover the next problem: text that holds an object that holds a number as text
+_DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, not a rule
+_MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
-_Fix: TypeAlias = tuple[Parts, str, Any]  # the place, the rule, and the new value; for parameter_name the new name
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_Fix: TypeAlias = tuple[Parts, str, Any]  # the path, the rule, and the new value; for parameter_name the new name
 
 
 class _Draft:
-    """Arguments while they are repaired. A container is copied before it is written to: the caller's stay as sent."""
+    """Arguments while they are repaired. A container is copied before a write, so the caller's stay unchanged."""
 
     __slots__ = ("_copies", "arguments", "left_out", "opened", "repairs", "sent")
 
@@ -37,18 +37,18 @@ class _Draft:
         self.arguments = arguments
         self.repairs = [*repairs]
         self.sent = Sent(written)
-        self.left_out: set[str] = set()  # paths under which nothing was sent; no other name was meant for them
-        self.opened = False  # whether text was read as what it holds
-        self._copies: dict[int, Any] = {}  # by id; since they are held, no other object gets the id
+        self.left_out: set[str] = set()  # paths left out on purpose: no other name was meant for them
+        self.opened = False  # whether JSON text was replaced by its value
+        self._copies: dict[int, Any] = {}  # our copies by id; they stay alive here, so ids stay unique
 
     def replace(self, rule: Rule, arguments: JsonObject, before: object) -> None:
-        """Go on with other arguments."""
+        """Replace all arguments."""
         self.repairs.append(Repair("", rule, before, arguments))
         self.opened = True
         self.arguments = arguments
 
     def assign(self, assignments: Mapping[str, tuple[str, str]]) -> None:
-        """Put values under the names that they came with."""
+        """Move values to the parameters that their texts name."""
         self.arguments = {key: value for key, value in self.arguments.items() if key not in assignments} | dict(
             assignments.values()
         )
@@ -57,7 +57,7 @@ class _Draft:
             self.repairs.append(Repair(key, "parameter_name", {key: before}, {name: value}))
 
     def apply(self, fixes: Iterable[_Fix]) -> None:
-        """Write the fixes into the arguments, one after the other."""
+        """Write the fixes into the arguments, in order."""
         self.arguments = self._own(self.arguments)
         for parts, rule, new in fixes:
             holder: Any = self.arguments
@@ -82,7 +82,7 @@ class _Draft:
             self.repairs.append(Repair(format_path(parts), rule, before, after))
 
     def _own(self, container: Any) -> Any:
-        """Return the container itself if it is a copy of ours, else a copy; what it holds is not copied."""
+        """Return the container itself if it is our copy, else a new shallow copy."""
         if id(container) in self._copies:
             return container
         make: Any = dict if is_object(container) else list
@@ -98,18 +98,18 @@ def repair_arguments(
     limits: Limits | None,
     tool_names: Collection[str] = (),
 ) -> tuple[JsonObject, tuple[Repair, ...]] | None:
-    """Repair arguments that were refused; text that was opened must be within the limits too.
+    """Repair arguments that were refused. The result must keep the limits too, once text in it is opened.
 
     Args:
-        parameters: The parameters of the tool.
-        arguments: As they were sent.
-        error: Their refusal.
-        rules: Those that may be used.
-        limits: The limits of the arguments; None: no limits.
-        tool_names: Accepted names of the tool, where the arguments hold a whole call. Empty: any name.
+        parameters: The tool's parameters.
+        arguments: The arguments as they were sent.
+        error: The refusal.
+        rules: The rules that may be used.
+        limits: The limits on arguments; None: no limits.
+        tool_names: The names of the tool that are accepted if the arguments hold a whole call. Empty: any name.
 
     Returns:
-        The params and the repairs; None where the refusal stands.
+        The params and the repairs; None if the refusal stands.
     """
     found: JsonObject | InvalidParams | MalformedCall = error
     written = Written()
@@ -125,7 +125,7 @@ def repair_arguments(
             return None
         draft = _Draft(sent, written)
     for _ in range(_MAX_ROUNDS):
-        if type(found) is not InvalidParams or is_incomplete(found):  # too much is wrong for a mistake of spelling
+        if type(found) is not InvalidParams or is_incomplete(found):  # so many problems are not a slip in spelling
             break
         if fixes := _find_fixes(draft, found.problems, parameters, rules):
             draft.apply(fixes)
@@ -136,7 +136,11 @@ def repair_arguments(
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
-    """Find the arguments themselves where no single one can be repaired. Returns whether they were found."""
+    """Find the arguments inside a wrapper or in positional texts, if no single value can be repaired.
+
+    Returns:
+        Whether they were found.
+    """
     if not parameters.names.isdisjoint(draft.arguments) or not all(type(key) is str for key in draft.arguments):
         return False
     if "wrapped" in rules:
@@ -151,7 +155,7 @@ def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], 
 
 
 def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> JsonObject | InvalidParams | MalformedCall:
-    """Parse a draft, unless it is larger than what was sent was: JSON text was opened in it."""
+    """Parse a draft; first check its size again if JSON text was opened in it."""
     if draft.opened and limits is not None and (too_large := limits.check_value(draft.arguments)) is not None:
         return too_large
     return parameters.parse(draft.arguments)
@@ -199,7 +203,7 @@ def _rename(renames: Iterable[tuple[Parts, str]], draft: _Draft) -> Iterator[_Fi
 
 
 def _read_sent(arguments: object, written: Written) -> JsonObject | None:
-    """Read the arguments, and how their numbers are written if they are text; None where that loses something."""
+    """Read the arguments and store how text writes its numbers; None if the reading is not lossless."""
     if not isinstance(arguments, str) or not arguments.strip():
         return read_arguments(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Ways through a JSON Schema and through arguments: paths, references, and the subschemas that apply at a place."""
+"""Walk through a JSON Schema and through arguments: paths, references, and the subschemas that apply at a place."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing_extensions import TypeIs
 
 JsonObject: TypeAlias = dict[str, Any]
 Parts: TypeAlias = Sequence[int | str]  # a path as keys and indexes; `format_path` writes it as text
-Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the node there, or a branch of its union
+Form: TypeAlias = Mapping[str, Any]  # a subschema that applies at a place: the node itself, or a branch of its union
 
-class_of: Callable[[Any], type[Any]] = type  # type(value), for which a type checker asks no cast
+class_of: Callable[[Any], type[Any]] = type  # type(value); type checkers need no cast with it
 
 NOUNS: Final = {
     "string": "a string",
@@ -24,12 +24,12 @@ NOUNS: Final = {
     "object": "an object",
     "null": "null",
 }
-UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords that hold further subschemas of the same place
+UNIONS: Final = ("anyOf", "oneOf", "allOf")  # keywords with further subschemas for the same place
 _SEPARATOR = re.compile(r"[.\[]")
-_MAX_PATH = 10_000  # characters of a path that is taken apart
-_MAX_SEPARATORS = 100  # of one path; a place with more is not found
+_MAX_PATH = 10_000  # characters of a path that is split
+_MAX_SEPARATORS = 100  # of one path; a longer path is not found
 _INDEX = re.compile(r"\[(\d+)\]\.?")
-_MAX_DEPTH = 8  # references to references; a ring of them ends here
+_MAX_DEPTH = 8  # references to references; stops a circle
 MAX_FORMS = 1_000  # of one place
 _TYPES: tuple[tuple[type, str], ...] = (
     (str, "string"),
@@ -38,22 +38,22 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (list, "array"),
     (tuple, "array"),
     (dict, "object"),
-    (Mapping, "object"),  # after dict, which needs no look at an abstract class
+    (Mapping, "object"),  # after dict: the check of an abstract class is slow
 )
 
 
 def is_object(value: object) -> TypeIs[JsonObject]:
-    """Whether a value is a JSON object, as JSON text gives it."""
+    """Whether a value is a JSON object in the type that a JSON parser returns."""
     return isinstance(value, dict)
 
 
 def is_array(value: object) -> TypeIs[list[Any]]:
-    """Whether a value is a JSON array, as JSON text gives it."""
+    """Whether a value is a JSON array in the type that a JSON parser returns."""
     return isinstance(value, list)
 
 
 def json_type(value: object) -> str:
-    """Return the JSON Schema type of a value; "" for a value that JSON cannot hold."""
+    """Return the JSON Schema type of a value; "" for a value that JSON cannot represent."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -65,7 +65,7 @@ def json_type(value: object) -> str:
 
 
 def format_path(parts: Parts) -> str:
-    """Write a path as a model reads it: ``filter.tags[1]``."""
+    """Write a path as text for a model: ``filter.tags[1]``."""
     if len(parts) == 1:
         return str(parts[0])
     text = ""
@@ -75,7 +75,7 @@ def format_path(parts: Parts) -> str:
 
 
 def locate(value: Any, path: str) -> tuple[list[int | str], str]:
-    """Split a path that was written as text, as far as it leads through the value; the rest comes back as text."""
+    """Split a path in text form, as far as it leads through the value. Returns the parts and the rest of the text."""
     parts: list[int | str] = []
     while path:
         if is_object(value):
@@ -96,7 +96,7 @@ def locate(value: Any, path: str) -> tuple[list[int | str], str]:
 
 
 def value_at(value: object, parts: Parts) -> object:
-    """Return what stands at a path; None where the path leads nowhere."""
+    """Return the value at a path; None if the path leads nowhere."""
     here: Any = value
     for part in parts:
         try:
@@ -107,7 +107,7 @@ def value_at(value: object, parts: Parts) -> object:
 
 
 def find_target(schema: Form, reference: str) -> Any:
-    """Return what a ``$ref`` into this same schema points at; None where it leads nowhere, or to another document."""
+    """Return the target of a ``$ref`` within this schema; None if there is none, or if it is in another document."""
     steps = reference.split("/")
     if steps[0] != "#":
         return None
@@ -126,16 +126,16 @@ def find_target(schema: Form, reference: str) -> Any:
 def _unescape(step: str) -> str:
     """Decode one step of a JSON pointer in a URI fragment (RFC 6901, section 6)."""
     if "%" in step:
-        from urllib.parse import unquote  # 3 ms, and hardly any schema needs it
+        from urllib.parse import unquote  # takes 3 ms, and few schemas need it
 
         step = unquote(step)
     return step.replace("~1", "/").replace("~0", "~")
 
 
 def resolve_ref(schema: Form, node: Any) -> JsonObject:
-    """Return a subschema, or the one that its ``$ref`` leads to; empty where there is none.
+    """Return a subschema with its ``$ref`` resolved; empty if there is none.
 
-    A reference to another document stays as it is: nothing is fetched.
+    A reference to another document stays unresolved: nothing is fetched.
     """
     for _ in range(_MAX_DEPTH):
         if not is_object(node):
@@ -176,7 +176,7 @@ def is_required(schema: Form, parts: Parts) -> bool:
 
 
 def _branches(schema: Form, nodes: Sequence[Any]) -> list[Form]:
-    """List these subschemas and the branches of their unions, each once: several ways may lead to it."""
+    """List these subschemas and the branches of their unions, each only once."""
     found: dict[int, Form] = {}
     pending = list(reversed(nodes))
     while pending and len(found) < MAX_FORMS:

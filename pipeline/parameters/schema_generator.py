@@ -1,4 +1,4 @@
-"""The JSON Schema of a type, as the model is shown it: without titles, and the same in every process.
+"""Make the JSON Schema that the model sees for a type: without titles, and identical in every process.
 
 Where pydantic's own schema differs from the values that pydantic accepts, the schema is corrected.
 """
@@ -24,38 +24,38 @@ _FRACTION: Final = rf"^({_NUMBER}|{_WHOLE}/[0-9]*[1-9][0-9]*)$"
 _DAY: Final = "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 _CLOCK: Final = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?"
 _KEYS: Final = {"int": f"^{_WHOLE}$", "float": f"^{_NUMBER}$", "decimal": f"^{_NUMBER}$"}  # keys are text in JSON
-_NAMED = ("properties", "$defs", "patternProperties")  # keywords whose keys are names of the author's
+_NAMED = ("properties", "$defs", "patternProperties")  # keywords whose keys are the author's names
 _VALUES = ("enum", "const", "examples", "required", "discriminator")  # keywords that hold values, not schemas
 
 
 class SchemaGenerator(GenerateJsonSchema):
-    """Makes the JSON Schema of a function's parameters. Its methods are pydantic's, one for each kind of type."""
+    """Makes the JSON Schema of a function's parameters. The methods override pydantic's, one for each kind of type."""
 
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonObject:
-        """Mark ``Secret[…]``, which is recognized by how it is serialised; pydantic itself marks ``SecretStr`` only."""
+        """Mark ``Secret[…]``, recognized by its serializer, as secret; pydantic itself marks ``SecretStr`` only."""
         shown = super().json_or_python_schema(schema)
         serialise: Any = schema.get("serialization", {}).get("function")
         own = getattr(serialise, "__module__", "") == "pydantic.types"
         return {**shown, "writeOnly": True} if own and "secret" in serialise.__name__ else shown
 
     def field_is_present(self, field: Any) -> bool:
-        """Leave out the fields of a dataclass that are not set by its ``__init__``: pydantic refuses them."""
+        """Leave out the fields of a dataclass that its ``__init__`` does not take: pydantic refuses them."""
         return field.get("init", True) and super().field_is_present(field)
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonObject:
-        """Say that a model takes no other names."""
+        """State that a model accepts no other names."""
         return _close(schema, super().model_schema(schema))
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonObject:
-        """Say the same of a dataclass."""
+        """State that a dataclass accepts no other names."""
         return _close(schema, super().dataclass_schema(schema))
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonObject:
-        """Say the same of a TypedDict."""
+        """State that a TypedDict accepts no other names."""
         return _close(schema, super().typed_dict_schema(schema))
 
     def dict_schema(self, schema: core_schema.DictSchema) -> JsonObject:
-        """Say what keys may be: numbers, or only text that matches a pattern."""
+        """State which keys a dict accepts, if they must be numbers or match a pattern."""
         made = super().dict_schema(schema)
         if "patternProperties" in made:
             made["additionalProperties"] = False
@@ -64,27 +64,27 @@ class SchemaGenerator(GenerateJsonSchema):
         return made
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonObject:
-        """Say that the text must be a number."""
+        """State that the text must be a number."""
         made = super().decimal_schema(schema)
         return {**made, "anyOf": [_add_pattern(each, f"^{_NUMBER}$") for each in made["anyOf"]]}
 
     def fraction_schema(self, schema: Any) -> JsonObject:
-        """Say that the text must be a number or a fraction."""
+        """State that the text must be a number or a fraction."""
         make: Any = getattr(super(), "fraction_schema")  # noqa: B009  # newer than the oldest pydantic that we take
         made = make(schema)
         return {**made, "anyOf": [_add_pattern(each, _FRACTION) for each in made["anyOf"]]}
 
     def complex_schema(self, schema: core_schema.ComplexSchema) -> JsonObject:
-        """Say that the text must be a number as Python writes a complex one."""
+        """State that the text must be a number, or a complex number in Python's form."""
         return _add_pattern(super().complex_schema(schema), _COMPLEX)
 
     def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonObject:
-        """Say that a time without a zone has none: the format ``date-time`` asks for one."""
+        """State that a naive datetime has no zone; the format ``date-time`` would require one."""
         naive = schema.get("tz_constraint") == "naive"
         return {"type": "string", "pattern": f"^{_DAY}[Tt ]{_CLOCK}$"} if naive else super().datetime_schema(schema)
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonObject:
-        """Say that the members of a Flag may be combined."""
+        """State that the members of a Flag may be combined."""
         made = super().enum_schema(schema)
         cls: Any = schema["cls"]
         if issubclass(cls, Flag):
@@ -94,7 +94,7 @@ class SchemaGenerator(GenerateJsonSchema):
 
 
 def flag_mask(cls: type[Flag]) -> int:
-    """All bits that the members of a Flag have."""
+    """Return all bits of a Flag's members."""
     mask = 0
     for member in cls:
         mask |= member.value
@@ -110,25 +110,25 @@ def _add_pattern(schema: JsonObject, pattern: str) -> JsonObject:
 
 
 def to_json_value(value: object) -> object:
-    """Convert a Python value to JSON's types. Raises ValueError for a value that JSON cannot hold."""
+    """Convert a Python value to JSON's types. Raises ValueError for a value that JSON cannot represent."""
     return from_json(to_json(value), allow_inf_nan=False)
 
 
 def drop_titles(schema: JsonObject) -> JsonObject:
-    """Leave out the titles that pydantic makes of names: 16 % of the bytes, and nothing that a model needs.
+    """Leave out the titles that pydantic makes from names: they take 16 % of the bytes, and a model does not need them.
 
-    Defaults and examples that are sets are sorted, since a set has another order in each process.
+    Defaults and examples that are sets are sorted, since the order of a set differs between processes.
     """
     return _clean_object(schema, schema)
 
 
 def show_default(default: object, entry: JsonObject, schema: Form) -> None:
-    """Add the default to a parameter's schema, unless there is one, or JSON cannot hold it: a sentinel."""
+    """Add the default to a parameter's schema, unless there is one, or JSON cannot represent it (a sentinel)."""
     try:
         value = to_json_value(default)
     except ValueError:
         return
-    if isinstance(default, (set, frozenset)) and is_array(value):  # which the schema need not say
+    if isinstance(default, (set, frozenset)) and is_array(value):  # sort here: the schema need not say it is a set
         value = sorted(value, key=_sort_key)
     entry.setdefault("default", _sort_sets(value, entry, schema))
 
@@ -156,7 +156,7 @@ def _clean_object(node: JsonObject, root: Form) -> JsonObject:
 
 
 def _sort_sets(value: Any, node: Any, root: Form) -> Any:
-    """Sort what the schema says is a set by its JSON, so that a cached prompt stays valid."""
+    """Sort the arrays that are sets by the schema, so that a cached prompt stays valid."""
     form = resolve_ref(root, node)
     for branch in (*form.get("anyOf", ()), *form.get("oneOf", ())):
         value = _sort_sets(value, branch, root)

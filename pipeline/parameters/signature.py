@@ -1,4 +1,4 @@
-"""A function's signature as a pydantic type and as a JSON Schema. Imported when a function tool is first used."""
+"""Read a function's signature as a pydantic type and a JSON Schema. Imported when a function tool is first used."""
 
 from __future__ import annotations
 
@@ -27,22 +27,33 @@ from .schema_generator import SchemaGenerator, drop_titles, show_default
 _PLAIN = frozenset((str, int, float, bool, type(None), object, Any))
 _SCALARS = (int, float, bool, str)
 _VALUE = "="  # no parameter has this name
-# Of a Field, besides its constraints.
+# The attributes of a pydantic Field that are kept besides its constraints.
 _KEPT = ("title", "description", "examples", "alias", "validation_alias", "json_schema_extra")
 
 
 @attrs.frozen
 class Shape:
-    """The form of the arguments of one function."""
+    """The arguments that one function accepts.
+
+    Attributes:
+        validator: Validates a model's arguments.
+        schema: The JSON Schema that the model sees.
+        plain: Whether JSON values and Python values of these parameters are the same.
+        shares: Whether pydantic may pass on an object of the caller without a copy.
+        make_given: Makes the validator of a program's arguments.
+        defaults: Parameters whose default is a pydantic Field; Python itself would pass the Field object.
+        reserved: Names that are filled otherwise, though ``**kwargs`` would accept them.
+        scalars: Parameters that are annotated with a bare int, float, bool or str.
+    """
 
     validator: SchemaValidator
     schema: dict[str, Any]
-    plain: bool  # its JSON values and its Python values are the same
-    shares: bool  # pydantic may hand on an object of the caller's
-    make_given: Callable[[], SchemaValidator]  # makes the validator of the values that a program gives
-    defaults: dict[str, FieldInfo]  # of parameters whose default is a pydantic Field: Python would pass the Field
-    reserved: frozenset[str]  # names that are filled already, and that **kwargs would accept
-    scalars: frozenset[str]  # parameters that are annotated with a bare int, float, bool or str
+    plain: bool
+    shares: bool
+    make_given: Callable[[], SchemaValidator]
+    defaults: dict[str, FieldInfo]
+    reserved: frozenset[str]
+    scalars: frozenset[str]
 
 
 def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
@@ -85,7 +96,7 @@ def read_signature(function: Callable[..., Any], *, skip_first: bool) -> Shape:
 
 
 def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tuple[dict[str, Any], Any]:
-    """Return the types of the parameters, and the type of further ones; None: further ones are refused."""
+    """Return the type of each parameter, and the type of ``**kwargs`` or None."""
     fields: dict[str, Any] = {}
     known: Known = {}
     extra: Any = None
@@ -93,7 +104,7 @@ def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tupl
         hint = hints.get(parameter.name, Any)
         if parameter.kind is not parameter.VAR_KEYWORD:
             fields[parameter.name] = _make_field(adapt_annotation(hint, known), parameter)
-        elif get_origin(hint) is typing_extensions.Unpack:  # **options: Unpack[SomeTypedDict] names them all
+        elif get_origin(hint) is typing_extensions.Unpack:  # **options: Unpack[SomeTypedDict] declares each name
             named = get_args(hint)[0]
             optional = typing.cast("frozenset[str]", named.__optional_keys__)
             for key, annotation in get_type_hints(named, include_extras=True).items():
@@ -105,7 +116,7 @@ def _list_fields(wanted: list[inspect.Parameter], hints: dict[str, Any]) -> tupl
 
 
 def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
-    """The type of a parameter with what its default says of it, if that is a Field; optional, if it has a default."""
+    """Return a parameter's type with the metadata of a Field default; not required if there is a default."""
     default = parameter.default
     required = default is parameter.empty
     if isinstance(default, FieldInfo):
@@ -116,12 +127,12 @@ def _make_field(hint: Any, parameter: inspect.Parameter) -> Any:
 
 
 def _leave_out(hint: Any) -> Any:
-    """The type of a parameter that may be left out. No two are equal: typing would give the first for both."""
+    """Mark a parameter's type as not required. Each result is unequal to all others, see `_Own`."""
     return typing_extensions.NotRequired[Annotated[hint, _Own()]]
 
 
 class _Own:
-    """Distinguishes a type from one that is equal: ``str | date`` equals ``date | str``, and typing keeps the first."""
+    """Makes a type unequal to others: ``str | date`` equals ``date | str``, and typing would return its cached type."""
 
 
 def _make_given(
@@ -136,7 +147,7 @@ def _make_given(
 
 
 def _read_json_of(field: Any) -> Callable[[object], Any]:
-    """A function that reads one value as its JSON says."""
+    """Make a function that reads one value in its JSON form."""
     hint = get_args(field)[0] if get_origin(field) is typing_extensions.NotRequired else field
 
     @cache
@@ -150,8 +161,8 @@ def _read_json_of(field: Any) -> Callable[[object], Any]:
 
 
 def make_adapter(fields: dict[str, Any], extra: Any) -> TypeAdapter[Any]:
-    """Make pydantic's type of arguments: these names, and others of the type ``extra``, or None."""
-    make: Any = typing_extensions.TypedDict  # as Any: the type checkers want literals
+    """Make pydantic's type of the arguments: these fields, and any others of type ``extra``; None: no others."""
+    make: Any = typing_extensions.TypedDict  # as Any: type checkers accept only literals here
     if extra is None or extra is Any:
         shape: Any = make("Arguments", fields)
     else:
@@ -161,14 +172,14 @@ def make_adapter(fields: dict[str, Any], extra: Any) -> TypeAdapter[Any]:
 
 
 def _read_hints(function: Callable[..., Any], wanted: list[inspect.Parameter]) -> dict[str, Any]:
-    """Resolve the annotations of these parameters only: a context's and the return type need not exist at run time."""
+    """Resolve the annotations of these parameters only: the context's and the return type may not exist at run time."""
     written = {p.name: p.annotation for p in wanted if p.annotation is not p.empty}
     holder = types.SimpleNamespace(__annotations__=written)
     return get_type_hints(holder, getattr(unwrap(function), "__globals__", {}), include_extras=True)
 
 
 def _may_share(hint: Any) -> bool:
-    """Whether a value of the type may hold what pydantic does not look into, and therefore does not copy."""
+    """Whether a value of the type may contain objects that pydantic does not read, and so does not copy."""
     return hint in (Any, object, list, dict) if get_origin(hint) is None else any(map(_may_share, get_args(hint)))
 
 
@@ -179,7 +190,7 @@ def _is_plain(hint: Any) -> bool:
     if origin is Literal:
         return all(type(arg) in _PLAIN for arg in args)
     if origin is dict:
-        return args[0] is str and _is_plain(args[1])  # other keys are text only in JSON
+        return args[0] is str and _is_plain(args[1])  # keys of other types are text in JSON, not in Python
     if origin in (list, Union, types.UnionType):
         return all(map(_is_plain, args))
     return origin is None and (hint in (list, dict) or (hint.__hash__ is not None and hint in _PLAIN))
@@ -192,14 +203,14 @@ def _describe(
     fields: dict[str, Any],
     defaults: dict[str, FieldInfo],
 ) -> None:
-    """Add what only the function has: descriptions from its docstring, and its defaults."""
+    """Add the descriptions from the function's docstring, and its defaults."""
     descriptions = read_parameters(text)
     schema.pop("description", None)
     properties: dict[str, dict[str, Any]] = schema.setdefault("properties", {})
     for parameter in wanted:
         if parameter.kind is parameter.VAR_KEYWORD and parameter.name in descriptions:
             more: Any = schema.get("additionalProperties")
-            if more is not False:  # it is, where a TypedDict names them all
+            if more is not False:  # it is False if a TypedDict declares all names
                 kinds: dict[str, Any] = {} if more is True else more
                 schema["additionalProperties"] = {**kinds, "description": descriptions[parameter.name]}
         entry = properties.get(_find_alias(fields.get(parameter.name)) or parameter.name)
@@ -213,7 +224,7 @@ def _describe(
 
 
 def _find_alias(hint: Any) -> str | None:
-    """Return the name under which pydantic expects a field, if its Field gives one."""
+    """Return the alias in a parameter's Field; None if it has none."""
     if get_origin(hint) is typing_extensions.NotRequired:
         return _find_alias(get_args(hint)[0])
     for extra in getattr(hint, "__metadata__", ()):

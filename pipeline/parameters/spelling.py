@@ -1,7 +1,7 @@
-"""When two spellings are the same name, or the same value to choose from.
+"""Decide whether two spellings mean the same name or the same allowed value, and suggest the nearest one.
 
-Case is folded, and blanks, ``_`` and ``-`` between two words. Every other character may carry meaning and stays: a
-leading sign, an operator, ``#``, ``+``, ``%``, ``$``, a dot, and whatever stands between two digits.
+Two spellings are equal if they differ only in case, and in blanks, ``_`` and ``-`` between words. Every other character
+may carry meaning: a leading sign, an operator, ``#``, ``+``, ``%``, ``$``, a dot, any character between two digits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .schema import Form, JsonObject, forms_at, is_object, is_required, locate, 
 _WORD, _LETTER = r"[^\W_]", r"[^\W\d_]"
 _DROPPED = re.compile(
     rf"(?<={_WORD})(?:[ \t]+|_)(?={_LETTER})"
-    rf"|(?<={_LETTER})(?:[ \t]+|_)(?=\d)"  # between two digits it stays: 1_12 is not 11_2
+    rf"|(?<={_LETTER})(?:[ \t]+|_)(?=\d)"  # kept between two digits: 1_12 is not 11_2
     # A hyphen before a digit may be a minus (UTC-5), and so may one between two single letters (a-b).
     rf"|(?<={_WORD}{_WORD})-(?={_LETTER})|(?<={_WORD})-(?={_LETTER}{_WORD})"
 )
@@ -30,29 +30,29 @@ _DOT = re.compile(r"(?<=\d)\.(?=\d)")
 _NO_LETTERS = re.compile(r"[\W_]+")
 _SYMBOL = re.compile(r"(?P<number>\d[\d.]*)?(?P<letters>[^\W\d_]{1,2})")  # of a unit, such as MB or 1m
 _LONGEST_SYMBOL: Final = 4  # letters
-_SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules that have names or values to choose from
-ADVISED = _SUGGESTED | {"required"}  # rules whose problems there may be more to say about
+_SUGGESTED = frozenset(("additionalProperties", "enum", "const"))  # rules with a list of names or values
+ADVISED = _SUGGESTED | {"required"}  # rules whose problems may get a suggestion
 _MAX_UNDECLARED = 5  # names
-_MAX_PROBLEMS = 20  # of one call that are looked at
+_MAX_PROBLEMS = 20  # of one call that may get a suggestion
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
 _CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
-_MIN_CONTAINED = 4  # letters; a shorter name is contained in many
-_MAX_NAME = 100  # characters; nothing longer was meant as a name
+_MIN_CONTAINED = 4  # letters; a shorter name is contained in too many others
+_MAX_NAME = 100  # characters; longer text was not meant as a name
 
 
 def fold(text: str) -> str:
-    """Reduce a text to its letters and digits, in lower case. Texts that are equal then may still differ in meaning."""
+    """Reduce a text to its letters and digits, in lower case. Texts with equal results may still differ in meaning."""
     return _NO_LETTERS.sub("", text).casefold()
 
 
 def fold_value(text: str) -> str:
-    """Reduce a value to choose from to what carries meaning."""
-    # Not casefold(): to it "Maße" (dimensions) and "Masse" (mass) are one word.
+    """Reduce an allowed value to the characters that carry meaning."""
+    # Not casefold(), which makes "Maße" (dimensions) and "Masse" (mass) equal.
     return _DROPPED.sub("", _BLANKS.sub("_", text.strip().lower()))
 
 
 def fold_name(text: str) -> str:
-    """Reduce the name of a parameter to what carries meaning: ``_class``, ``class``; ``filePath``, ``file.path``."""
+    """Reduce a parameter's name to the characters that carry meaning: ``_class`` and ``class`` become equal."""
     joined = _JOINTS.sub(_join, text.strip().strip("_").lower())
     return _DROPPED.sub("", joined)
 
@@ -63,7 +63,7 @@ def _join(match: re.Match[str]) -> str:
 
 @attrs.frozen
 class Choice:
-    """The texts to choose from, by their spelling."""
+    """The allowed texts, indexed by their folded spellings."""
 
     _by_case: dict[str, set[str]]
     _by_value: dict[str, set[str]]
@@ -84,9 +84,9 @@ class Choice:
         return cls(by_case, by_value, by_letters, longest)
 
     def find(self, text: str) -> str | None:
-        """Return the only text that this one is another spelling of; None where there is none, or may be another."""
+        """Return the only allowed text that this one may be a spelling of; None if there is none, or more than one."""
         sent = text.strip()
-        if len(sent) > 2 * self._longest:  # no separators are so many
+        if len(sent) > 2 * self._longest:  # too long to differ in separators only
             return None
         found = self._by_case.get(sent.lower())
         if found is None:
@@ -102,7 +102,7 @@ class Choice:
 
 
 def _is_other_symbol(sent: str, choice: str) -> bool:
-    """Whether two symbols differ by a case that carries meaning: mW and MW, MB and Mb, 1M and 1m."""
+    """Whether two symbols differ in a case that carries meaning: mW and MW, MB and Mb, 1M and 1m."""
     if sent == choice:
         return False
     symbol = _SYMBOL.fullmatch(sent)
@@ -112,23 +112,23 @@ def _is_other_symbol(sent: str, choice: str) -> bool:
     if symbol["number"]:
         return True
     if len(sent) == 1:
-        return sent == "M"  # month or mega, where m is minute, metre or milli
+        return sent == "M"  # M is month or mega; m is minute, metre or milli
     return not (sent.islower() or choice.islower())
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether capitals stand inside of a word, as in kWh."""
+    """Whether a word has capitals inside, as kWh does."""
     return not (text.islower() or text.isupper() or text.istitle())
 
 
 def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: Form) -> tuple[Problem, ...]:
-    """Add what was probably meant to each problem of an unknown name, or of a value that is none of the choices.
+    """Add the nearest name or value to each problem of an unknown name or of a value that is not allowed.
 
-    Where a parameter is missing, the undeclared names that were sent are added as problems, even if the schema lets
-    them pass: one of them may have been meant for it.
+    If a parameter is missing, the undeclared names that were sent are added as problems, even if the schema accepts
+    them: one of them may have been meant for it.
 
     Returns:
-        The same tuple where there is nothing to add.
+        The same tuple if there is nothing to add.
     """
     for problem in problems:
         if problem.rule in ADVISED or problem.got == "null":
@@ -141,7 +141,7 @@ def with_suggestions(problems: tuple[Problem, ...], arguments: object, schema: F
     result = [*(_suggest(problem, sent, schema) for problem in problems[:_MAX_PROBLEMS]), *problems[_MAX_PROBLEMS:]]
     if any(problem.rule == "required" for problem in problems):
         known = names_at(schema, ()) | {problem.path for problem in problems}
-        # From outside the library a key may be of any type.
+        # A caller outside of this library may send keys of any type.
         undeclared = [name for name in sent if isinstance(cast("object", name), str) and name not in known]
         names = describe_names(schema, ())
         extra = (
@@ -158,7 +158,7 @@ def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
     parts, rest = locate(arguments, problem.path)
     if rest or not parts:
         return problem
-    if problem.got == "null":  # null for a required parameter: it is missing, whatever its type
+    if problem.got == "null":  # null for a required parameter means that it is missing
         if not is_required(schema, parts):
             return problem
         return Problem(problem.path, "required", describe_expected(schema, parts), "null")
@@ -173,7 +173,7 @@ def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
 
 
 def find_nearest(text: object, among: Iterable[str]) -> str:
-    """Return the text that is most like this one; "" where none is like it."""
+    """Return the text that is most similar to this one; "" if none is similar enough."""
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_NAME or not (folded := fold(text)):
         return ""
     from rapidfuzz.fuzz import ratio

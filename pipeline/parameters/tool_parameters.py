@@ -1,4 +1,4 @@
-"""Parameters: all that is known of one tool's parameters, and what becomes of the arguments for them."""
+"""Parameters: the schema of one tool's parameters, and the methods that parse and repair its arguments."""
 
 from __future__ import annotations
 
@@ -21,47 +21,63 @@ from .spelling import ADVISED, with_suggestions
 if TYPE_CHECKING:
     from ..privacy.secret_guard import SecretGuard
 
-# How undeclared arguments are handled: refused, left out and recorded as a repair, or passed on.
+# The policy for arguments that the schema does not declare: refuse them, leave them out and record a repair, or pass
+# them on.
 Undeclared: TypeAlias = Literal["reject", "drop", "pass"]
-# Arguments -> params, or what is wrong with them. Never raises for what a model sent; an exception of a user's own
-# validator, other than ValueError, passes.
+# Arguments -> params, or a refusal. Never raises for arguments that a model sent; an exception other than ValueError
+# from an author's own validator passes.
 Parse: TypeAlias = Callable[[object], "dict[str, Any] | InvalidParams | MalformedCall"]
 
-_DICT: Any = dict  # by this name a type checker does not narrow a value to a dict of unknown things
+_DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
 _CONTAINERS = frozenset((dict, list, tuple, set))
 
 
 class Given(dict[str, Any]):
-    """Arguments that a program gives by `Pipeline.run`: each value may be one of the parameter's own type.
+    """Arguments from a program, by `Pipeline.run`: each value may be an instance of the parameter's type.
 
-    A value of JSON's types is a value too: a text for ``date | str`` stays a text.
+    A value of JSON's types counts as an instance first: a text for ``date | str`` stays a text.
     """
 
 
 class Compiled(NamedTuple):
-    """The compiled form of a signature or a schema."""
+    """A compiled signature or schema.
+
+    Attributes:
+        parse: Parses arguments.
+        schema: The JSON Schema that the model sees.
+        flat: Whether valid arguments are at most 32 scalars, so that their number and depth need no check.
+        ambiguous: Whether a value may be validated exponentially often, so that deep arguments are refused.
+    """
 
     parse: Parse
-    schema: Mapping[str, Any]  # what a model is shown
-    flat: bool = False  # only few and scalar values are valid, so that their number and depth need not be looked at
-    ambiguous: bool = False  # by it a value may be read exponentially often, so deep arguments are refused
+    schema: Mapping[str, Any]
+    flat: bool = False
+    ambiguous: bool = False
 
 
 @attrs.define(eq=False)
 class Parameters:
-    """The parameters of one tool: their schema, and how arguments are parsed, repaired and refused by it.
+    """The parameters of one tool: their schema, and how its arguments are parsed, repaired and refused.
 
-    They are compiled at first use, since pydantic alone takes 100 ms to import. Until then `schema`, `example` and
-    `parse` may raise SetupError: for a type that has no JSON Schema, or an annotation that cannot be found.
+    They are compiled at first use, since pydantic alone takes 100 ms to import. The first use of `schema`, `example` or
+    `parse` may raise SetupError: a type has no JSON Schema, or an annotation cannot be found.
+
+    Attributes:
+        undeclared: The policy for undeclared arguments; None: as the schema says.
+        parse: Parses arguments; see `Parse`.
+        names: The declared names; empty until compiled.
+        flat: As `Compiled.flat`; False until compiled.
+        secrets: Hides the secret parameters; None: there are none.
+        texts: If `flat`, the names of the parameters that may be text.
     """
 
     _build: Callable[[], Compiled] = attrs.field(repr=False)
-    undeclared: Undeclared | None = None  # None: as the schema says
+    undeclared: Undeclared | None = None
     parse: Parse = attrs.field(init=False, repr=False)
-    names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())  # declared; none until compiled
-    flat: bool = attrs.field(init=False, repr=False, default=False)  # as of Compiled; False until compiled
-    secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)  # None: it declares none
-    texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())  # of flat ones those that may be text
+    names: frozenset[str] = attrs.field(init=False, repr=False, default=frozenset())
+    flat: bool = attrs.field(init=False, repr=False, default=False)
+    secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)
+    texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -76,8 +92,8 @@ class Parameters:
 
         Args:
             function: Any callable.
-            skip_first: Whether the executor fills its first parameter, such as a ToolContext.
-            undeclared: The policy for undeclared arguments; None: refused, unless the function takes ``**kwargs``.
+            skip_first: Whether the library fills the first parameter, as it does with a ToolContext.
+            undeclared: The policy for undeclared arguments; None: refuse them, unless the function takes ``**kwargs``.
         """
 
         def build() -> Compiled:
@@ -102,8 +118,8 @@ class Parameters:
             schema: The schema; it must not change afterwards.
             name: The tool's name, for a SetupError.
             undeclared: The policy for undeclared arguments; None: as the schema says.
-            accepted: A wider schema that arguments are checked by, if ``schema`` is only what a model is shown; None:
-                by ``schema``.
+            accepted: A wider schema to validate arguments by, if ``schema`` is only for the model to see; None:
+                ``schema`` itself.
         """
 
         def build() -> Compiled:
@@ -115,11 +131,11 @@ class Parameters:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether they were compiled yet."""
+        """Whether they have been compiled."""
         return self._compiled is not None
 
     def compile(self) -> Compiled:
-        """Compile them now, if they are not. Raises SetupError where that fails."""
+        """Compile them unless that is done already. Raises SetupError if it fails."""
         if self._compiled is None:
             self._compiled = self._guard_secrets(self._build())
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
@@ -134,20 +150,21 @@ class Parameters:
 
     @property
     def is_ambiguous(self) -> bool:
-        """Whether they hold a union that holds itself and whose forms no field distinguishes. Compiles them."""
+        """Whether they have a recursive union without a discriminator. Compiles them."""
         return (self._compiled or self.compile()).ambiguous
 
     def is_settled(self, arguments: Any, error: InvalidParams, rules: frozenset[Rule], longest: int) -> bool:
-        """Whether `repair` and `advise` would leave a refusal as it is; False where only they can know.
+        """Whether it is certain that `repair` and `advise` would not change a refusal.
 
         Most refusals are of this kind: only declared parameters were sent, and either some are missing, or the wrong
-        values are scalars that no rule reads.
+        values are scalars that no rule can read.
 
         Args:
-            arguments: As they were sent.
-            error: The refusal by `parse`.
+            arguments: The arguments as they were sent.
+            error: The refusal from `parse`.
             rules: The rules that may be used.
-            longest: Characters of a wrong text up to which this looks at it, ≥ 0. Negative: False for all arguments.
+            longest: Characters, ≥ 0: a longer wrong text is not examined, and the result is False. Negative: always
+                False.
         """
         if longest < 0 or type(arguments) is not _DICT or not self.names.issuperset(arguments):
             return False
@@ -167,7 +184,7 @@ class Parameters:
         return True
 
     def _is_only_incomplete(self, error: InvalidParams) -> bool:
-        """Whether declared parameters are missing, and nothing else is wrong."""
+        """Whether missing parameters are the only problems."""
         for problem in error.problems:  # noqa: SIM110  # a generator takes twice as long
             if problem.rule != "required" or problem.path not in self.names:
                 return False
@@ -181,19 +198,18 @@ class Parameters:
         limits: Limits | None = None,
         tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
-        """Repair arguments that `parse` refused, where what was meant is in what was sent.
+        """Repair arguments that `parse` refused, if they contain the values that the model meant.
 
         Args:
-            arguments: As they were sent. They are not changed.
-            error: The refusal by `parse`.
-            rules: The rules that may be used; without any nothing is repaired.
-            limits: Limits of the arguments, also for text inside of them once it is read; None: there are
-                none.
-            tool_names: Accepted names of the tool. A call inside of the arguments is opened only if it names one of
-                them; empty: whatever it names.
+            arguments: The arguments as they were sent. They are not changed.
+            error: The refusal from `parse`.
+            rules: The rules that may be used; empty: repair nothing.
+            limits: The limits on arguments, also for the values of text inside of them; None: no limits.
+            tool_names: The names of the tool. A whole call inside of the arguments is opened only if it has one of
+                these names; empty: any name.
 
         Returns:
-            The params and what was repaired; None where the refusal stands, as it always does for what a program gave.
+            The params and the repairs; None if the refusal stands. Arguments from a program are never repaired.
         """
         if not rules or type(arguments) is Given:
             return None
@@ -203,15 +219,15 @@ class Parameters:
         return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
 
     def advise(self, arguments: Any, error: InvalidParams, repairs: tuple[Repair, ...] = ()) -> InvalidParams:
-        """Add to a refusal what the model may have meant.
+        """Add suggestions to a refusal: the names and values that the model may have meant.
 
         Args:
-            arguments: As they were sent.
-            error: The refusal by `parse`.
-            repairs: The repairs of the call so far, such as its name.
+            arguments: The arguments as they were sent.
+            error: The refusal from `parse`.
+            repairs: Earlier repairs in this call, such as one of its name.
 
         Returns:
-            The same error where there is nothing to add.
+            The same error if there is nothing to add.
         """
         problems = error.problems
         only_declared = type(arguments) is _DICT and self.names.issuperset(arguments)
@@ -223,27 +239,27 @@ class Parameters:
         return advised if self.secrets is None else self.secrets.hide(advised, arguments)
 
     def example(self) -> str:
-        """Write the smallest valid arguments as JSON; "" where none could be made. Compiles them."""
+        """Write the smallest valid arguments as JSON; "" if none were found. Compiles them."""
         from .example import make_example
 
         return make_example(self.schema)
 
     def find_undeclared(self, arguments: object) -> tuple[str, ...]:
-        """List the arguments that the schema does not declare, in the order of sending.
+        """List the names of the arguments that the schema does not declare, in the order of the call.
 
         Returns:
-            Their names; none before the first use, nor where the arguments are not an object.
+            The names; empty before the first use, and for arguments that are not an object.
         """
         sent = read_arguments(arguments) if self.is_compiled else None
         return () if sent is None else tuple(name for name in sent if name not in self.names)
 
     def expected_at(self, parts: Parts) -> Expected:
-        """Return what the schema expects at a path; of a declared parameter it is kept."""
+        """Return what the schema expects at a path. The result is cached for declared parameters."""
         last = parts[-1]
         if len(parts) == 1 and (known := self._expected.get(last)) is not None:
             return known
         name = last if isinstance(last, str) else None
-        # Under a name that is not declared stands data: an entry with no value may not be left out.
+        # The entry under an undeclared name is data, so null there does not mean that it is left out.
         optional = name in names_at(self.schema, parts[:-1]) and not is_required(self.schema, parts)
         items = partial(self.expected_at, [*parts, 0])
         expected = Expected.of(forms_at(self.schema, parts), items, name, optional=optional)
@@ -265,10 +281,10 @@ class Parameters:
 
 
 def copy_containers(params: dict[str, Any]) -> dict[str, Any]:
-    """Copy arguments with all dicts, lists, tuples and sets in them. Objects of other classes stay the same objects.
+    """Copy arguments with all dicts, lists, tuples and sets in them. Objects of other classes are shared.
 
     Returns:
-        The copy; the arguments themselves where they are nested too deeply for Python.
+        The copy; the arguments themselves if they are nested too deeply for Python.
     """
     try:
         return cast("dict[str, Any]", _copy(params, {}))
@@ -281,7 +297,7 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
     if kind not in _CONTAINERS:
         return value
     made: Any = known.get(id(value))
-    if made is not None:  # it stands in two places, or holds itself
+    if made is not None:  # the value occurs twice, or contains itself
         return made
     if kind is dict:
         made = known[id(value)] = {}

@@ -1,4 +1,4 @@
-"""Objects that hold the arguments instead of being them: ``{"arguments": {…}}``. Only known ones are opened."""
+"""Open known objects that hold the arguments instead of being them: ``{"arguments": {…}}``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .reading import read_literal
 from .schema import JsonObject, is_object
 from .spelling import fold, fold_name
 
-# Names of an object that holds the arguments, folded; "" is a name of blanks and underscores only.
+# Folded names of an object that holds the arguments; "" is a name of blanks and underscores only.
 WRAPPERS: Final = frozenset((
     "", "arguments", "args", "kwargs", "parameters", "params", "properties", "input", "inputs", "toolinput", "toolargs",
     "toolarguments", "toolparameters", "functionargs", "functionarguments", "functionparameters",
 ))  # fmt: skip
-# Names of an object that holds a whole call, with the arguments under one of the names above.
+# Names of an object that holds a whole call, with the arguments in it under one of the names above.
 _ENVELOPES: Final = frozenset(("function", "functioncall", "toolcall", "tooluse", "call"))
-# The keys that may stand beside the arguments in a call: the tool's own name, an id, and the type of the message.
+# Names that may stand beside the arguments in a call: the tool's own name, an id, and the type of the message.
 _NAMES: Final = frozenset(("name", "tool", "toolname", "function", "functionname", "recipientname"))
 _IDS: Final = frozenset(("id", "callid", "toolcallid", "tooluseid"))
 _TYPES: Final = frozenset(("function", "functioncall", "toolcall", "tooluse"))
@@ -30,16 +30,16 @@ _MAX_WRAPPERS = 8  # one inside the other
 def unwrap(
     arguments: JsonObject, declared: frozenset[str], tool_names: Collection[str], written: Written
 ) -> JsonObject | None:
-    """Return the arguments that stand inside of a known wrapper, or that became the only key of the object.
+    """Return the arguments inside a known wrapper, or the arguments whose JSON text is the only key of the object.
 
     Args:
-        arguments: As they were sent; all names are text.
-        declared: The parameters of the tool.
-        tool_names: Accepted names of the tool; a call inside that names another tool is not opened. Empty: any name.
-        written: Where to keep how the numbers in opened text were written.
+        arguments: The arguments as they were sent; all names are text.
+        declared: The tool's parameters.
+        tool_names: The names of the tool; a call inside with another name is not opened. Empty: any name.
+        written: Stores how the numbers in opened text were written.
 
     Returns:
-        None without a wrapper, or where something in it or beside it does not belong to a call.
+        None if there is no wrapper, or if it has other entries, in it or beside it, than a call has.
     """
     names = set(map(fold_name, declared))
     allowed = set(map(fold, tool_names))
@@ -60,10 +60,10 @@ def unwrap(
 def _open(
     arguments: JsonObject, allowed: set[str], written: Written, *, single: bool
 ) -> tuple[bool, JsonObject] | None:
-    """Open one object. Text under a name of nothing but ``_`` stays closed where it may be the `single` parameter.
+    """Open one object. Text under a name of ``_`` alone stays closed if it may be the `single` parameter.
 
     Returns:
-        Whether it holds a whole call, and its content; None where it is not a wrapper.
+        Whether it holds a whole call, and the object in it; None if it is not a wrapper.
     """
     wrapping = {key: folded for key in arguments if len(key) <= _MAX_NAME and (folded := fold_name(key)) in WRAPPERS}
     if len(wrapping) == 1:
@@ -89,7 +89,7 @@ def _read_object(value: Any, written: Written, *, is_call: bool) -> tuple[bool, 
 
 
 def _is_harmless(beside: JsonObject, allowed: set[str]) -> bool:
-    """Whether what stands beside the arguments says no more than which call they belong to."""
+    """Whether the entries beside the arguments only identify the call."""
     for key, value in beside.items():
         folded = fold_name(key) if len(key) <= _MAX_NAME else ""
         if folded in _NAMES:
