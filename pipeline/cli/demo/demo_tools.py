@@ -27,7 +27,7 @@ CORRECTED = "corrected after the answer"
 
 @dataclass
 class Query:
-    """A query."""
+    """What to look for."""
 
     text: str
     ignore_case: bool = True
