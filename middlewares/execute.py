@@ -19,7 +19,7 @@ from ..executors import (
     Thread,
     begin_body,
     enter,
-    is_stray_cancellation,
+    is_failure_of_body,
     run_inside,
 )
 from ..options import read_by_name, refuse
@@ -113,9 +113,9 @@ class Execute:
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool: it may raise anything
             return Failure(Crashed(exc))  # in no variable: the traceback would hold itself
         except BaseException as exc:
-            if not is_stray_cancellation(exc):
+            if not is_failure_of_body(exc):
                 raise
-            return Failure(Crashed(exc))  # the tool awaited what was cancelled elsewhere
+            return Failure(Crashed(exc))
         kind = type(value)
         return Success(value) if kind is not Success and kind is not Failure else _read_result(value)
 
@@ -136,7 +136,7 @@ class Execute:
         except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
             return _apply_errors(Failure(Crashed(exc)), tool)
         except BaseException as exc:
-            if not is_stray_cancellation(exc):
+            if not is_failure_of_body(exc):
                 raise
             return Failure(Crashed(exc))
         outcome = _read_result(value)
@@ -171,7 +171,7 @@ async def _run_counted(call: ValidCall, guards: Guards) -> Outcome:
     except Exception as exc:  # noqa: BLE001  # the border to the user's tool, as above
         return guards.conclude(call, Failure(Crashed(exc)))
     except BaseException as exc:
-        if not is_stray_cancellation(exc):
+        if not is_failure_of_body(exc):
             guards.end(call)
             raise
         return guards.conclude(call, Failure(Crashed(exc)))

@@ -1,7 +1,15 @@
 """Event loops: the one of synchronous calls, who was cancelled or interrupted, and how a thread wakes a task in one."""
 
-from .cancellation import is_interrupt, is_stray_cancellation
+from .cancellation import is_failure_of_body, is_interrupt, is_stray_cancellation
 from .portal import PORTAL
 from .wake_ups import EventLoop, Signal, get_event_loop
 
-__all__ = ["PORTAL", "EventLoop", "Signal", "get_event_loop", "is_interrupt", "is_stray_cancellation"]
+__all__ = [
+    "PORTAL",
+    "EventLoop",
+    "Signal",
+    "get_event_loop",
+    "is_failure_of_body",
+    "is_interrupt",
+    "is_stray_cancellation",
+]

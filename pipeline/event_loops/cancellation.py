@@ -28,6 +28,17 @@ def is_stray_cancellation(exc: BaseException) -> bool:
     return task is not None and not task.cancelling() and anyio.current_effective_deadline() != -inf
 
 
+def is_failure_of_body(exc: BaseException) -> bool:
+    """Whether a BaseException that a tool's body raised is a failure of that call alone.
+
+    It is ``SystemExit``, by which argparse and click end a command, also in a group; or a stray cancellation. A
+    KeyboardInterrupt and the cancellation of the caller pass.
+    """
+    if isinstance(exc, BaseExceptionGroup):
+        return exc.subgroup(lambda each: not isinstance(each, (Exception, SystemExit, BaseExceptionGroup))) is None
+    return isinstance(exc, SystemExit) or is_stray_cancellation(exc)
+
+
 def is_interrupt(exc: BaseException) -> bool:
     """Whether a person may have interrupted the process, which shows in its main thread only.
 

@@ -1,4 +1,4 @@
-from ..event_loops import is_stray_cancellation as is_stray_cancellation
+from ..event_loops import is_failure_of_body as is_failure_of_body
 from ..guards import Guards as Guards
 from ..guards import NotBegunError as NotBegunError
 from ..guards import enter as enter

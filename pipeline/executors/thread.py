@@ -22,6 +22,7 @@ from returns.result import Failure
 
 from ..call import ValidCall
 from ..errors import Crashed, NotExecuted, Unavailable
+from ..event_loops import is_failure_of_body
 from ..forking import register_after_fork
 from ..guards import NotBegunError
 from ..options import check_count
@@ -166,8 +167,10 @@ class Thread(Executor):
             return (run_body(job.call, job.context),)
         except NotBegunError as exc:
             return (exc.outcome,)
-        except (Exception, GeneratorExit) as exc:  # noqa: BLE001  # the border to the user's tool, as in Execute
-            return (Failure(Crashed(exc)),)
+        except BaseException as exc:  # the border to the user's tool, as in Execute
+            if isinstance(exc, (Exception, GeneratorExit)) or is_failure_of_body(exc):
+                return (Failure(Crashed(exc)),)
+            raise
         finally:
             self._end(job)
 
