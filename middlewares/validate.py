@@ -96,8 +96,10 @@ class Validate:
         parameters = call.tool.parameters
         names = (call.tool.name, call.name) if isinstance(cast("object", call.name), str) else (call.tool.name,)
         repaired = parameters.repair(call.arguments, error, self._rules, self.limits, names)
-        if repaired is not None:
+        if type(repaired) is tuple:
             return call.validated(*repaired)
+        if type(repaired) is InvalidParams:
+            error = repaired
         if type(error) is InvalidParams:
             error = self.limits.tell(parameters.advise(call.arguments, error, call.repairs))
         return Failure(error)

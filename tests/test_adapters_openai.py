@@ -609,3 +609,27 @@ def test_many_calls_of_one_index_are_read_in_linear_time() -> None:
 
     few, many = min(read(1_000) for _ in range(3)), min(read(8_000) for _ in range(3))
     assert many < 24 * few  # 8 if linear, 64 if quadratic
+
+
+def test_a_tool_that_leaves_meanwhile_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions are those of one moment, also while another thread unregisters a tool."""
+    tools = ToolRegistry()
+
+    @tools.tool(effect="read")
+    def stays(a: int) -> int:
+        return a
+
+    @tools.tool(effect="read")
+    def leaves(a: int) -> int:
+        return a
+
+    shown = tools.list_shown
+
+    def list_shown_then_leave() -> Any:
+        found = shown()
+        if "leaves" in tools:
+            tools.unregister("leaves")
+        return found
+
+    monkeypatch.setattr(tools, "list_shown", list_shown_then_leave)
+    assert [each["function"]["name"] for each in openai.tools(tools)] == ["stays"]

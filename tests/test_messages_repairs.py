@@ -29,7 +29,7 @@ SENTENCES: dict[str, tuple[Repair, str]] = {
     ),
     "null_optional": (
         Repair("note", "null_optional", "null", None),
-        "note was empty and left out. Leave it out where it has no value.",
+        "note was sent as the text null and read as no value. Send null unquoted, or leave it out.",
     ),
     "number_text": (
         Repair("count", "number_text", "5", 5),

@@ -92,7 +92,7 @@ def test_a_tool_with_a_secret_gets_repaired_params() -> None:
     )
     sent = {"key": "hunter2", "limit": "5"}
     repaired = parameters.repair(sent, refuse(parameters, sent), frozenset(RULES))
-    assert repaired is not None
+    assert isinstance(repaired, tuple)
     assert repaired[0] == {"key": "hunter2", "limit": 5}
     assert [(each.path, each.rule, each.after) for each in repaired[1]] == [("limit", "number_text", 5)]
     assert "hunter2" not in repr(repaired[1])

@@ -7,11 +7,12 @@ import json
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 from support import nothing
 from toolcall_pipeline import (
@@ -171,10 +172,20 @@ def test_nothing_is_made_up(made: Tool[..., Any], sent: dict[str, Any]) -> None:
 
 
 @BOTH
-def test_all_or_nothing(made: Tool[..., Any]) -> None:
-    """Where one problem cannot be repaired none is, and the model is told all of them."""
+def test_a_refusal_lists_only_what_no_repair_mends(made: Tool[..., Any]) -> None:
+    """Repairs that hold are kept while the rest is judged, so the text blames no value that was understood."""
     error = validate(made, {"item_name": "x", "count": "5", "gift": "yes"}).failure()
-    assert {problem.path for problem in error.problems} == {"count", "gift"}
+    assert {problem.path for problem in error.problems} == {"gift"}
+
+
+def test_a_repaired_value_is_judged_by_the_other_rules() -> None:
+    """One refusal names the bound that a number as text breaks; a second call would have met it."""
+
+    def book(a: int, b: Annotated[int, Field(ge=1)]) -> int:
+        return a + b
+
+    error = validate(ToolRegistry().tool(book), {"a": "1", "b": "0"}).failure()
+    assert [(problem.path, problem.rule) for problem in error.problems] == [("b", "minimum")]
 
 
 @BOTH

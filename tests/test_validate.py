@@ -69,7 +69,7 @@ def test_anything_but_an_object_is_malformed(arguments: object, error: Malformed
 
 def test_one_failure_holds_every_problem() -> None:
     """All problems of the arguments are found at once."""
-    assert validate({"limit": "2", "mode": 1}) == Failure(
+    assert validate({"limit": "two", "mode": 1}) == Failure(
         InvalidParams(
             (
                 Problem("path", "required", "a string"),

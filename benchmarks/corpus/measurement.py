@@ -30,7 +30,7 @@ FLOORS: Mapping[str, Mapping[str, tuple[float, float]]] = {
         "missing_required": (100, 11.5),
         "null_for_optional": (100, 90.4),
         "empty_string_for_enum": (100, 100),
-        "scalar_string_for_array": (100, 90.5),
+        "scalar_string_for_array": (100, 88.8),  # "unknown" is not a list of one
         "string_for_boolean": (100, 91.9),
         "string_for_number": (100, 83.3),
         "number_for_string": (100, 77.8),

@@ -82,7 +82,11 @@ def examine(judged: JudgedCall) -> Case | None:
         return Case(judged, None, unnamed=("the position",))
     intended = find_intended(sent, offered.schema)
     if judged.verdict == "refused":
-        unnamed = [name for name in wrong_parameters(recorded) if not mentions(judged.text, name)]
+        unnamed = [
+            name
+            for name in wrong_parameters(recorded)
+            if not mentions(judged.text, name) and not has_one_reading(sent, name, offered.schema)
+        ]
         return Case(judged, intended, unnamed=tuple(unnamed))
     received: Any = judged.received
     return Case(
@@ -92,6 +96,16 @@ def examine(judged: JudgedCall) -> Case | None:
         changed=tuple(find_changed(sent, received, offered.schema, Interpreter(offered.schema))),
         invented=tuple(find_invented(sent, received)),
     )
+
+
+def has_one_reading(sent: Any, name: str, schema: Schema) -> bool:
+    """Whether the oracle reads the value of a parameter in one way: then its repair holds, and a refusal skips it."""
+    properties: Any = schema.get("properties", {})
+    if not isinstance(sent, dict) or name not in sent or name not in properties:
+        return False
+    required = [each for each in schema.get("required", ()) if each == name]
+    alone = {**schema, "properties": {name: properties[name]}, "required": required}
+    return find_intended({name: sent[name]}, alone) is not None
 
 
 def mentions(text: str, name: str) -> bool:

@@ -206,9 +206,12 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
         parameters_key: The provider's key for the JSON Schema, such as ``input_schema``.
     """
     check_type("tools", "registry", registry, ToolView, name="ToolRegistry")
+    offered = registry.definitions()
     names = registry.provider_names(longest)
     definitions: list[dict[str, Any]] = []
-    for each in registry.definitions():
+    for each in offered:
+        if each["name"] not in names:  # another thread has unregistered it meanwhile
+            continue
         description = {"description": each["description"]} if (each["description"] or "").strip() else {}
         parameters = {**each["parameters"], "type": "object"}
         parameters.setdefault("properties", {})

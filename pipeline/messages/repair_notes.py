@@ -35,6 +35,8 @@ def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case 
         case "json_text":
             return f"{path} was sent as text. Send it as {_NOUNS.get(json_type(repair.after), 'JSON')}, not in quotes."
         case "null_optional":
+            if isinstance(repair.before, str) and repair.before.strip():
+                return f"{path} was sent as the text null and read as no value. Send null unquoted, or leave it out."
             return f"{path} was empty and left out. Leave it out where it has no value."
         case "number_text":
             number = _format_number(repair.after)

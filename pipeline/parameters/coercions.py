@@ -40,12 +40,18 @@ _MAX_PIECES = 50  # values in one text
 _MAX_EXACT = 2**53  # up to here a float is exactly the integer that was written
 _MAX_BITS = 1_000  # of an integer that was meant as text
 _OPENING = ("[", "{", "(", "<")  # text that begins with one of these may hold several values
-_SEVERAL = re.compile(r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b]|\s(?:and|or|&)\s", re.IGNORECASE)  # may separate values
+_SEVERAL = re.compile(  # separators, arrows, a bullet, quoted pieces: such text may hold several values
+    r"[,;|\n\r\t\u060c\u3001\uff0c\uff1b\u2022\u2192]|->|=>|\s(?:and|or|then|vs\.?|[&+/])\s"
+    r"|^(?:[-*+]|[0-9]+[.)])\s|^([\"'`]).+\1\s+\1.+\1$",
+    re.IGNORECASE,
+)
+_SPECIAL = re.compile(r"^-|[/\\@=]|\w[.:]\w")  # in a path, an address or an option: two such words are two values
 _THOUSANDS = re.compile(r"-?[0-9]{1,3}(?:[.,][0-9]{3})+")  # 1.000 or 1,000 may be one or a thousand
 _DECIMAL_COMMA = re.compile(r"-?[0-9]+,[0-9]+")
 _PLAIN_FRACTION = re.compile(r"-?[0-9]+\.[0-9]+")
 _NULLS = ("", "null")
 _WORDS_FOR_NOTHING = frozenset(("", "null", "none", "nil"))
+_NOTHING = _WORDS_FOR_NOTHING | {"n/a", "na", "unknown", "undefined", "nothing", "empty"}
 _NUMERIC = frozenset(("integer", "number"))
 _VALUE_KEYS = ("value", "items")  # keys that hold the value in ``{"type": …, "value": …}``
 _TYPE_NAMES = frozenset((  # of JSON Schema and of programming languages; "percent", a unit, is not one
@@ -68,8 +74,11 @@ def null_optional(value: Any, expected: Expected, _sent: Sent) -> Any:
         return None
     if any(isinstance(each, str) and each.strip().lower() in _WORDS_FOR_NOTHING for each in expected.values()):
         return _TWO
-    if text and "null" in expected.types:
-        return _NULL
+    if "null" in expected.types:
+        if text:
+            return _NULL
+        if any(form.get("default") is not None for form in expected.forms):  # the default, or null
+            return _TWO
     return LEAVE_OUT if expected.optional else None
 
 
@@ -165,9 +174,17 @@ def lone_scalar(value: Any, expected: Expected, sent: Sent) -> Any:
             return None
         if len(text) <= _MAX_CHOICE and sent.read_choice(items).find(text) is not None:
             return [value]
-        if text.startswith(_OPENING) or _SEVERAL.search(text):
+        if text.lower() in _NOTHING or not any(map(str.isalnum, text)) or _may_be_several(text):
             return None
     return [value]
+
+
+def _may_be_several(text: str) -> bool:
+    if text.startswith(_OPENING) or _SEVERAL.search(text):
+        return True
+    words = text.split()
+    special = sum(_SPECIAL.search(word) is not None for word in words)
+    return len(words) > 1 and 2 * special >= len(words)
 
 
 def separated_text(value: Any, expected: Expected, sent: Sent) -> Any:

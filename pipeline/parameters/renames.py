@@ -32,6 +32,7 @@ _Pair: TypeAlias = tuple[str, str]  # an undeclared name and an absent one
 _MAX_UNDECLARED = 50  # in one object; with more of them, the model meant another set of parameters
 _MAX_NAME = 200  # characters; longer text was not meant as a name
 _MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
+_PATTERN = frozenset("*?")  # characters of a pattern of names
 _MAX_ASSIGNED = 500  # characters of a name with its value
 # A name that gives only a position, such as "arg1" or "_".
 _POSITION = re.compile(r"_{0,3}(?:pos|positional|arg)?_{0,3}[0-9]{0,3}_{0,3}", re.IGNORECASE)
@@ -125,7 +126,8 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
     absent = {name: fold_name(name) for name in declared if name not in holder}
     safe = [_pair(sent.items(), absent), _pair(_cut_prefixes(sent), absent)]
     singular = {name: _cut_plural(folded) for name, folded in absent.items()}
-    loose = [_pair(((key, _cut_plural(folded)) for key, folded in sent.items()), singular)]
+    named = {key: folded for key, folded in sent.items() if not _may_count(holder[key])}
+    loose = [_pair(((key, _cut_plural(folded)) for key, folded in named.items()), singular)]
     if len(declared) == 1:
         positions = [key for key in sent if _POSITION.fullmatch(key) and not _may_be_wrapper(key, holder[key])]
         loose.append([(key, name) for key in positions for name in absent])
@@ -140,6 +142,11 @@ def _match_names(holder: JsonObject, declared: frozenset[str]) -> _Matches:
 def _may_be_wrapper(key: str, value: object) -> bool:
     """Whether a name that consists of ``_`` alone may hold the arguments as JSON text."""
     return isinstance(value, str) and value.lstrip().startswith("{") and not fold_name(key)
+
+
+def _may_count(value: object) -> bool:
+    """Whether a value says how many or which ones, as in 3 pages or files "*": no plural of a singular."""
+    return isinstance(value, (int, float)) or (isinstance(value, str) and not _PATTERN.isdisjoint(value))
 
 
 def _pair(sent: Iterable[tuple[str, str]], absent: Mapping[str, str]) -> list[_Pair]:

@@ -97,7 +97,7 @@ def repair_arguments(
     rules: frozenset[Rule],
     limits: Limits | None,
     tool_names: Collection[str] = (),
-) -> tuple[JsonObject, tuple[Repair, ...]] | None:
+) -> tuple[JsonObject, tuple[Repair, ...]] | InvalidParams | None:
     """Repair arguments that were refused. The result must keep the limits too, once text in it is opened.
 
     Args:
@@ -109,7 +109,7 @@ def repair_arguments(
         tool_names: The names of the tool that are accepted if the arguments hold a whole call. Empty: any name.
 
     Returns:
-        The params and the repairs; None if the refusal stands.
+        The params and the repairs; the refusal of what the repairs leave; None if the refusal stands as it is.
     """
     found: JsonObject | InvalidParams | MalformedCall = error
     written = Written()
@@ -130,9 +130,12 @@ def repair_arguments(
         if fixes := _find_fixes(draft, found.problems, parameters, rules):
             draft.apply(fixes)
         elif not _restructure(draft, parameters, rules, tool_names):
-            return None
+            break
         found = _parse(draft, parameters, limits)
-    return (found, tuple(draft.repairs)) if type(found) is dict else None
+    if type(found) is dict:
+        return found, tuple(draft.repairs)
+    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else.
+    return found if draft.repairs and type(found) is InvalidParams and not is_incomplete(found) else None
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:

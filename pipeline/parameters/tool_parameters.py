@@ -197,7 +197,7 @@ class Parameters:
         rules: frozenset[Rule],
         limits: Limits | None = None,
         tool_names: Collection[str] = (),
-    ) -> tuple[dict[str, Any], tuple[Repair, ...]] | None:
+    ) -> tuple[dict[str, Any], tuple[Repair, ...]] | InvalidParams | None:
         """Repair arguments that `parse` refused, if they contain the values that the model meant.
 
         Args:
@@ -209,12 +209,13 @@ class Parameters:
                 these names; empty: any name.
 
         Returns:
-            The params and the repairs; None if the refusal stands. Arguments from a program are never repaired.
+            The params and the repairs; the refusal of what the repairs leave; None if the refusal stands as it is.
+            Arguments from a program are never repaired.
         """
         if not rules or type(arguments) is Given:
             return None
         repaired = repair_arguments(self, arguments, error, rules, limits, tool_names)
-        if repaired is None or self.secrets is None:
+        if self.secrets is None or type(repaired) is not tuple:
             return repaired
         return repaired[0], self.secrets.hide_repairs(repaired[1], arguments)
 

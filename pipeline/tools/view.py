@@ -85,12 +85,15 @@ class ToolView:
 
     def callable_names(self) -> list[str]:
         """Return the names of the tools that are open now and not hidden, in the order of registration."""
-        closed = self.closed
-        return [tool.name for tool in self.list_shown() if tool.name not in closed and not tool.hidden]
+        return [tool.name for tool in self._list_offered()]
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return ``{"name", "description", "parameters"}`` for each of `callable_names`, for the model."""
-        return [self.tools[name].definition() for name in self.callable_names()]
+        return [tool.definition() for tool in self._list_offered()]
+
+    def _list_offered(self) -> list[Tool[..., Any]]:
+        closed = self.closed
+        return [tool for tool in self.list_shown() if tool.name not in closed and not tool.hidden]
 
     def view(self, names: Collection[str]) -> ToolView:
         """Return a view of these tools, with all others closed: for one process, agent or tenant.

@@ -241,6 +241,69 @@ ARRAYS: list[Case] = [
     (array_of(TEXT), '"\\u7ea2\\u3001\\u84dd"', REFUSED),
     (array_of(TEXT), '"New York"', ["New York"]),
     (array_of(TEXT), '"null"', REFUSED),
+    *(
+        (array_of(TEXT), f'"{each}"', REFUSED)
+        for each in (  # nothing
+            "none",
+            "None",
+            "nil",
+            "N/A",
+            "n/a",
+            "NA",
+            "-",
+            "--",
+            "...",
+            "?",
+            "unknown",
+            "undefined",
+            "nothing",
+            "empty",
+        )
+    ),
+    *(
+        (array_of(TEXT), sent, REFUSED)
+        for sent in (  # several
+            '"a.py b.py"',
+            '"src/a src/b"',
+            '"\\"a\\" \\"b\\""',
+            "\"'a b' 'c'\"",
+            '"- a"',
+            '"* a"',
+            '"1. a"',
+            '"a -> b"',
+            '"a => b"',
+            '"rm -rf /x"',
+            '"ls -l"',
+            '"a@x.org b@x.org"',
+            '"k=v l=w"',
+            '"red + blue"',
+            '"red / blue"',
+            '"red then blue"',
+            '"red vs. blue"',
+            '"red \\u2022 blue"',
+            '"red \\u2192 blue"',
+            '"https://x.org https://y.org"',
+        )
+    ),
+    *(
+        (array_of(TEXT), f'"{each}"', [each])
+        for each in (
+            "a.py",
+            "src/a",
+            "-l",
+            "ann@x.org",
+            "k=v",
+            "https://x.org/a",
+            "Ann Smith",
+            "na\u00efve",
+            "Who am I?",
+            "C++",
+            "5",
+            "nonesuch",
+        )
+    ),
+    (array_of(one_of("unknown", "known")), '"unknown"', ["unknown"]),
+    (array_of(one_of("-", "+")), '"-"', ["-"]),
     (array_of({"anyOf": [TEXT, one_of("")]}), '""', REFUSED),
     (array_of(TEXT), "5", REFUSED),
     ({"type": "object", "properties": {"a": INTEGER}}, '"{\\"a\\": 1, \\"a\\": 2}"', REFUSED),
@@ -298,6 +361,14 @@ NOTHING: list[Case] = [  # under a name that the model made up, nothing is no pa
     (open_to(mode=one_of("some", "all")), '{"mode": null}', {}),
     (open_to(mode={"enum": ["none", None]}), '{"mode": "null"}', REFUSED),
     (open_to(quotas=QUOTAS), '{"quotas": null}', {}),
+    *((open_to(who={"anyOf": [array_of(TEXT), {"type": "null"}], **rest}), f'{{"who": {sent}}}', meant)
+        for rest, sent, meant in (
+        ({"default": ["me"]}, '""', REFUSED),  # the default, or null
+        ({"default": ["me"]}, '" "', REFUSED),
+        ({"default": ["me"]}, '"null"', {"who": None}),
+        ({"default": None}, '""', {}),
+        ({}, '""', {}),
+    )),
     (open_to(o=open_to(n=INTEGER)), '{"o": {"n": null}}', {"o": {}}),
     (open_to(quotas={"type": "object", "additionalProperties": {"type": ["integer", "null"]}}),
         '{"quotas": {"ann": "null"}}', {"quotas": {"ann": None}}),
@@ -320,6 +391,12 @@ NAMES: list[Case] = [
     (closed_to("v1.5", **{"v1.5": INTEGER}), '{"v15": 1}', REFUSED),
     (closed_to("min", "n", min=INTEGER, n=INTEGER), '{"mins": 1, "n": 2}', REFUSED),
     (closed_to("file", "n", file=TEXT, n=INTEGER), '{"files": "a", "n": 2}', {"file": "a", "n": 2}),
+    (closed_to("file", "n", file=TEXT, n=INTEGER), '{"files": "*", "n": 2}', REFUSED),  # which of them
+    (closed_to("file", "n", file=TEXT, n=INTEGER), '{"files": "a?.py", "n": 2}', REFUSED),
+    (closed_to("page", "n", page=INTEGER, n=INTEGER), '{"pages": 3, "n": 2}', REFUSED),  # how many, or which one
+    (closed_to("hour", "n", hour=INTEGER, n=INTEGER), '{"hours": 3, "n": 2}', REFUSED),
+    (closed_to("pages", "n", pages=INTEGER, n=INTEGER), '{"page": 3, "n": 2}', REFUSED),
+    (closed_to("hour", "n", hour=NUMBER, n=INTEGER), '{"hours": 1.5, "n": 2}', REFUSED),
     (closed_to("file", "n", file=TEXT, n=INTEGER), '{"input_file": "a", "n": 2}', REFUSED),
     (closed_to("size", "n", size=INTEGER, n=INTEGER), '{"argsize": 1, "n": 2}', REFUSED),
     (closed_to("size", "n", size=INTEGER, n=INTEGER), '{"params_size": 1, "n": 2}', {"size": 1, "n": 2}),
