@@ -98,14 +98,15 @@ def examine(judged: JudgedCall) -> Case | None:
     )
 
 
-def has_one_reading(sent: Any, name: str, schema: Schema) -> bool:
+def has_one_reading(sent: object, name: str, schema: Schema) -> bool:
     """Whether the oracle reads the value of a parameter in one way: then its repair holds, and a refusal skips it."""
     properties: Any = schema.get("properties", {})
-    if not isinstance(sent, dict) or name not in sent or name not in properties:
+    given = cast("dict[str, Any]", sent) if isinstance(sent, dict) else {}
+    if name not in given or name not in properties:
         return False
     required = [each for each in schema.get("required", ()) if each == name]
     alone = {**schema, "properties": {name: properties[name]}, "required": required}
-    return find_intended({name: sent[name]}, alone) is not None
+    return find_intended({name: given[name]}, alone) is not None
 
 
 def mentions(text: str, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from math import inf
 from threading import current_thread, main_thread
+from typing import cast
 
 import anyio
 
@@ -35,7 +36,9 @@ def is_failure_of_body(exc: BaseException) -> bool:
     KeyboardInterrupt and the cancellation of the caller pass.
     """
     if isinstance(exc, BaseExceptionGroup):
-        return exc.subgroup(lambda each: not isinstance(each, (Exception, SystemExit, BaseExceptionGroup))) is None
+        return all(map(is_failure_of_body, cast("BaseExceptionGroup[BaseException]", exc).exceptions))
+    if isinstance(exc, Exception):  # one of a group
+        return True
     return isinstance(exc, SystemExit) or is_stray_cancellation(exc)
 
 

@@ -27,10 +27,12 @@ _logger = get_logger()
 _DEEPEST = 100  # levels; deeper than any data that a model reads
 _MOST_BITS = 33_000  # about 10,000 digits: the time to write an integer grows with their square
 _LONGEST_RANGE = 10_000
+_MOST_REPEATED = 10_000  # parts of values that occur again: a few aliases of aliases make billions
 _BY_STR = ("fractions", "zoneinfo", "numpy", "pandas")  # packages whose scalars are complete as text
 _MISSING = frozenset(("NAType", "NaTType"))  # of pandas
 _ITEMS = dict[Any, Any].items  # the built-in methods, which a subclass cannot override
 _ITERATE = list[Any].__iter__
+_CONTAINERS: tuple[Any, ...] = (list, dict)
 _BYTES = (bytes, bytearray, memoryview)
 
 
@@ -61,20 +63,41 @@ def type_name(value: object) -> str:
 class _Walk:
     inside: set[int] = attrs.field(factory=set[int])  # the values that the current one is in
     unknown: set[str] = attrs.field(factory=set[str])  # types without a usual form
+    parts: int = 0  # values converted so far, repeated ones included
+    repeated: int = 0  # of these, the parts of values that occurred before
+    # By id, each list or object with its plain form and its parts; kept, so that no other value gets the id.
+    known: dict[int, tuple[Any, Any, int]] = attrs.field(factory=dict[int, Any])
 
     def convert(self, value: Any) -> Any:
+        self.parts += 1
         if value is None or value is True or value is False or type(value) is str:
             return value
+        if (again := self.known.get(id(value))) is not None:
+            return self._repeat(again)
         if id(value) in self.inside or len(self.inside) >= _DEEPEST:
             self.unknown.add(f"{type_name(value)} (nested too deeply)")
             return "(nested too deeply)"
         self.inside.add(id(value))
+        before = self.parts
         try:
-            return self._convert(value, cast("Any", type(value)))  # `isinstance` would ask the value itself
+            plain: Any = self._convert(value, cast("Any", type(value)))  # `isinstance` would ask the value itself
+            if isinstance(plain, _CONTAINERS):
+                self.known[id(value)] = value, plain, self.parts - before
+            return plain
         except Exception:  # noqa: BLE001  # a foreign value may raise anything when it is read
             return self._give_up(value)
         finally:
             self.inside.discard(id(value))
+
+    def _repeat(self, known: tuple[Any, Any, int]) -> Any:
+        """Write a value again that occurs again, unless that grows without end, as YAML's aliases of aliases do."""
+        value, plain, parts = known
+        self.parts += parts
+        self.repeated += parts
+        if self.repeated <= _MOST_REPEATED:
+            return plain
+        self.unknown.add(f"{type_name(value)} (repeated too often)")
+        return "(repeated too often)"
 
     def _give_up(self, value: object) -> str:
         self.unknown.add(type_name(value))

@@ -70,7 +70,7 @@ def _is_bare(value: object, text: str) -> bool:
 def to_data(value: object) -> tuple[Any, str]:
     """Return the value as JSON data, which is the value itself if possible, and its JSON."""
     try:
-        if _is_json_data(value):
+        if _is_json_data(value, set()):
             return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
         pass
@@ -84,13 +84,24 @@ def _dump(value: object) -> str:
     return to_data(value)[1]
 
 
-def _is_json_data(value: Any) -> bool:
-    """Whether `json` alone writes the value as it writes the result of `to_plain`, as it does for most results."""
-    if type(value) is dict:
-        items = cast("dict[Any, Any]", value)
-        return set(map(type, items)) <= _KEYS and _are_json_data(items.values())
-    return _are_json_data(value) if type(value) is list else type(value) in _SCALARS
+def _is_json_data(value: Any, seen: set[int]) -> bool:
+    """Whether `json` alone writes the value as it writes the result of `to_plain`, as it does for most results.
+
+    Args:
+        value: Any value.
+        seen: The ids of its lists and dicts so far. One that occurs again needs `to_plain`, which counts repetitions.
+    """
+    kind = cast("type[Any]", type(value))
+    if kind in _SCALARS:
+        return True
+    if (kind is not dict and kind is not list) or id(value) in seen:
+        return False
+    seen.add(id(value))
+    if kind is list:
+        return _are_json_data(value, seen)
+    items = cast("dict[Any, Any]", value)
+    return set(map(type, items)) <= _KEYS and _are_json_data(items.values(), seen)
 
 
-def _are_json_data(values: Any) -> bool:
-    return set(map(type, values)) <= _SCALARS or all(map(_is_json_data, values))
+def _are_json_data(values: Any, seen: set[int]) -> bool:
+    return set(map(type, values)) <= _SCALARS or all(_is_json_data(each, seen) for each in values)

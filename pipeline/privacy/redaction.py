@@ -7,7 +7,8 @@ name of a secret, and a value of another type may hold the secret, so both are w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 from typing import Any, cast
 
 import attrs
@@ -20,6 +21,7 @@ from .public_text import REDACTED, Redact
 from .secret_places import SecretSchema
 
 _MAX_DEPTH = 64  # levels of arguments; what is deeper is withheld
+_MAX_PARTS = 50_000  # values of one call; the rest, of a call that was refused for its size, is withheld
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text; longer ones are withheld
 _OPENING = ("{", "[")  # text that begins so may hold several values
 _SHOWN = (bool, type(None))
@@ -39,6 +41,7 @@ class Redaction:
     schema: SecretSchema | None
     hook: Redact | None = None
     collector: TextCollector | None = None
+    _parts: Iterator[int] = attrs.field(factory=count, init=False, repr=False, eq=False)  # values looked at so far
 
     def redact(self, arguments: object) -> object:
         """Redact the arguments of a call. Arguments that were sent as text come back as text."""
@@ -62,6 +65,8 @@ class Redaction:
         return [] if self.schema is None else self.schema.root()
 
     def _redact(self, value: Any, forms: Sequence[Form], path: list[int | str]) -> object:
+        if next(self._parts) >= _MAX_PARTS:
+            return REDACTED
         facts = None if self.schema is None else self.schema.facts(forms)
         if len(path) > _MAX_DEPTH or (facts is not None and facts.secret):
             return self._withhold(value)
@@ -99,11 +104,11 @@ class Redaction:
     def _redact_object(self, value: Mapping[Any, Any], forms: Sequence[Form], path: list[int | str]) -> object:
         schema = self.schema
         if schema is None:
-            return {name: self._redact(each, [], [*path, name]) for name, each in value.items()}
+            return {name: self._redact(each, [], [*path, name]) for name, each in islice(value.items(), _MAX_PARTS)}
         facts = schema.facts(forms)
         free = () if facts.closed else schema.free_child(forms)
         shown: dict[Any, object] = {}
-        for name, each in value.items():
+        for name, each in islice(value.items(), _MAX_PARTS):
             child = schema.child(forms, name) if isinstance(name, str) else None
             if facts.secret_names:
                 self._withhold(name)
@@ -119,8 +124,11 @@ class Redaction:
     def _redact_items(self, value: Iterable[Any], forms: Sequence[Form], path: list[int | str]) -> object:
         schema = self.schema
         if schema is None:
-            return [self._redact(each, [], [*path, index]) for index, each in enumerate(value)]
-        return [self._redact(each, schema.item(forms, index), [*path, index]) for index, each in enumerate(value)]
+            return [self._redact(each, [], [*path, index]) for index, each in enumerate(islice(value, _MAX_PARTS))]
+        return [
+            self._redact(each, schema.item(forms, index), [*path, index])
+            for index, each in enumerate(islice(value, _MAX_PARTS))
+        ]
 
     def _withhold(self, value: object, *, declared: bool = True) -> str:
         if self.collector is not None:
