@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeAlias
 
+from ..foreign_values import or_default
 from ..privacy import make_safe
 
 Dumps: TypeAlias = Callable[[Any], bytes]  # as pickle.dumps
@@ -51,12 +52,10 @@ def _make_picklable(exc: BaseException, dumps: Dumps) -> object:
     return parts if _survives(parts, dumps, tuple) else RemoteError(type(exc).__name__)
 
 
+@or_default(default=False)  # a foreign __reduce__ may raise anything
 def _survives(value: object, dumps: Dumps, kind: type | None = None) -> bool:
     """Whether it can be pickled and read again, and then is of that type."""
-    try:
-        read: object = pickle.loads(dumps(value))  # noqa: S301  # pickled right here
-    except Exception:  # noqa: BLE001  # a foreign __reduce__ may raise anything
-        return False
+    read: object = pickle.loads(dumps(value))  # noqa: S301  # pickled right here
     return kind is None or type(read) is kind
 
 

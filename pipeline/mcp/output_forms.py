@@ -46,11 +46,12 @@ class OutputForm:
         """
         structured = self._fit(data, text)
         if structured is None and self._dump is not None:
-            try:
-                structured = self._fit(*to_data(self._dump(value)))
-            except Exception:  # noqa: BLE001  # pydantic raises what the methods of a foreign value raise
-                return None
+            structured = self._fit_dumped(value, self._dump)
         return structured
+
+    @or_default(None)  # pydantic raises what the methods of a foreign value raise
+    def _fit_dumped(self, value: object, dump: Callable[[Any], Any]) -> dict[str, Any] | None:
+        return self._fit(*to_data(dump(value)))
 
     def _fit(self, data: Any, text: str) -> dict[str, Any] | None:
         if not text.isascii():

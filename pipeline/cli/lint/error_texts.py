@@ -13,6 +13,7 @@ from typing import Any, get_args
 import attrs
 
 from ...errors import InvalidParams, MalformedCall, OutcomeUnknown, ToolError, UnknownTool
+from ...foreign_values import or_default
 from ...messages import render
 from ...messages.profiles import PROFILES
 from ...privacy import find_flaws
@@ -106,10 +107,7 @@ def _list_invalid_params(tool: Tool[..., Any]) -> Iterator[InvalidParams]:
 
 def _parse_wrong(tool: Tool[..., Any], arguments: dict[str, object], name: str) -> Iterator[InvalidParams]:
     """One error for each problem with the parameter of that name; "" stands for the ones that are missing."""
-    try:
-        found: Any = tool.parse(arguments)
-    except Exception:  # noqa: BLE001  # a validator of the user's own; its bug shows when the tool is called
-        return
+    found: Any = or_default(None)(tool.parse)(arguments)  # a bug of the user's own validator shows when it is called
     if type(found) is InvalidParams:
         for problem in found.problems:
             inside = problem.path == name or problem.path.startswith((f"{name}.", f"{name}["))
