@@ -46,7 +46,7 @@ ANSWERS = (
     "Error: Missing required parameter: path",
     "# Catalogue\nAurora lamp: 49.00",
     '{"article": "Aurora lamp", "price": "54.00", "currency": "EUR"}',
-    "Error: Invalid parameter value for currency: must be a string, not 2",
+    "Error: Invalid parameter value for currency: must be a string, not an array",
     "Error: Missing required parameter: article",
     "Error: Unknown parameter: artikel",
     '{"article": "Borealis lamp", "price": "79.00", "currency": "EUR"}',

@@ -169,7 +169,11 @@ SCRIPT = (
     ScriptedCall("read_file<|channel|>commentary", {"path": "catalogue.md"}, "a control token in the name"),
     ScriptedCall("fetch_quote", {"article": "Aurora lamp", "currency": None}, "null for an optional parameter"),
     ScriptedCall(
-        "fetch_quote", {"artikel": "Borealis lamp", "currency": 2}, "a wrong name and a wrong type", "validation", 0
+        "fetch_quote",
+        {"artikel": "Borealis lamp", "currency": ["EUR"]},
+        "a wrong name and a wrong type",
+        "validation",
+        0,
     ),
     ScriptedCall("fetch_quote", {"article": "Borealis lamp"}, "the backend answers 503, once", runs=2),
     ScriptedCall("search_archive", {"text": "Aurora"}, "the tool hangs", "timeout", 3),
