@@ -134,8 +134,12 @@ def repair_arguments(
         found = _parse(draft, parameters, limits)
     if type(found) is dict:
         return found, tuple(draft.repairs)
-    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else.
-    return found if draft.repairs and type(found) is InvalidParams and not is_incomplete(found) else None
+    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
+    # a repair of a name or of a container: the paths would lead to places that the model did not send.
+    holds = draft.repairs and all(
+        each.rule != "parameter_name" and not isinstance(each.after, (dict, list)) for each in draft.repairs
+    )
+    return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
