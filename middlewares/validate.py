@@ -80,6 +80,8 @@ class Validate:
             return Failure(too_large)
         params: Any = tool.parse(arguments)
         if type(params) is _DICT:
+            if parameters.root is not None and not (parameters.flat and parameters.names.issuperset(params)):
+                return self._accept(call, params)
             return call.validated(params)
         if type(params) is _INVALID_PARAMS and not call.repairs:
             # Of the arguments of a flat tool only wrong ones may still be too large: the right texts were measured.
@@ -89,6 +91,11 @@ class Validate:
         if not measured and (too_large := self.limits.check(arguments)) is not None:
             return Failure(too_large)
         return self._repair_or_refuse(call, params)
+
+    def _accept(self, call: ResolvedCall, params: dict[str, Any]) -> ValidCall:
+        """Accept what an open schema lets pass; a misspelt name in it is read as the declared one that was meant."""
+        read = call.tool.parameters.repair(call.arguments, None, self._rules, self.limits)
+        return call.validated(*read) if type(read) is tuple else call.validated(params)
 
     def _repair_or_refuse(
         self, call: ResolvedCall, error: InvalidParams | MalformedCall

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
+from returns.result import Success
 
 from support import nothing
 from toolcall_pipeline import (
@@ -319,6 +320,63 @@ def test_a_policy_decides_about_undeclared_arguments(undeclared: Any, closed: An
     else:
         assert verdict.params == sent_on
         assert [each.rule for each in verdict.repairs] == rules
+
+
+_OPEN = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "dry_run": {"type": "boolean"},
+        "walk": {"type": "array", "items": {"type": "object", "properties": {"max_depth": {"type": "integer"}}}},
+        "env": {"type": "object", "additionalProperties": {"type": "string"}, "properties": {"home": {}}},
+        "marks": {"type": "object", "patternProperties": {"^H": {}}, "properties": {"home": {}}},
+    },
+    "required": ["path"],
+}
+
+
+@pytest.mark.parametrize("undeclared", [None, "pass"])
+@pytest.mark.parametrize("text", [False, True], ids=["object", "text"])
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"dryRun": True}, {"dry_run": True}),
+        ({"DRY-RUN": "true"}, {"dry_run": True}),
+        ({"params_dry_run": True}, {"dry_run": True}),
+        ({"walk": [{}, {"maxDepth": "3"}]}, {"walk": [{}, {"max_depth": 3}]}),
+        ({"walk": [{"maxDepth": "deep"}], "dryRun": True}, {"walk": [{"maxDepth": "deep"}], "dry_run": True}),
+        ({"dryRun": "perhaps"}, None),
+        ({"dryRun": True, "dry-run": False}, None),
+        ({"dryRun": True, "dry_run": False}, None),
+        ({"dry": True}, None),
+        ({"env": {"HOME": "/"}}, None),
+        ({"marks": {"HOME": "/"}}, None),
+        ({"other": {"dryRun": True}}, None),
+    ],
+    ids=str,
+)
+def test_an_open_schema_swallows_no_misspelt_name(undeclared: Any, sent: Any, read: Any, text: Any) -> None:
+    """A name that an open schema permits is read as the declared one that it spells, if its value is valid there."""
+    made = Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, undeclared=undeclared)
+    arguments = {"path": "x", **sent}
+    verdict = validate(made, json.dumps(arguments) if text else arguments)
+    assert verdict.params == {"path": "x", **(sent if read is None else read)}
+    assert bool(verdict.repairs) == (verdict.params != arguments)
+
+
+async def test_a_misspelt_name_of_an_open_schema_is_reported() -> None:
+    """The report lists it as a repair and not as undeclared; without the rule it stays undeclared."""
+    tools = ToolRegistry()
+    tools.register(Tool.from_schema(name="probe", parameters=_OPEN, handler=return_params, effect="read"))
+    call = Call("probe", {"path": "x", "dryRun": True, "other": 1})
+    report = await standard(tools).report(call)
+    assert (report.undeclared, report.repairs) == (
+        ("other",),
+        (Repair("dryRun", "parameter_name", "dryRun", "dry_run"),),
+    )
+    assert report.outcome == Success({"path": "x", "dry_run": True, "other": 1})
+    left = await standard(tools).replace("validate", Validate(repair=())).report(call)
+    assert (left.undeclared, left.outcome) == (("dryRun", "other"), Success(call.arguments))
 
 
 @pytest.mark.parametrize(("undeclared", "sent_on"), [("drop", {"x": 1}), ("reject", None), ("pass", {"x": 1, "y": 2})])

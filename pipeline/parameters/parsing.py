@@ -19,7 +19,7 @@ from .duplicate_keys import refuse_twins
 from .exact_numbers import read_exactly
 from .limits import bound_parse, check_schema, find_growth, is_flat
 from .problems import describe_names, describe_value, refuse_json, refuse_non_json, refuse_non_object, refuse_unicode
-from .schema import is_object
+from .schema import find_open, is_object
 from .tool_parameters import Compiled, Given, Parse, Undeclared, copy_containers
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def compile_function(function: Callable[..., Any], *, skip_first: bool) -> Compi
             return refuse_non_json(arguments, schema)
 
     bounded = _bound(parse, schema)
-    return Compiled(_complete(bounded, shape), schema, flat=is_flat(schema), ambiguous=bounded is not parse)
+    whole, ambiguous = _complete(bounded, shape), bounded is not parse
+    return Compiled(whole, schema, flat=is_flat(schema), ambiguous=ambiguous, root=find_open(schema))
 
 
 def _copy_result(validate: Callable[..., Any]) -> Callable[..., Any]:
@@ -186,8 +187,9 @@ def compile_schema(
             return refuse_non_json(arguments, schema)
 
     if growth is None:
-        return Compiled(parse, schema, flat=flat)
-    return Compiled(bound_parse(parse, _read_object, growth, is_valid, schema), schema, ambiguous=True)
+        return Compiled(parse, schema, flat=flat, root=find_open(whole))
+    bounded = bound_parse(parse, _read_object, growth, is_valid, schema)
+    return Compiled(bounded, schema, ambiguous=True, root=find_open(whole))
 
 
 def apply_undeclared_policy(schema: Mapping[str, Any], undeclared: Undeclared | None) -> dict[str, Any]:

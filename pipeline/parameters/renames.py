@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from .schema import JsonObject, Parts, is_object, locate, names_at, value_at
+from .schema import JsonObject, Parts, Place, is_array, is_object, locate, names_at, value_at
 from .spelling import fold_name
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ class _Matches(NamedTuple):
 Known: TypeAlias = dict[tuple[int | str, ...], _Matches]
 _Pair: TypeAlias = tuple[str, str]  # an undeclared name and an absent one
 _MAX_UNDECLARED = 50  # in one object; with more of them, the model meant another set of parameters
+_MAX_PLACES = 1_000  # objects and arrays of valid arguments that are searched for misspelt names
+_MAX_LEVELS = 16
+_CONTAINERS = frozenset((dict, list))
 _MAX_NAME = 200  # characters; longer text was not meant as a name
 _MIN_SINGULAR = 4  # letters: "mins" is not "min", nor "news" "new"
 _PATTERN = frozenset("*?")  # characters of a pattern of names
@@ -75,6 +78,32 @@ def find_declared(arguments: JsonObject, parts: Parts, parameters: Parameters, k
             if sent == parts[-1]:
                 return name
     return None
+
+
+def find_misspelt(arguments: JsonObject, root: Place, parameters: Parameters) -> list[tuple[Parts, str]]:
+    """Find the undeclared names in valid arguments that were certainly meant for absent declared ones.
+
+    An open schema permits any name, so that without this search ``dryRun`` for ``dry_run`` would change nothing, and
+    the tool would delete.
+
+    Returns:
+        The paths of the undeclared names, each with its declared name. Not searched: the value of an undeclared name,
+        more than 1,000 objects and arrays, and more than 16 levels.
+    """
+    found: list[tuple[Parts, str]] = []
+    known: Known = {}
+    pending: list[tuple[Any, tuple[int | str, ...], Place]] = [(arguments, (), root)]
+    for _ in range(_MAX_PLACES):
+        if not pending:
+            break
+        here, parts, place = pending.pop()
+        if is_object(here) and place.is_open and not place.names.issuperset(here):
+            for certain in _match_at(arguments, parts, parameters, known).safe:
+                found += [([*parts, sent], name) for name, sent in certain.items() if sent not in place.names]
+        if len(parts) < _MAX_LEVELS:
+            items = enumerate(here) if is_array(here) else ((key, here[key]) for key in here if key in place.names)
+            pending += [(value, (*parts, key), place.enter(key)) for key, value in items if type(value) in _CONTAINERS]
+    return found
 
 
 def find_assignments(arguments: JsonObject, parameters: Parameters) -> dict[str, _Pair]:

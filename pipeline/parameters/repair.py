@@ -14,7 +14,7 @@ from .expectations import Sent
 from .limits import Limits, is_incomplete
 from .number_tokens import Written
 from .reading import read_arguments, read_literal
-from .renames import Known, find_assignments, find_declared, find_renames
+from .renames import Known, find_assignments, find_declared, find_misspelt, find_renames
 from .schema import JsonObject, Parts, format_path, is_object, locate, value_at
 from .wrappers import unwrap
 
@@ -25,6 +25,7 @@ _DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, 
 _MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
+_Found: TypeAlias = JsonObject | InvalidParams | MalformedCall  # the params, or why there are none
 _Fix: TypeAlias = tuple[Parts, str, Any]  # the path, the rule, and the new value; for parameter_name the new name
 
 
@@ -93,26 +94,28 @@ class _Draft:
 def repair_arguments(
     parameters: Parameters,
     arguments: Any,
-    error: InvalidParams | MalformedCall,
+    error: InvalidParams | MalformedCall | None,
     rules: frozenset[Rule],
     limits: Limits | None,
     tool_names: Collection[str] = (),
 ) -> tuple[JsonObject, tuple[Repair, ...]] | InvalidParams | None:
-    """Repair arguments that were refused. The result must keep the limits too, once text in it is opened.
+    """Repair arguments that were refused, or names that an open schema let pass although they are misspelt.
+
+    The result must keep the limits too, once text in it is opened.
 
     Args:
         parameters: The tool's parameters.
         arguments: The arguments as they were sent.
-        error: The refusal.
+        error: The refusal; None: the arguments are valid.
         rules: The rules that may be used.
         limits: The limits on arguments; None: no limits.
         tool_names: The names of the tool that are accepted if the arguments hold a whole call. Empty: any name.
 
     Returns:
-        The params and the repairs; the refusal of what the repairs leave; None if the refusal stands as it is.
+        The params and the repairs; the refusal of what the repairs leave; None if nothing was repaired.
     """
-    found: JsonObject | InvalidParams | MalformedCall = error
     written = Written()
+    found: _Found
     if type(error) is MalformedCall:
         if "json_text" not in rules or (inner := _read_text_in_text(arguments, written)) is None:
             return None
@@ -124,6 +127,28 @@ def repair_arguments(
         if sent is None:
             return None
         draft = _Draft(sent, written)
+        found = sent if error is None else error
+    found = _fix(draft, found, parameters, rules, limits, tool_names)
+    if type(found) is _DICT:
+        found, draft = _rename_misspelt(draft, found, parameters, rules, limits)
+        return (found, tuple(draft.repairs)) if draft.repairs else None
+    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
+    # a repair of a name or of a container: the paths would lead to places that the model did not send.
+    holds = draft.repairs and all(
+        each.rule != "parameter_name" and not isinstance(each.after, (dict, list)) for each in draft.repairs
+    )
+    return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
+
+
+def _fix(
+    draft: _Draft,
+    found: _Found,
+    parameters: Parameters,
+    rules: frozenset[Rule],
+    limits: Limits | None,
+    tool_names: Collection[str] = (),
+) -> _Found:
+    """Repair a draft until it is valid or no rule changes it. Returns the params, or the last refusal."""
     for _ in range(_MAX_ROUNDS):
         if type(found) is not InvalidParams or is_incomplete(found):  # so many problems are not a slip in spelling
             break
@@ -132,14 +157,34 @@ def repair_arguments(
         elif not _restructure(draft, parameters, rules, tool_names):
             break
         found = _parse(draft, parameters, limits)
-    if type(found) is dict:
-        return found, tuple(draft.repairs)
-    # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
-    # a repair of a name or of a container: the paths would lead to places that the model did not send.
-    holds = draft.repairs and all(
-        each.rule != "parameter_name" and not isinstance(each.after, (dict, list)) for each in draft.repairs
-    )
-    return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
+    return found
+
+
+def _rename_misspelt(
+    draft: _Draft, params: JsonObject, parameters: Parameters, rules: frozenset[Rule], limits: Limits | None
+) -> tuple[JsonObject, _Draft]:
+    """Read each name that an open schema let pass as the declared one that it spells, if its value is valid there."""
+    if parameters.root is None or "parameter_name" not in rules:
+        return params, draft
+    fixes = [*_rename(find_misspelt(draft.arguments, parameters.root, parameters), draft)]
+    for _ in range(_MAX_ROUNDS):
+        if not fixes:
+            break
+        renamed = _Draft(draft.arguments, draft.sent.written, tuple(draft.repairs))
+        renamed.left_out, renamed.opened = draft.left_out, draft.opened
+        renamed.apply(fixes)
+        found = _fix(renamed, _parse(renamed, parameters, limits), parameters, rules, limits)
+        if type(found) is _DICT:
+            return found, renamed
+        wrong = [each.path for each in found.problems] if type(found) is InvalidParams else [""]
+        fixes = [(parts, rule, name) for parts, rule, name in fixes if not _blames(wrong, [*parts[:-1], name])]
+    return params, draft
+
+
+def _blames(wrong: Iterable[str], parts: Parts) -> bool:
+    """Whether one of the wrong places is this one or inside of it."""
+    place = format_path(parts)
+    return any(path == place or path.startswith((f"{place}.", f"{place}[")) for path in wrong)
 
 
 def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], tool_names: Collection[str]) -> bool:
@@ -161,7 +206,7 @@ def _restructure(draft: _Draft, parameters: Parameters, rules: frozenset[Rule], 
     return bool(assignments)
 
 
-def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> JsonObject | InvalidParams | MalformedCall:
+def _parse(draft: _Draft, parameters: Parameters, limits: Limits | None) -> _Found:
     """Parse a draft; first check its size again if JSON text was opened in it."""
     if draft.opened and limits is not None and (too_large := limits.check_value(draft.arguments)) is not None:
         return too_large

@@ -15,7 +15,7 @@ from .expectations import UNWRITTEN, Expected
 from .limits import SCALARS, Limits, list_texts
 from .reading import read_arguments
 from .repair import repair_arguments
-from .schema import Parts, forms_at, is_required, names_at
+from .schema import Parts, Place, forms_at, is_required, names_at
 from .spelling import ADVISED, with_suggestions
 
 if TYPE_CHECKING:
@@ -47,12 +47,14 @@ class Compiled(NamedTuple):
         schema: The JSON Schema that the model sees.
         flat: Whether valid arguments are at most 32 scalars, so that their number and depth need no check.
         ambiguous: Whether a value may be validated exponentially often, so that deep arguments are refused.
+        root: See `Parameters.root`.
     """
 
     parse: Parse
     schema: Mapping[str, Any]
     flat: bool = False
     ambiguous: bool = False
+    root: Place | None = None
 
 
 @attrs.define(eq=False)
@@ -69,6 +71,7 @@ class Parameters:
         flat: As `Compiled.flat`; False until compiled.
         secrets: Hides the secret parameters; None: there are none.
         texts: If `flat`, the names of the parameters that may be text.
+        root: Where the schema permits undeclared names: its places, to find misspelt names. None: it permits none.
     """
 
     _build: Callable[[], Compiled] = attrs.field(repr=False)
@@ -78,6 +81,7 @@ class Parameters:
     flat: bool = attrs.field(init=False, repr=False, default=False)
     secrets: SecretGuard | None = attrs.field(init=False, repr=False, default=None)
     texts: tuple[str, ...] = attrs.field(init=False, repr=False, default=())
+    root: Place | None = attrs.field(init=False, repr=False, default=None)
     _compiled: Compiled | None = attrs.field(init=False, repr=False, default=None)
     _expected: dict[int | str, Expected] = attrs.field(init=False, repr=False, factory=dict[Any, Any])
 
@@ -141,6 +145,7 @@ class Parameters:
             self.parse, self.flat = self._compiled.parse, self._compiled.flat
             self.texts = list_texts(self._compiled.schema) if self.flat else ()
             self.names = frozenset(names_at(self._compiled.schema, ()))
+            self.root = self._compiled.root
         return self._compiled
 
     @property
@@ -193,23 +198,25 @@ class Parameters:
     def repair(
         self,
         arguments: object,
-        error: InvalidParams | MalformedCall,
+        error: InvalidParams | MalformedCall | None,
         rules: frozenset[Rule],
         limits: Limits | None = None,
         tool_names: Collection[str] = (),
     ) -> tuple[dict[str, Any], tuple[Repair, ...]] | InvalidParams | None:
         """Repair arguments that `parse` refused, if they contain the values that the model meant.
 
+        An open schema permits names that are misspelt: of arguments that `parse` accepted, these are repaired.
+
         Args:
             arguments: The arguments as they were sent. They are not changed.
-            error: The refusal from `parse`.
+            error: The refusal from `parse`; None: it accepted them.
             rules: The rules that may be used; empty: repair nothing.
             limits: The limits on arguments, also for the values of text inside of them; None: no limits.
             tool_names: The names of the tool. A whole call inside of the arguments is opened only if it has one of
                 these names; empty: any name.
 
         Returns:
-            The params and the repairs; the refusal of what the repairs leave; None if the refusal stands as it is.
+            The params and the repairs; the refusal of what the repairs leave; None if nothing was repaired.
             Arguments from a program are never repaired.
         """
         if not rules or type(arguments) is Given:
