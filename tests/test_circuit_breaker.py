@@ -32,9 +32,9 @@ from toolcall_pipeline import (
     Unavailable,
     render,
 )
-from toolcall_pipeline.middlewares import Retry, standard
+from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
-from toolcall_pipeline.testing import FakeClock, script
+from toolcall_pipeline.testing import FakeClock, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
 DONE: Outcome = Success("done")
@@ -761,16 +761,20 @@ def test_a_tool_of_another_registry() -> None:
     assert not is_open(breaker)
 
 
+async def fail() -> None:
+    raise ConnectionError
+
+
 async def test_in_a_pipeline() -> None:
     """Inside of Retry each attempt counts and an open breaker ends the retrying; later calls stop at Available."""
     clock, tools = FakeClock(), ToolRegistry()
     runs: list[int] = []
 
-    async def fail() -> None:
+    async def fail_again() -> None:
         runs.append(1)
         raise ConnectionError
 
-    tools.register(a_tool(fn=fail))
+    tools.register(a_tool(fn=fail_again))
     breaker = CircuitBreaker(tools, failures=2, clock=clock)
     pipeline = standard(tools).replace("retry", Retry(5, 0)).after("retry", breaker)
     report = await pipeline.report(Call("probe"))
@@ -778,12 +782,30 @@ async def test_in_a_pipeline() -> None:
     assert len(runs) == 2
     refusals = [stage.verdict for stage in report.stages if stage.name == "circuit_breaker"]
     assert refusals == [None, None, "unavailable"]
+    assert [each.verdict for each in report.attempts] == ["transient", "transient"]
     clock.now += 10
     report = await pipeline.report(Call("probe"))
     assert report.outcome == Failure(Unavailable("probe", "breaker_open", 20.0))
     assert [stage.name for stage in report.stages] == ["resolve", "available"]
+    assert report.attempts == ()
     text = "Error: This tool failed repeatedly and is switched off for a while. Try again in 20 seconds."
     assert render(Unavailable("probe", "breaker_open", 20.0)) == text
+
+
+@pytest.mark.parametrize(
+    "refuse", [lambda: CircuitBreaker(failures=1), lambda: RateLimit(1, per=60)], ids=["breaker", "rate"]
+)
+async def test_a_refused_run_is_no_attempt(refuse: Callable[[], Any]) -> None:
+    """An attempt that a stage refuses before the body begins is not counted as one, in report and span."""
+    tools = ToolRegistry()
+    tools.register(a_tool(fn=fail))
+    with recorded_spans() as recorded:
+        pipeline = standard(tools).replace("trace", Trace(tracer_provider=recorded.tracer_provider))
+        pipeline = pipeline.replace("retry", Retry(1, 0)).after("retry", refuse())
+        reports = [await pipeline.report(Call("probe")) for _ in range(2)]
+        calls = [span for span in recorded.spans if span.name.startswith("execute_tool")]
+    assert [[each.verdict for each in report.attempts] for report in reports] == [["transient"], []]
+    assert [dict(span.attributes or {})["toolcall.attempts"] for span in calls] == [1, 0]
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:

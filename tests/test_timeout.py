@@ -18,6 +18,7 @@ from support import PATIENT, StoppedTime, a_call, a_tool
 from toolcall_pipeline import (
     Call,
     Effect,
+    Handler,
     Outcome,
     OutcomeUnknown,
     Placement,
@@ -28,6 +29,7 @@ from toolcall_pipeline import (
     ToolFailed,
     ToolRegistry,
     Transient,
+    ValidCall,
     is_failure,
     timing,
 )
@@ -92,6 +94,36 @@ async def test_the_body_had_not_begun() -> None:
     report = await pipeline.after("timeout", Queue()).replace("retry", Retry(2, 0)).report(Call("probe"))
     assert report.outcome == Failure(TimedOut(SOON, landed="no"))
     assert len(report.attempts) == 2
+
+
+class Linger:
+    """Calls on, and does not return."""
+
+    placement = Placement(announces_body=True)
+
+    async def __call__(self, call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
+        await call_next(call)
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["value", "failure"])
+@pytest.mark.parametrize("in_thread", [False, True], ids=["loop", "thread"])
+@pytest.mark.parametrize("effect", ["read", "idempotent"])
+async def test_a_body_that_ended_before_the_time_may_have_landed(effect: Any, in_thread: bool, fails: bool) -> None:
+    """Where a stage inside is cut off after the body ended, the error does not say that nothing happened."""
+
+    def work() -> None:
+        if fails:
+            raise ConnectionResetError
+
+    async def work_in_loop() -> None:
+        work()
+
+    pipeline = standard(registry(work if in_thread else work_in_loop, effect), timeout=SOON, attempts=1)
+    report = await pipeline.after("timeout", Linger()).report(Call("probe"))
+    assert report.outcome == Failure(TimedOut(SOON, landed="maybe"))
+    assert [each.landed for each in report.attempts] == ["maybe"]
 
 
 async def test_a_stage_that_does_not_mark_may_have_done_the_work() -> None:

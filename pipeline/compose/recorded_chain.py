@@ -58,7 +58,7 @@ def _recorded_end(stages: Sequence[Stage]) -> Handler[Any]:
 
     async def handle(call: Any) -> Outcome:
         report: LiveReport = call.report
-        report.landed = "maybe"
+        report.landed, report.has_body = "maybe", True
         began = perf_counter_ns()
         verdict: str | None = CANCELLED
         try:
@@ -243,7 +243,7 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
         recorder, tool = report.recorder, getattr(call, "tool", None)
         whole = report.whole or report
         whole.begun = report.attempt = number = whole.begun + 1
-        report.landed = "no"
+        report.landed, report.has_body = "no", False
         began = perf_counter_ns()
         opened = recorder.attempt_begins(number, tool) if recorder is not None else None
         verdict: str | None = CANCELLED
@@ -266,7 +266,8 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
             executor = report.executor or (tool.run_in if tool is not None else "loop")
             landed: Landed = getattr(error, "landed", report.landed)  # a time limit's error knows better
             row = (number, executor, began, perf_counter_ns(), report.wait, verdict, landed)
-            report.attempt_rows.append(row)
+            if report.has_body or getattr(error, "body", "") != "refused":
+                report.attempt_rows.append(row)
             report.attempt = 0
             if recorder is not None:
                 recorder.attempt_ends(opened, row, error)

@@ -98,6 +98,8 @@ class Guards:
                     entry.admit()
             for guard in self.each if self.gate.closed else self.counting:
                 if (outcome := guard.refuse(call)) is not None:
+                    if call.report is not None:
+                        call.report.has_body = False
                     raise NotBegunError(outcome)
             for guard in self.counting:
                 guard.begin(call)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import attrs
+
 from ..errors import Landed
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
     from ..tools.definition import Tool
-from typing import TYPE_CHECKING
-
-import attrs
-
-if TYPE_CHECKING:
-    from ..call import Call
 
 
 class NotBegunError(Exception):

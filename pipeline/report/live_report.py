@@ -34,6 +34,7 @@ class LiveReport(CallReport):
         attempt: Number of the attempt that runs now; 0 if none does.
         executor: Name of the executor of that attempt, once `Execute` has chosen it; "" means the tool's own.
         landed: Whether that attempt took effect, as far as `Execute` knows.
+        has_body: Whether the body may have begun in that attempt: it reached the end, and no guard refused there.
         raised: The ``id`` of the exception that passes outwards now; 0 if none does.
         wait: Seconds before the next attempt.
         reason: Reason of the last decision about a retry.
@@ -49,6 +50,7 @@ class LiveReport(CallReport):
     attempt: int = attrs.field(default=0, repr=False)
     executor: str = attrs.field(default="", repr=False)
     landed: Landed = attrs.field(default="no", repr=False)
+    has_body: bool = attrs.field(default=False, repr=False)
     raised: int = attrs.field(default=0, repr=False)
     wait: float = attrs.field(default=0.0, repr=False)
     reason: str = attrs.field(default="", repr=False)
@@ -75,6 +77,7 @@ class LiveReport(CallReport):
             "attempt": attempt,
             "executor": "",
             "landed": "no",
+            "has_body": False,
             "wait": 0.0,
             "reason": "",
             "notes": None,

@@ -51,6 +51,8 @@ class StageRecord(NamedTuple):
 class Attempt(NamedTuple):
     """One run of the tool, or of a stage that answers in its place.
 
+    A run that a stage or a guard refused before the body began, such as an open breaker, is none.
+
     Attributes:
         number: From 1.
         executor: loop, thread, …

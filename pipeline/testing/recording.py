@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from opentelemetry.trace import TracerProvider
 
+from ..call import Call, Outcome
+from ..compose import Pipeline
+from ..compose.stage import Stage
 from ..errors import SetupError
 from ..telemetry.queues import flush_queues
 from ..telemetry.setup import explain_missing_sdk, is_disabled
@@ -16,11 +19,6 @@ from ..telemetry.span_tree import draw_tree
 
 if TYPE_CHECKING:
     from ..telemetry.sdk import InMemorySpanExporter, ReadableSpan
-from typing import Any
-
-from ..call import Call, Outcome
-from ..compose import Pipeline
-from ..compose.stage import Stage
 
 
 @attrs.frozen(eq=False)
