@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import textwrap
 import time
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from enum import Enum
+from hashlib import sha256
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -18,7 +23,7 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import AnyUrl, BaseModel, PostgresDsn, SecretBytes, SecretStr
+from pydantic import AnyUrl, BaseModel, PostgresDsn, SecretBytes, SecretStr, ValidationError
 
 from toolcall_pipeline.privacy import REDACTED
 from toolcall_pipeline.privacy.masking import TextCollector
@@ -46,7 +51,7 @@ class Broken:
 def texts_of(value: object, *, declared: bool = True) -> set[str]:
     collector = TextCollector()
     collector.add(value, declared=declared)
-    return collector.texts
+    return collector.texts | collector.lines
 
 
 def mask(secret: object, text: str) -> str:
@@ -136,7 +141,7 @@ def test_without_secrets_a_text_stays() -> None:
         ("abcd", "xabcdx", f"x{REDACTED}x"),
         (1234567, "1234567 12345678", f"{REDACTED} 12345678"),
         (12345678, "x12345678x", f"x{REDACTED}x"),
-        ("k" * 100 + "tail", "k" * 100 + "tail, and more", f"{REDACTED} and more"),
+        ("k" * 100 + "tail", "k" * 100 + "tail, and more", f"{REDACTED}, and more"),
         ("longer than long", "longer than long", REDACTED),
         (["long", "longer"], "longer", REDACTED),
         ("\U0010ffffkey", r"<\U0010ffffkey>", f"<{REDACTED}>"),
@@ -145,7 +150,7 @@ def test_without_secrets_a_text_stays() -> None:
     ids=str,
 )
 def test_where_a_secret_is_found(secret: Any, text: str, masked: str) -> None:
-    """A short one may be a part of any word; of a very long one all that follows goes with it."""
+    """A short one may be a part of any word."""
     assert mask(secret, text) == masked
 
 
@@ -159,6 +164,18 @@ WRITERS: dict[str, Callable[[str], str]] = {
     "URL": quote,
     "form": quote_plus,
     "ascii": ascii,
+    "HTML": html.escape,
+    "HTML with numbers": lambda text: "".join(f"&#{ord(char)};" for char in text),
+    "HTML in HTML": lambda text: html.escape(html.escape(text)),
+    "repr in HTML": lambda text: html.escape(repr(text)),
+    "bytes": lambda text: repr(text.encode()),
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 for URLs": lambda text: urlsafe_b64encode(text.encode()).decode(),
+    "Basic": lambda text: b64encode(f"user:{text}".encode()).decode(),
+    "Basic, another name": lambda text: b64encode(f"admin:{text}".encode()).decode(),
+    "Basic, a third": lambda text: b64encode(f"ad:{text}".encode()).decode().rstrip("="),
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
 }
 SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U0001f511\U0010ffff"), min_size=4, max_size=12)
 
@@ -168,6 +185,90 @@ SECRETS = st.text(st.sampled_from("aZ09 \"'\\\n\r\t\b\f\v\a/%+é\x01ÿĀ€\U000
 def test_a_secret_is_found_however_it_is_written(write: Callable[[str], str], secret: str) -> None:
     """As it is, in quotes by Python or JSON, once or twice, with or without escapes, and in a URL."""
     assert mask(secret, f"<{write(f'({secret})')}>").count(REDACTED) == 1
+
+
+LONG: dict[str, str] = {
+    "seed phrase": " ".join(f"{word}{n}" for n, word in enumerate(["abandon", "ability", "able", "about"] * 6)),
+    "cookie": "; ".join(f"part{n}={sha256(bytes([n])).hexdigest()}" for n in range(8)),
+    "PEM": "\n".join(
+        [
+            "-----BEGIN PRIVATE KEY-----",
+            *(b64encode(bytes([n] * 48)).decode() for n in range(200)),
+            "-----END PRIVATE KEY-----",
+        ]
+    ),
+    "JSON": json.dumps({f"key {n}": f"value é {n}" for n in range(30)}, ensure_ascii=False),
+    "one letter": "a" * 5_000,
+    "Unicode": "schön und gut, " * 40,
+}
+
+
+def left_of(secret: str, text: str) -> list[str]:
+    """The pieces of six characters of a secret that a text still shows."""
+    return [piece for at in range(len(secret) - 5) if (piece := secret[at : at + 6]) in text]
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+@pytest.mark.parametrize("secret", LONG.values(), ids=LONG)
+def test_a_long_secret_is_masked_whole(secret: str, write: Callable[[str], str]) -> None:
+    """A secret of any length, with blanks and lines in it, leaves nothing, however it is written."""
+    masked = mask(secret, f"before <{write(secret.strip())}> after")
+    assert masked.startswith("before <")
+    assert masked.endswith("> after")
+    assert left_of(secret, masked) == []
+    assert len(masked) < 50
+
+
+@pytest.mark.parametrize("secret", [LONG["PEM"], LONG["seed phrase"]], ids=["PEM", "seed phrase"])
+def test_a_secret_is_found_in_other_lines(secret: str) -> None:
+    """All of it on one line, with and without blanks, and each line of it by itself."""
+    lines = secret.splitlines()
+    for text in (" ".join(secret.split()), "".join(lines), textwrap.indent(secret, "    "), *lines, *lines[3:5]):
+        masked = mask(secret, f"before <{text}> after")
+        assert left_of(text, masked) == []
+        assert (masked[:8], masked[-7:]) == ("before <", "> after")
+
+
+class Credentials(BaseModel):
+    account: str
+    key: int
+
+
+@pytest.mark.parametrize("secret", ["hunter2-hunter2", "correct horse battery", *LONG.values()], ids=len)
+@pytest.mark.parametrize("length", [4, 10, 25])
+@pytest.mark.parametrize("write", [str, ascii, html.escape, json.dumps], ids=["str", "ascii", "HTML", "JSON"])
+def test_the_ends_that_a_cut_leaves_are_masked(secret: str, length: int, write: Callable[[str], str]) -> None:
+    """Where dots stand for the rest of a text, no beginning and no end of the secret is left."""
+    secret = secret.strip()
+    length = min(length, len(secret) - 1)
+    head, tail = (write(each).strip("\"'") for each in (secret[:length], secret[-length:]))
+    for dots in ("...", "…", "....."):
+        assert mask(secret, f"got <{head}{dots}{tail}> here") == f"got <{REDACTED}{dots}{REDACTED}> here"
+        assert mask(secret, f"got <{head}{dots}> here") == f"got <{REDACTED}{dots}> here"
+        assert mask(secret, f"got <{dots}{tail}> here") == f"got <{dots}{REDACTED}> here"
+
+
+@pytest.mark.parametrize("secret", LONG.values(), ids=LONG)
+def test_a_secret_that_pydantic_cuts_is_masked(secret: str) -> None:
+    """The text of a ValidationError quotes the beginning and the end of a long input."""
+    with pytest.raises(ValidationError) as caught:
+        Credentials.model_validate({"account": "ada", "key": secret.strip()})
+    masked = mask(secret, str(caught.value))
+    assert re.findall(r"input_value=(.*), input_type", masked) == [f"'{REDACTED}...{REDACTED}'"]
+
+
+def test_where_a_text_ends_the_beginning_of_a_secret_is_masked() -> None:
+    """A text that was cut without dots ends with six characters of it or more, or begins with its end."""
+    secret = "hunter2-hunter2"
+    assert mask(secret, f"no login as {secret[:9]}") == f"no login as {REDACTED}"
+    assert mask(secret, f"{secret[3:]} is wrong") == f"{REDACTED} is wrong"
+    assert mask(secret, "a hunt") == "a hunt"
+
+
+def test_words_that_are_no_secret_stay() -> None:
+    """A cut, a word in base64 and a number in hex by themselves are not masked."""
+    text = "Loading... done; see aGVsbG8gd29ybGQ= and 0xdeadbeef... or the hunt for hunters…"
+    assert mask(["hunter2-hunter2", "pear"], text) == text
 
 
 SHORT = [f"{one}{other}" for one in "abcdefghij" for other in "klmnopqrst"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 CUT: Final = "…"  # ends a text that is cut
 _LINES = frozenset("\n\t")
+_MAX_KNOWN = 10_000  # characters that one table remembers
 # Characters that Python calls printable although they are invisible: fillers, the braille blank, and the variation
 # selectors; a sequence of these carries any number of hidden bytes (Unicode 16, sections 23.4 and 23.2).
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
@@ -35,7 +36,7 @@ def neutralise(text: str, *, keep_lines: bool = False, limit: int | None = None)
         text = text[:limit] + CUT
     if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
         return text
-    return _replace_unsafe(text.replace("\r\n", "\n") if keep_lines else text, _escape, _LINES if keep_lines else "")
+    return text.replace("\r\n", "\n").translate(_KEEPING_LINES) if keep_lines else text.translate(_ONE_LINE)
 
 
 def dump_neutral_json(value: object, *, indent: int | None = None) -> str:
@@ -46,21 +47,27 @@ def dump_neutral_json(value: object, *, indent: int | None = None) -> str:
         indent: As for `json.dumps`. Default None: one line.
     """
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    lines = _LINES if indent is not None else ""
     if text.isprintable() and (text.isascii() or _HIDDEN.search(text) is None):
         return text
-    return _replace_unsafe(text, lambda char: json.dumps(char)[1:-1], lines, spaces=False)
+    return text.translate(_JSON if indent is None else _JSON_LINES)
 
 
-def _replace_unsafe(text: str, escape: Callable[[str], str], kept: Any, *, spaces: bool = True) -> str:
-    return "".join(
-        char
-        if char in kept or (char.isprintable() and _HIDDEN.match(char) is None)
-        else " "
-        if spaces and _is_space(char)
-        else escape(char)
-        for char in text
-    )
+class _Table(dict[int, str]):
+    """What `str.translate` puts in place of each character: itself if it is safe. Filled as characters occur."""
+
+    def __init__(self, escape: Callable[[str], str], kept: frozenset[str], *, spaces: bool) -> None:
+        super().__init__({ord(char): char for char in kept})
+        self._escape, self._spaces = escape, spaces
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        if char.isprintable() and _HIDDEN.match(char) is None:
+            found = char
+        else:
+            found = " " if self._spaces and _is_space(char) else self._escape(char)
+        if len(self) < _MAX_KNOWN:
+            self[code] = found
+        return found
 
 
 def _is_space(char: str) -> bool:
@@ -71,3 +78,13 @@ def _is_space(char: str) -> bool:
 def _escape(char: str) -> str:
     written = char.encode("unicode_escape").decode()
     return written if written != char else f"\\u{ord(char):04x}"
+
+
+def _escape_as_json(char: str) -> str:
+    return json.dumps(char)[1:-1]
+
+
+_ONE_LINE = _Table(_escape, frozenset(), spaces=True)
+_KEEPING_LINES = _Table(_escape, _LINES, spaces=True)
+_JSON = _Table(_escape_as_json, frozenset(), spaces=False)
+_JSON_LINES = _Table(_escape_as_json, _LINES, spaces=False)

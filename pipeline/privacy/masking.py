@@ -1,7 +1,8 @@
 """Mask the known secrets of a call in other texts, such as the text of an exception.
 
-A secret is also found where it is escaped: as in a string of Python or JSON, any number of times, or as in a URL. The
-text is searched a second time without its escapes. A pattern of every way to write a secret would take seconds to
+A secret is found whole, line by line, in base64 or hex, and where the text was cut: ``hunt...`` for ``hunter2``. It is
+also found where it is escaped: as in a string of Python or JSON, any number of times, in a URL or in HTML. For these
+the text is searched a second time without its escapes. A pattern of every way to write a secret would take seconds to
 compile.
 """
 
@@ -9,11 +10,14 @@ from __future__ import annotations
 
 import re
 import sys
+from base64 import b64encode
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import Any, Final, cast
+from html import unescape as unescape_html
+from itertools import islice
+from typing import Any, Final, TypeAlias, cast
 
 import attrs
 
@@ -22,14 +26,15 @@ from ..parameters.reading import read_literal
 from .public_text import REDACTED
 
 _MAX_TEXTS = 100  # of one call
+_MAX_LINES = 10_000  # of one call
 _MAX_VALUES = 2_000  # that are looked at
-_SHORT: Final = (
-    4  # characters: a shorter secret is masked only where it stands alone, because it may be a part of any word
-)
+_SHORT: Final = 4  # characters: a shorter secret is masked only where it stands alone, for it may be part of any word
 _SHORT_NUMBER: Final = 8  # digits, as above
 _LIKE_A_SECRET: Final = 6  # characters of a text under a name that is not declared, for it to be taken for a secret
 _LINE: Final = 12  # characters of a line of a longer secret, such as a key in PEM
-_MAX_LOOKED_FOR: Final = 100  # characters of a secret to look for; the rest of the word is masked with them
+_IN_PATTERN: Final = 100  # characters of a secret in a pattern; what follows is compared
+_END: Final = 4  # characters of the beginning or end of a secret that are masked at a cut
+_AT_THE_EDGE: Final = 6  # the same where the text itself begins or ends, for any word may stand there
 # A URL as clients quote it in their errors: its password alone, and what follows the host without the host.
 _URL: Final = re.compile(
     r"[a-z][a-z0-9+.-]{0,20}://(?:[^/?#@\s:]*:(?P<password>[^/?#\s]*)@)?[^/?#\s]*"
@@ -37,7 +42,12 @@ _URL: Final = re.compile(
     re.IGNORECASE,
 )
 _BRANCHINGS: Final = 4  # characters at the start of secrets that are compared once for all of them
-_ESCAPED: Final = re.compile(r"[\\%+]")
+_ESCAPED: Final = re.compile(r"[\\%+&]")
+_CUT: Final = re.compile(r"\.{3,}|…")  # as pydantic and `reprlib` cut a text, and as we do
+_WORD_START: Final = re.compile(r"(?<![^\W_])\S")  # where a line of a secret may begin
+_REST_OF_WORD: Final = re.compile(r"[^\s\"']*")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_HEX: Final = re.compile(r"[0-9A-Fa-f]+")
 _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 # The packages of types that a value of JSON becomes, and whose text is what a tool would write: a UUID, a URL, a path.
 _WRITTEN: Final = frozenset((
@@ -46,6 +56,8 @@ _WRITTEN: Final = frozenset((
 _URL_ESCAPE: Final = re.compile(r"(?P<url>(?:%(?:25)*[0-9a-fA-F]{2})+)|\+")
 _PERCENT_SIGN: Final = re.compile("%(?:25)*(?=[0-9a-fA-F]{2})")
 # A backslash that escapes nothing, as before a quote, is an escape too.
+_HTML: Final = re.compile(r"&(?:amp;)*(?P<entity>#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+_Span: TypeAlias = tuple[int, int]  # from where to where in a text
 _BACKSLASH: Final = re.compile(
     r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
     r"|\\+(?:u(?P<four>[0-9a-fA-F]{4})|U(?P<eight>[0-9a-fA-F]{8})|x(?P<two>[0-9a-fA-F]{2})|(?P<letter>[nrtbfva]))?"
@@ -55,9 +67,15 @@ _LETTERS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "
 
 @attrs.define(eq=False)
 class TextCollector:
-    """Collects the texts of withheld values."""
+    """Collects the texts of withheld values.
+
+    Attributes:
+        texts: The values as text, at most about 100.
+        lines: The lines of those that have several.
+    """
 
     texts: set[str] = attrs.field(factory=set[str])
+    lines: set[str] = attrs.field(factory=set[str])
 
     @property
     def is_full(self) -> bool:
@@ -92,15 +110,22 @@ class TextCollector:
                 pending += cast("Iterable[Any]", each)
 
     def make_mask(self) -> Callable[[str], str]:
-        """Make a function that replaces these texts in another one, also where they are written with escapes."""
-        return _Mask(tuple(sorted(self.texts, key=len, reverse=True))) if self.texts else _keep
+        """Make a function that replaces these texts in another one, in any of the forms that this module finds."""
+        return Mask(tuple(sorted(self.texts, key=len, reverse=True)), frozenset(self.lines)) if self.texts else _keep
+
+    def add_all(self, other: TextCollector) -> None:
+        """Add what another one has collected."""
+        self.texts |= other.texts
+        self.lines |= other.lines
 
     def _add_text(self, text: str) -> None:
         stripped = text.strip()
         self.texts.add(stripped)
         if len(inner := stripped.strip("\"'`").strip()) >= _LIKE_A_SECRET:  # a model may send it in quotes
             self.texts.add(inner)
-        self.texts.update(line for each in stripped.splitlines()[:50] if len(line := each.strip()) >= _LINE)
+        if len(lines := stripped.splitlines()) > 1:
+            held = (line for each in lines[:_MAX_LINES] if len(line := each.strip()) >= _LINE)
+            self.lines.update(islice(held, max(0, _MAX_LINES - len(self.lines))))
         if (url := _URL.match(stripped)) is not None:
             values = [each.partition("=")[2] for each in (url["query"] or "").split("&", 20)[:20]]
             parts = (url["password"], url["target"], *values)
@@ -131,16 +156,27 @@ def _open(value: Any) -> object:
 
 
 @attrs.frozen(slots=False, eq=False)
-class _Mask:
-    """Replaces texts in another one, both as they are and where they are written with escapes."""
+class Mask:
+    """Replaces secrets in a text.
 
-    texts: tuple[str, ...]  # the longest first
+    Args:
+        texts: The secrets, the longest first.
+        lines: Lines of secrets.
+    """
+
+    texts: tuple[str, ...]
+    lines: frozenset[str]
 
     def __call__(self, text: str) -> str:
-        found = [match.span() for match in self._as_it_is.finditer(text)]
-        if self._unescaped is not None and _ESCAPED.search(text):
+        """Return the text with "[redacted]" in place of each secret."""
+        found = [*self._plain.find(text), *self._encoded.find(text)]
+        if _ESCAPED.search(text):
             unescaped = Unescaped(text)
-            found += [unescaped.find_origin(*match.span()) for match in self._unescaped.finditer(unescaped.text)]
+            for depth, needles in enumerate(self._unescaped):
+                if unescaped.layers[depth].changes:
+                    found += [
+                        unescaped.find_origin(*span, depth) for span in needles.find(unescaped.layers[depth].text)
+                    ]
         if not found:
             return text
         shown: list[str] = []
@@ -152,34 +188,162 @@ class _Mask:
         return "".join([*shown, text[end:]])
 
     @cached_property
-    def _as_it_is(self) -> re.Pattern[str]:
-        return _match_any(self.texts)
+    def _plain(self) -> _Needles:
+        spread = [form for text in self.texts if len(text.split()) > 1 for form in _reflow(text)]
+        return _Needles(tuple(dict.fromkeys([*self.texts, *spread])), self.lines)
 
     @cached_property
-    def _unescaped(self) -> re.Pattern[str] | None:
-        plain = [unescape(text) for text in self.texts]
-        return _match_any([*filter(None, plain)]) if any(plain) else None
+    def _encoded(self) -> _Tokens:
+        return _Tokens.of(self.texts)
+
+    @cached_property
+    def _unescaped(self) -> list[_Needles]:
+        """The secrets without escapes of the first kind, of the first two kinds, and so on."""
+        # Python writes the bytes of a text, UTF-8, as if each were a character.
+        written = [text.encode(errors="replace").decode("latin-1") for text in self.texts if not text.isascii()]
+        texts, lines = [*self._plain.texts, *written], [*self.lines]
+        found: list[_Needles] = []
+        for pattern, read in _ESCAPES:
+            texts = [*filter(None, dict.fromkeys(pattern.sub(read, text) for text in texts))]
+            lines = [pattern.sub(read, line) for line in lines]
+            found.append(_Needles(tuple(sorted(texts, key=len, reverse=True)), frozenset(lines)))
+        return found
+
+
+def _reflow(text: str) -> Iterator[str]:
+    """Yield a text of several words or lines as one line, with and without blanks."""
+    words = text.split()
+    yield " ".join(words)
+    yield "".join(map(str.strip, text.splitlines()))
+
+
+class _Needles:
+    """Texts to find in another text: whole, by a line, and by the end that a cut has left of them."""
+
+    def __init__(self, texts: tuple[str, ...], lines: frozenset[str]) -> None:
+        self.texts = texts
+        self._pattern = _match_any(texts)
+        self._long = [text for text in texts if len(text) > _IN_PATTERN]
+        self._lines: dict[str, list[str]] = {}
+        for line in lines:
+            self._lines.setdefault(line[:_LINE], []).append(line)
+        self._heads = _group(texts, lambda text: text[:_END])
+        self._tails = _group(texts, lambda text: text[-_END:])
+
+    def find(self, text: str) -> Iterator[_Span]:
+        """Yield where they are found; the spans may overlap."""
+        end = 0
+        for match in self._pattern.finditer(text):
+            first, last = match.span()
+            if last <= end:  # inside of a long one
+                continue
+            if last - first >= _IN_PATTERN and self._long:
+                last, whole = max((_same_until(long, text, first), len(long)) for long in self._long)
+                if last - first < whole:  # the rest of the word may belong to it
+                    last = _REST_OF_WORD.match(text, last).end()  # type: ignore[union-attr]  # it matches ""
+            end = max(end, last)
+            yield first, last
+        if self._lines:
+            for match in _WORD_START.finditer(text):
+                first = match.start()
+                for line in self._lines.get(text[first : first + _LINE], ()):
+                    yield first, _same_until(line, text, first)
+        yield from self._find_cut(text)
+
+    def _find_cut(self, text: str) -> Iterator[_Span]:
+        """Yield the beginnings of them right before a cut, and their ends right after one."""
+        cuts = [match.span() for match in _CUT.finditer(text)]
+        heads = {part: texts for part, texts in self._heads.items() if part in text}
+        tails = {part: texts for part, texts in self._tails.items() if part in text}
+        if not heads and not tails:
+            return
+        for low, cut in zip([0, *(last for _, last in cuts)], [*(first for first, _ in cuts), len(text)], strict=True):
+            for part, texts in heads.items():
+                at = text.find(part, max(low, cut - len(texts[0])), cut)
+                while at >= 0 and not any(each.startswith(text[at:cut]) for each in texts):
+                    at = text.find(part, at + 1, cut)
+                if at >= 0 and cut - at >= (_END if cut < len(text) else _AT_THE_EDGE):
+                    yield at, cut
+            for part, texts in tails.items():
+                at = text.rfind(part, low, min(cut, low + len(texts[0])))
+                while at >= 0 and not any(each.endswith(text[low : at + _END]) for each in texts):
+                    at = text.rfind(part, low, at + _END - 1)
+                if at >= 0 and at + _END - low >= (_END if low > 0 else _AT_THE_EDGE):
+                    yield low, at + _END
+
+
+def _group(texts: Iterable[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+    """Group the texts that a cut may leave a part of by that part, the longest first."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        if len(text) >= _LIKE_A_SECRET:
+            groups.setdefault(key(text), []).append(text)
+    return groups
+
+
+def _same_until(needle: str, text: str, first: int) -> int:
+    """Return the end of the part of a text, from a place on, that is equal to the beginning of another text."""
+    low, high = 0, min(len(needle), len(text) - first)
+    while low < high:  # the longest common beginning, by halves
+        middle = (low + high + 1) // 2
+        if text.startswith(needle[low:middle], first + low):
+            low = middle
+        else:
+            high = middle - 1
+    return first + low
+
+
+class _Tokens:
+    """Parts of secrets in base64 and hex. The whole word that holds one is masked: it may be ``user:secret``."""
+
+    def __init__(self, base64: Sequence[str], hexadecimal: Sequence[str]) -> None:
+        self._kinds = [(_match_any(parts), word) for parts, word in ((base64, _BASE64), (hexadecimal, _HEX)) if parts]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> _Tokens:
+        """Encode texts of at least four bytes. In base64 three offsets of a byte give three different parts."""
+        base64, hexadecimal = list[str](), list[str]()
+        for text in texts:
+            data = text[:_IN_PATTERN].encode(errors="replace")
+            if len(data) < _SHORT or (text.isdigit() and len(text) < _SHORT_NUMBER):
+                continue
+            hexadecimal += (data.hex(), data.hex().upper())
+            for offset in range(3):
+                written = b64encode(bytes(offset) + data).decode()
+                part = written[-(-8 * offset // 6) : 8 * (offset + len(data)) // 6]
+                base64 += (part, part.replace("+", "-").replace("/", "_"))
+        return cls(sorted(set(base64), key=len, reverse=True), sorted(set(hexadecimal), key=len, reverse=True))
+
+    def find(self, text: str) -> Iterator[_Span]:
+        """Yield the words that hold one."""
+        for pattern, word in self._kinds:
+            if pattern.search(text) is not None:
+                for match in word.finditer(text):
+                    if pattern.search(text, *match.span()) is not None:
+                        yield match.span()
 
 
 def _match_any(texts: Sequence[str]) -> re.Pattern[str]:
-    """Make a pattern that finds any of these texts, the longest first, in little more time than one of them."""
-    wholes: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
+    """Make a pattern that finds any of these texts, the longest first, in little more time than one of them.
+
+    Of a long text only the beginning is in the pattern.
+    """
+    wholes: dict[bool, list[str]] = {False: [], True: []}
     for text in texts:
-        rest = r"[^\s\"']*" if len(text) > _MAX_LOOKED_FOR else ""
         alone = len(text) < (_SHORT_NUMBER if text.isdigit() else _SHORT)
-        wholes[alone].append((text[:_MAX_LOOKED_FOR], rest))
+        wholes[alone].append(text[:_IN_PATTERN])
     inside = [_match_branches(wholes[False], _BRANCHINGS)] if wholes[False] else []
     alone_ones = [rf"(?<!\w)(?:{_match_branches(wholes[True], _BRANCHINGS)})(?!\w)"] if wholes[True] else []
     return re.compile("|".join(inside + alone_ones))
 
 
-def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
-    """Make a pattern of texts, each with the pattern after it, that compares their first characters once."""
+def _match_branches(texts: list[str], branchings: int) -> str:
+    """Make a pattern of texts that compares their first characters once."""
     if len(texts) == 1 or not branchings:
-        return "|".join(re.escape(text) + rest for text, rest in texts)
-    groups: dict[str, list[tuple[str, str]]] = {}
-    for text, rest in texts:
-        groups.setdefault(text[:1], []).append((text[1:], rest))
+        return "|".join(map(re.escape, texts))
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        groups.setdefault(text[:1], []).append(text[1:])
     return "|".join(
         f"{re.escape(first)}(?:{_match_branches(group, branchings - 1 if first else 0)})"
         for first, group in groups.items()
@@ -187,38 +351,31 @@ def _match_branches(texts: list[tuple[str, str]], branchings: int) -> str:
 
 
 class Unescaped:
-    """A text without its escapes, and the origin of each part.
+    """A text without its escapes, in layers: each is without those of one more kind, and knows the origin of its parts.
 
     Args:
         text: Any text.
     """
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self._layers: list[_Layer] = []
-        for pattern, read in (
-            (_URL_ESCAPE, _read_url),
-            (_BACKSLASH, _read_backslash),
-        ):  # a URL quotes a text as it is written
-            layer = _Layer()
-            self.text = layer.read(self.text, pattern, read)
-            self._layers.append(layer)
+        self.layers: list[_Layer] = []
+        for pattern, read in _ESCAPES:
+            self.layers.append(_Layer(text, pattern, read))
+            text = self.layers[-1].text
 
-    def find_origin(self, first: int, last: int) -> tuple[int, int]:
-        """Return begin and end of a part in the original text. A part of an escape counts as the whole escape."""
-        for layer in reversed(self._layers):
+    def find_origin(self, first: int, last: int, depth: int) -> _Span:
+        """Return begin and end, in the original text, of a part of a layer. A part of an escape is the whole escape."""
+        for layer in reversed(self.layers[: depth + 1]):
             first, last = layer.find_origin(first, last)
         return first, last
 
 
 class _Layer:
-    """The origins of the pieces of a text, without escapes of one kind."""
+    """A text without escapes of one kind, and the origins of its pieces."""
 
-    def __init__(self) -> None:
+    def __init__(self, text: str, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> None:
         self._starts: list[int] = []
         self._origins: list[tuple[int, int, bool]] = []  # from where to where, and whether it was escaped
-
-    def read(self, text: str, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> str:
         pieces: list[str] = []
         size = end = 0
 
@@ -235,7 +392,7 @@ class _Layer:
             add(read(match), *match.span(), escaped=True)
             end = match.end()
         add(text[end:], end, len(text), escaped=False)
-        return "".join(pieces)
+        self.text, self.changes = "".join(pieces), end > 0
 
     def find_origin(self, first: int, last: int) -> tuple[int, int]:
         begin, (start, _, escaped) = self._find_piece(first)
@@ -248,9 +405,13 @@ class _Layer:
         return self._starts[number], self._origins[number]
 
 
-def unescape(text: str) -> str:
-    """Return the text without its escapes."""
-    return _BACKSLASH.sub(_read_backslash, _URL_ESCAPE.sub(_read_url, text))
+def _read_html(match: re.Match[str]) -> str:
+    entity = match["entity"]
+    if not entity.startswith("#"):
+        return unescape_html(f"&{entity};")
+    # `html.unescape` drops what HTML forbids, but a text that was only escaped may hold it.
+    number = int(f"0{entity[1:]}", 0) if entity[1] in "xX" else int(entity[1:])
+    return chr(number) if number <= sys.maxunicode else ""
 
 
 def _read_url(match: re.Match[str]) -> str:
@@ -268,3 +429,10 @@ def _read_backslash(match: re.Match[str]) -> str:
         number = int(digits, 16)
         return chr(number) if number <= sys.maxunicode else ""
     return _LETTERS[found["letter"]] if found["letter"] else ""
+
+
+_ESCAPES: Final = (  # from the outside in: HTML quotes a URL, and a URL a text as it is written
+    (_HTML, _read_html),
+    (_URL_ESCAPE, _read_url),
+    (_BACKSLASH, _read_backslash),
+)

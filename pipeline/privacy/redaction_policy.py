@@ -11,6 +11,7 @@ import attrs
 
 from ..call import Call, ValidCall
 from ..errors import Repair
+from .escaping import CUT
 from .public_text import REDACTED, Redact
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _ARGUMENT_KEYS: Final = frozenset(("args", "arguments", "parameters", "input")) 
 _OPENING: Final = ("{", "[")  # text that begins so may hold a call
 _MAX_DEPTH = 16  # levels of arguments that are searched for calls
 _MAX_TEXT = 1_000_000  # characters of arguments sent as text
+_MAX_ERROR_TEXT = 100_000  # characters of a text in an error; a model is shown less
 
 
 @attrs.frozen
@@ -206,7 +208,7 @@ def _make_mask(guard: SecretGuard, call: Call, params: Mapping[str, Any] | None)
     collector = guard.collect(call.arguments)
     params = call.params if isinstance(call, ValidCall) else params
     if params is not None:  # their names are the declared ones
-        collector.texts |= guard.collect(params).texts
+        collector.add_all(guard.collect(params))
     return collector.make_mask()
 
 
@@ -218,7 +220,7 @@ def mask_error(error: E, mask: Mask) -> E:
         if field.metadata:  # private
             continue
         if isinstance(held, str) and field.name not in _PLAIN_FIELDS:
-            shown: Any = mask(held)
+            shown: Any = mask(held if len(held) <= _MAX_ERROR_TEXT else held[:_MAX_ERROR_TEXT] + CUT)
         elif isinstance(held, tuple):
             items = cast("tuple[Any, ...]", held)
             shown = tuple(mask_error(each, mask) if attrs.has(cast("Any", type(each))) else each for each in items)
@@ -285,7 +287,7 @@ class NestedCalls:
             return REDACTED
         if guard is None:
             return self._redact(arguments, _MAX_DEPTH - 1)
-        self.collector.texts |= guard.collect(arguments).texts
+        self.collector.add_all(guard.collect(arguments))
         return guard.redact(arguments)
 
 

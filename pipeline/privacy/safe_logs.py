@@ -152,7 +152,10 @@ class _Copying:
         return made
 
     def _describe(self, value: object, limit: int, *, keep_lines: bool = False) -> str:
-        return neutralise(self._rewrite(safe_str(value)), keep_lines=keep_lines, limit=limit)
+        text = safe_str(value)
+        if len(text) > limit:  # of a secret that is cut here, the beginning is masked
+            text = text[: 2 * limit]
+        return neutralise(self._rewrite(text), keep_lines=keep_lines, limit=limit)
 
 
 def _indent(text: str) -> str:

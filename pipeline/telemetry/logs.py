@@ -211,6 +211,6 @@ def _describe(error: ToolError, tool: Tool[..., Any] | None, mask: Mask | None) 
 def _quote(value: object, mask: Mask | None = None) -> str:
     """Return the value as one quoted line of limited length, so that no input can forge a line of the log."""
     text = safe_str(value)
-    if mask is not None:
-        text = mask(text)
+    if mask is not None:  # of a secret that is cut here, the beginning is masked
+        text = mask(text[: 10 * _MAX_TEXT])
     return repr(text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…")
