@@ -27,6 +27,21 @@ _STATUS: Patterns = (
     re.compile(rf"(?i:\b(?:error|returned|responded|responded with|got)){_OPEN}{_FAILED}{_CLOSE}(?=\W*$|[.,;:!]|\n)"),
     re.compile(rf"[(\[<]?{_CODE}[)\]>]?(?=[\s:,;-]{{1,3}}(?i:{_REASONS})\b)"),
 )
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_IPV4 = rf"(?:{_BYTE}\.){{3}}{_BYTE}"
+_HEXTETS = r"[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4}){0,6}"
+_WHOLE_IPV6 = r"(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}"
+_IPV6 = rf"(?:(?:{_HEXTETS})?::(?:{_IPV4}|{_HEXTETS}(?::{_IPV4})?)|{_HEXTETS}::|{_WHOLE_IPV6})"
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = rf"(?:[\w.+-]{{1,64}}@)?{_LABEL}(?:\.{_LABEL}){{0,8}}"
+_PORT = r":\d{1,5}(?![\w:]|\.\d)"
+_PRIVATE = "internal|intranet|local|localdomain|lan|corp|home|private|svc|consul|cluster|test"  # ends of private names
+# The words before the name of a host in the errors of the usual clients; after them it may have a single label.
+_KNOWN_PORTS = "1433|1521|2181|2379|3306|4222|5432|5672|6379|8500|9042|9092|9200|11211|15672|27017"
+_BEFORE_HOST = (
+    r"(?:connect(?:ion|ing|ed)?|ECONN[A-Z]+|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ETIMEDOUT|dial(?: tcp| udp)?|lookup|"
+    r"getaddrinfo|server|host(?:name)?|upstream|proxy|to|from|at|on|via|with)"
+)
 _URL: Patterns = (
     re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s<>\"'`]*"),
     re.compile(r"(?i)\bwww\.[^\s<>\"'`]+"),
@@ -34,6 +49,18 @@ _URL: Patterns = (
         r"(?i)(?<![@\w.-])(?:[\w-]{1,63}\.){1,8}(?:com|org|net|io|dev|ai|app|co|edu|gov|cloud|local)[:/][^\s<>\"'`]*"
     ),
     re.compile(r"(?i)\blocalhost(?:[:/][^\s<>\"'`]*)?"),
+    # IP addresses and hosts, with their ports.
+    re.compile(rf"\(['\"](?:{_IPV4}|{_IPV6}|{_HOST})['\"], ?\d{{1,5}}(?:, ?\d+){{0,2}}\)"),  # as Python writes them
+    re.compile(rf"\[{_IPV6}(?:%[\w.-]+)?\](?::\d{{1,5}})?"),
+    re.compile(rf"(?<![\w:.]){_IPV6}(?:%[\w.-]+)?(?![\w:]|\.\d)"),
+    re.compile(rf"(?<![\w.])(?:[\w.+-]{{1,64}}@)?{_IPV4}(?:/\d{{1,2}}\b|:\d{{1,5}})?(?!\w|\.\d)"),
+    re.compile(rf"(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}[A-Za-z][A-Za-z-]{{1,62}}{_PORT}"),
+    re.compile(rf"(?<![\w.-]){_LABEL}-{_LABEL}{_PORT}"),  # a single label: db-7:5432
+    re.compile(rf"(?<=@){_LABEL}{_PORT}|(?<![\w.-]){_LABEL}:(?:{_KNOWN_PORTS})(?![\w:]|\.\d)"),
+    re.compile(rf"(?i)\b{_BEFORE_HOST}[ :='\"(]{{1,3}}[A-Za-z][\w-]{{0,62}}:\d{{2,5}}(?![\w:]|\.\d)"),
+    re.compile(rf"(?i)(?<![@\w.-])(?:[\w.+-]{{1,64}}@)?(?:{_LABEL}\.){{1,8}}(?:{_PRIVATE})\b(?!\.\w)"),
+    re.compile(r"(?i)\b(?:ENOTFOUND|EAI_AGAIN|lookup) [\w.-]+"),
+    re.compile(r"(?i)\b(?:host(?:name)?|hostaddr|port|server|endpoint)['\"]?=['\"]?[^\s'\",;)]+"),
 )
 _ROOTS = "app|bin|boot|data|dev|etc|home|lib|lib64|media|mnt|opt|private|proc|root|run|sbin|srv|sys|tmp|usr|var"
 _PATH: Patterns = (
