@@ -13,6 +13,7 @@ from pydantic_ai import (
     DeferredToolResults,
     ModelRetry,
     RunContext,
+    Tool as AgentTool,
     ToolFailed,
 )
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, RunCancelled, RunTimedOut, UsageLimitExceeded
@@ -249,18 +250,19 @@ async def test_agents_that_share_a_capability_keep_their_tools() -> None:
     assert "delete_all" not in str(unknown)
 
 
+@pytest.mark.parametrize("declared", ["metadata", "effects"])
 @pytest.mark.parametrize(("effect", "runs"), [("read", 2), (None, 1)])
-async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int) -> None:
-    """A lost call of a tool that changes something is not repeated."""
+async def test_what_may_have_taken_effect_is_run_once(effect: Any, runs: int, declared: str) -> None:
+    """A lost call is repeated only if metadata or ``effects=`` declares that its tool changes nothing."""
     ran: list[int] = []
 
     def send(n: int) -> str:
         ran.append(n)
         raise ConnectionError("503")
 
-    agent = make(
-        saying([("send", {"n": 1})]), send, effects={"send": effect} if effect else None, options={"attempts": 2}
-    )
+    in_metadata = AgentTool(send, metadata={"effect": effect} if effect and declared == "metadata" else None)
+    effects = {"send": effect} if effect and declared == "effects" else None
+    agent = make(saying([("send", {"n": 1})]), in_metadata, effects=effects, options={"attempts": 2})
     await agent.run("go")
     assert len(ran) == runs
 

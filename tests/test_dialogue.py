@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import anthropic as anthropic_sdk
 import anyio
@@ -32,6 +33,7 @@ from toolcall_pipeline import (
     Pipeline,
     PublicText,
     ResourceNotFound,
+    Secret,
     SetupError,
     Success,
     TimedOut,
@@ -549,3 +551,24 @@ async def test_through_the_anthropic_client() -> None:
     assert (first["content"], first["is_error"], second["is_error"]) == (BAD_TEXT, True, False)
     assert (said["text"], server.requests[1]["temperature"]) == (GUIDANCE, 0.7)
     assert json.loads(json.dumps(server.requests[0]["tool_choice"])) == {"type": "auto"}
+
+
+async def test_the_record_of_a_call_that_was_held_back_has_no_secret() -> None:
+    """A call that never ran has no report, and its arguments are redacted like those of one that ran."""
+    tools, release = ToolRegistry(), threading.Event()
+
+    @tools.tool(effect="mutating", resource="account")
+    def pay(amount: int, token: Annotated[str, Secret]) -> int:
+        release.wait()
+        return amount
+
+    async def ask(answered: Sequence[Answered], guidance: str, hints: Hints) -> Sequence[Call]:
+        raise AssertionError(answered)
+
+    calls = [Call("pay", {"amount": n, "token": "hunter2-hunter2"}) for n in (1, 2)]
+    try:
+        turn = await run_turn(ask, calls, standard(tools, timeout=0.05, attempts=1))
+    finally:
+        release.set()
+    assert [each.kind for each in turn.records] == ["outcome_unknown", "not_executed"]
+    assert [each.input_params for each in turn.records] == [{"amount": n, "token": "[redacted]"} for n in (1, 2)]

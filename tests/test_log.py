@@ -16,6 +16,7 @@ from returns.result import Failure, Success
 from support import Exported, a_tool
 from toolcall_pipeline import (
     Call,
+    Effect,
     Pipeline,
     Secret,
     SetupError,
@@ -25,18 +26,19 @@ from toolcall_pipeline import (
     Transient,
     Unavailable,
     ValidCall,
+    render,
 )
 from toolcall_pipeline.middlewares import Retry, Trace, standard
 from toolcall_pipeline.telemetry import SUPPRESS, set_log_level
 
 
-def registry(error: BaseException | None = None) -> ToolRegistry:
+def registry(error: BaseException | None = None, effect: Effect = "read") -> ToolRegistry:
     async def fail(**_: object) -> None:
         if error is not None:
             raise error
 
     tools = ToolRegistry()
-    tools.register(a_tool(fn=fail))
+    tools.register(a_tool(fn=fail, effect=effect))
     return tools
 
 
@@ -114,6 +116,14 @@ async def test_a_record_has_the_attributes_of_the_conventions(
     await standard(registry(ValueError()))(call)
     (record,) = caplog.records
     assert {key: value for key, value in vars(record).items() if "." in key} == fields
+
+
+async def test_the_cause_of_a_lost_outcome_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The model does not read why the outcome of a mutating call was lost, so the log has to have it."""
+    tools = registry(ConnectionResetError("peer 7 is gone"), "mutating")
+    outcome = await standard(tools, attempts=1).call("probe")
+    assert "peer 7" not in render(outcome)
+    assert "outcome_unknown: ConnectionResetError: 'peer 7 is gone'" in caplog.text
 
 
 @pytest.mark.parametrize(
