@@ -12,7 +12,7 @@ from returns.result import Failure, Success
 from ..call import Outcome, ResolvedCall
 from ..compose import Handler, Placement
 from ..errors import ToolError
-from ..messages.shaping import count_characters, shape_error, shape_value
+from ..messages.shaping import shape_error, shape_value
 from ..options import check_count, check_type, is_count, is_type, maps_names
 from ..tools import Tool
 
@@ -98,12 +98,11 @@ class Shape:
         way = partial(self._way, call.tool)
         most, tokens = self._most(call), self.max_tokens
         shaped = shape_value(value, most, tokens, way, empty=self.empty, neutralise=self.neutralise)
-        if shaped is value:
+        if shaped.value is value:
             return outcome
         if call.report is not None:
-            before, after = count_characters(value), count_characters(shaped)
-            call.report.note(self, f"shaped: {before:,} characters became {after:,}")
-        return Success(shaped)
+            call.report.note(self, f"shaped: {shaped.before:,} characters became {shaped.after:,}")
+        return Success(shaped.value)
 
     def _most(self, call: ResolvedCall) -> int | None:
         """How many characters the result of a tool may have."""

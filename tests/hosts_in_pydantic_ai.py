@@ -13,8 +13,10 @@ from pydantic_ai import (
     DeferredToolResults,
     ModelRetry,
     RunContext,
-    Tool as AgentTool,
     ToolFailed,
+)
+from pydantic_ai import (
+    Tool as AgentTool,
 )
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, RunCancelled, RunTimedOut, UsageLimitExceeded
 from pydantic_ai.messages import ModelResponse, RetryPromptPart, TextPart, ToolCallPart, ToolReturnPart

@@ -19,7 +19,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from support import Exported
+from support import PATIENT, Exported
 from toolcall_pipeline import (
     Call,
     Crashed,
@@ -293,3 +293,35 @@ def test_the_signatures_agree() -> None:
     pairs: list[tuple[Any, Any]] = [(Pipeline.call, Pipeline.call_sync), (Pipeline.run, Pipeline.run_sync)]
     for asynchronous, synchronous in pairs:
         assert inspect.signature(asynchronous).parameters == inspect.signature(synchronous).parameters
+
+
+AT_THE_END = """
+import gc, sys
+from toolcall_pipeline import ToolRegistry
+from toolcall_pipeline.middlewares import standard
+
+tools = ToolRegistry()
+@tools.tool(effect="read")
+async def one() -> int:
+    return 1
+pipeline = standard(tools)
+
+class Caller:
+    def __del__(self):
+        pipeline.call_sync("one")
+
+gc.disable()
+caller = Caller()
+caller.itself = caller
+sys.modules["kept"] = caller
+if {before}:
+    pipeline.call_sync("one")
+"""
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_call_while_python_ends_does_not_hang(before: bool) -> None:
+    """A `__del__` that calls at the end of the interpreter gets a SetupError: no other thread runs any more."""
+    command = [sys.executable, "-c", AT_THE_END.format(before=before)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENT)
+    assert "SetupError: a synchronous call was made while Python ends" in done.stderr

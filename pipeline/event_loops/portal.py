@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
@@ -76,8 +77,11 @@ class Portal:
         function has ended, or after 5 seconds.
 
         Raises:
-            SetupError: This is the thread of the loop: it would wait for itself.
+            SetupError: This is the thread of the loop: it would wait for itself. Or Python is ending, as where a
+                ``__del__`` calls: no other thread runs any more.
         """
+        if sys.is_finalizing():
+            raise SetupError("a synchronous call was made while Python ends, when no event loop can run any more")
         if threading.current_thread() is self._thread:
             raise SetupError(
                 "a synchronous call was made in the event loop that runs synchronous calls, which would wait for "

@@ -185,6 +185,7 @@ _KINDS = {
 _NO_PARTS = frozenset(
     (str, int, bool, float, type(None), list, tuple)
 )  # parts in a list inside a list are only mentioned
+_ROWS = _NO_PARTS | {dict}
 _BYTES = (bytes, bytearray)
 
 
@@ -203,7 +204,9 @@ def find_parts(value: object, *, with_bytes: bool = False) -> list[Part] | None:
         return [read_bytes(data) or (describe_bytes(data) if data else "")]
     if kind not in (list, tuple):
         return None if (result := read_mcp(value)) is None else result.parts
-    each = cast("list[object]", value)
+    each = cast("list[Any]", value)
+    if set(map(type, each)) <= _ROWS and all(type(item) is not dict or _MCP_KEYS.isdisjoint(item) for item in each):
+        return None
     found = [None if type(item) in _NO_PARTS else find_parts(item, with_bytes=with_bytes) for item in each]
     if all(parts is None for parts in found):
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import attrs
 
@@ -12,13 +12,27 @@ from ..privacy import PublicText
 from ..privacy import neutralise as escape
 from .parts import PARTS
 from .result_parts import find_parts
-from .shortening import elide, shorten_result
-from .values import NOTHING, as_text, to_data
+from .shortening import elide, shorten_data, shorten_result
+from .values import NOTHING, as_text, read_dump, to_data
 
 NO_RESULTS = "(no results)"
 _PER_TOKEN = 4  # ASCII characters, as for the verbosities
 _TEXTS = frozenset(("message", "question", "reason", "suggestion", "expected", "constraint"))  # fields of errors
 T = TypeVar("T")
+
+
+class Shaped(NamedTuple):
+    """A tool's result as a model should read it.
+
+    Attributes:
+        value: The result: the same object if nothing had to change.
+        before: Characters of its text as the tool returned it.
+        after: Characters of its text now.
+    """
+
+    value: Any
+    before: int
+    after: int
 
 
 def shape_value(
@@ -29,8 +43,8 @@ def shape_value(
     *,
     empty: str | None,
     neutralise: bool,
-) -> Any:
-    """Return a tool's result as a model should read it: the same object if nothing has to change.
+) -> Shaped:
+    """Bound a tool's result. The value is written as text once: a large one takes its time.
 
     Args:
         value: The tool's result.
@@ -42,20 +56,25 @@ def shape_value(
     """
     if neutralise:
         value = _neutralise_value(value)
-    text = value if isinstance(value, str) else as_text(value)
+    is_data = value is not None and not isinstance(value, str) and find_parts(value, with_bytes=True) is None
+    data, dumped = to_data(value) if is_data else (None, "")
+    text = read_dump(value, dumped) if is_data else as_text(value)
+    before = len(text)
     if text == NOTHING or not text.strip():
-        return empty or NOTHING
+        shown = empty or NOTHING
+        return Shaped(shown, before, len(shown))
     if text in ("[]", "{}"):
-        return empty or NO_RESULTS
+        shown = empty or NO_RESULTS
+        return Shaped(shown, before, len(shown))
     shaped, sentence = value, None
     while (room := _room(text, max_characters, max_tokens)) is not None:
         sentence = way() if sentence is None else sentence
-        shaped = shorten_result(value, room, sentence)
-        before, text = text, as_text(shaped)
-        if len(text) >= len(before):  # as short as it gets
+        shaped = shorten_data(data, room, sentence) if is_data else shorten_result(value, room, sentence)
+        longer, text = text, as_text(shaped)
+        if len(text) >= len(longer):  # as short as it gets
             break
         max_characters = room if max_tokens is None else room * 9 // 10  # the head may be in another script
-    return shaped
+    return Shaped(shaped, before, len(text))
 
 
 def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | None, *, neutralise: bool) -> ToolError:
@@ -67,11 +86,6 @@ def shape_error(error: ToolError, max_characters: int | None, max_tokens: int | 
         return text if room is None else elide(text, room)
 
     return error if isinstance(error, Unavailable) else _map_texts(error, shape)
-
-
-def count_characters(value: object) -> int:
-    """Return the length of a value's text."""
-    return len(as_text(value))
 
 
 def estimate_tokens(text: str) -> int:

@@ -36,7 +36,7 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
     if isinstance(value, str):
         return value if len(value) <= room else _fit_text(value, room, way)
     data, text = to_data(value)
-    return value if len(text) <= room else _fit(data, room, way)
+    return value if len(text) <= room else shorten_data(data, room, way)
 
 
 def elide(text: str, room: int, way: str = "") -> str:
@@ -66,7 +66,7 @@ def _fit_text(text: str, room: int, way: str) -> str:
     """Shorten a text, which may be JSON."""
     if len(text) > room and text.lstrip()[:1] in ("{", "["):
         try:
-            fitted = _fit(json.loads(text, parse_float=_keep_token), room, way)
+            fitted = shorten_data(json.loads(text, parse_float=_keep_token), room, way)
             return _TOKEN.sub(r"\1", json.dumps(fitted, ensure_ascii=False))
         except (ValueError, RecursionError):  # it is not JSON
             pass
@@ -78,7 +78,8 @@ def _keep_token(token: str) -> str | float:
     return f"{_MARK}{token}" if len(token) <= _LONGEST_TOKEN else float(token)
 
 
-def _fit(data: Any, room: int, way: str, depth: int = 0) -> Any:
+def shorten_data(data: Any, room: int, way: str = "", depth: int = 0) -> Any:
+    """Shorten JSON data whose text is too long, as `shorten_result` does; ``depth``: the levels around it."""
     if isinstance(data, (list, dict)) and depth >= _DEEPEST:
         data = _TOKEN.sub(r"\1", json.dumps(data, ensure_ascii=False))
     if isinstance(data, str):
@@ -104,7 +105,7 @@ def _fit_list(items: list[Any], room: int, way: str, depth: int) -> list[Any]:
     kept: list[Any] = []
     for item in items:
         most = max(_LEAST, room // _FRACTION)
-        fitted = item if _size(item) <= most else _fit(item, most, "", depth + 1)
+        fitted = item if _size(item) <= most else shorten_data(item, most, "", depth + 1)
         left -= _size(fitted) + 2
         if left < 0:
             break
@@ -117,7 +118,7 @@ def _fit_object(data: dict[str, Any], room: int, way: str, depth: int) -> dict[s
     keys = sum(_size(key) + 4 for key in data)
     shares = _share([_size(value) for value in data.values()], max(0, room - keys - 2))
     fitted = {
-        key: value if _size(value) <= share else _fit(value, share, way, depth + 1)
+        key: value if _size(value) <= share else shorten_data(value, share, way, depth + 1)
         for (key, value), share in zip(data.items(), shares, strict=True)
     }
     if _size(fitted) <= room:

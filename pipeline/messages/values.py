@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any, cast
 
 NOTHING = "(no output)"  # most providers refuse an empty tool result
 _LEFT_OUT = "\n… ({:,} characters left out) …\n"
 _SCALARS = frozenset((str, int, bool, float, type(None)))
+_DATA = _SCALARS | {list, dict}
 _KEYS = frozenset((str,))
+_VALUES = dict[Any, Any].values
 
 
 def as_text(value: object) -> str:
@@ -23,8 +26,12 @@ def as_text(value: object) -> str:
     if type(value) not in _SCALARS and (parts := find_parts(value)) is not None:
         text = join_parts(parts)
         return text if text.strip() else NOTHING
-    text = _dump(value)
-    return (json.loads(text) or NOTHING) if _is_bare(value, text) else text
+    return read_dump(value, _dump(value))
+
+
+def read_dump(value: object, dumped: str) -> str:
+    """Return the text of a value, given its JSON: a JSON string may be text in place of the value."""
+    return (json.loads(dumped) or NOTHING) if _is_bare(value, dumped) else dumped
 
 
 def as_json(value: object) -> str:
@@ -70,7 +77,7 @@ def _is_bare(value: object, text: str) -> bool:
 def to_data(value: object) -> tuple[Any, str]:
     """Return the value as JSON data, which is the value itself if possible, and its JSON."""
     try:
-        if _is_json_data(value, set()):
+        if _is_json_data(value):
             return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
         pass
@@ -84,24 +91,21 @@ def _dump(value: object) -> str:
     return to_data(value)[1]
 
 
-def _is_json_data(value: Any, seen: set[int]) -> bool:
+def _is_json_data(value: Any) -> bool:
     """Whether `json` alone writes the value as it writes the result of `to_plain`, as it does for most results.
 
-    Args:
-        value: Any value.
-        seen: The ids of its lists and dicts so far. One that occurs again needs `to_plain`, which counts repetitions.
+    It does not if a list or dict occurs again: `to_plain` counts repetitions. All values of one level are looked at
+    together, in a few calls of C.
     """
-    kind = cast("type[Any]", type(value))
-    if kind in _SCALARS:
-        return True
-    if (kind is not dict and kind is not list) or id(value) in seen:
-        return False
-    seen.add(id(value))
-    if kind is list:
-        return _are_json_data(value, seen)
-    items = cast("dict[Any, Any]", value)
-    return set(map(type, items)) <= _KEYS and _are_json_data(items.values(), seen)
-
-
-def _are_json_data(values: Any, seen: set[int]) -> bool:
-    return set(map(type, values)) <= _SCALARS or all(_is_json_data(each, seen) for each in values)
+    level, seen = [value], set[int]()
+    while not (kinds := set(map(type, level))) <= _SCALARS:
+        if not kinds <= _DATA:
+            return False
+        lists = [each for each in level if type(each) is list] if list in kinds else []
+        dicts = [each for each in level if type(each) is dict] if dict in kinds else []
+        before = len(seen)
+        seen.update(map(id, lists), map(id, dicts))
+        if len(seen) < before + len(lists) + len(dicts) or not set(map(type, chain.from_iterable(dicts))) <= _KEYS:
+            return False
+        level = [*chain.from_iterable(lists), *chain.from_iterable(map(_VALUES, dicts))]
+    return True
