@@ -340,3 +340,19 @@ def test_a_deep_result_does_not_hold_the_loop(level: str) -> None:
     assert json.loads(shorter)
     assert len(shorter) <= 2_000
     assert best < 0.3
+
+
+@pytest.mark.parametrize("images", [0, 2])
+def test_many_short_texts_are_bounded(images: int) -> None:
+    """Of thousands of texts the first ones are kept, one note counts the others, and images stay."""
+    image = Image("image/gif", b"GIF89a")
+    value: Any = [*(f"block {n}" for n in range(5_000)), *[image] * images, "last"]
+    if not images:
+        value = {"content": [{"type": "text", "text": each} for each in value]}
+    shaped = shape_value(value, 2_000, None, str, empty=None, neutralise=False)
+    assert shaped.after <= 2_100
+    parts = shaped.value if images else shaped.value.split("\n")
+    *texts, note = [each for each in parts if isinstance(each, str)]
+    assert texts == [f"block {n}" for n in range(len(texts))]
+    assert note == f"… ({5_001 - len(texts):,} of 5,001 texts left out)"
+    assert [each for each in parts if not isinstance(each, str)] == [image] * images

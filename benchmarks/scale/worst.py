@@ -1,9 +1,11 @@
 """``python -m benchmarks.scale.worst``: how long one call of n bytes can hold the event loop.
 
-It tries calls that a model, or an attacker who writes through it, may send: hand-made families, and random ones.
-Each goes through the standard stages; what it takes is all on the loop, since the tools do nothing: the name,
-the limits, the schema, repairs, advice, the text of the refusal, and the report's `undeclared`. The bound is 50 ms and
-0.1 ms for each kB; the best of three runs counts, as the machine may have other work.
+It tries calls that a model, or an attacker who writes through it, may send, and results and failures that a tool may
+give back: hand-made families, and random calls. Each goes through the standard stages and Shape; what it takes is all
+on the loop, since the tools do nothing: the name, the limits, the schema, repairs, advice, the text for the model, the
+report's `undeclared`, and the text of the outcome in a record, without secrets. The bound is 50 ms and 0.1 ms for each
+kB of the call and its result; the best of three runs counts, as the machine may have other work. The memory that a
+hand-made case takes, at its peak and beside the call and the result themselves, is bounded as well.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from __future__ import annotations
 import argparse
 import gc
 import heapq
+import logging
 import random
 import sys
+import tracemalloc
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 from time import perf_counter
 from typing import Any, cast
@@ -22,11 +27,17 @@ import anyio
 import attrs
 
 from benchmarks.scale.worst_families import FAMILIES, TOOLS, fuzz
+from benchmarks.scale.worst_results import ANSWER, RESULT_FAMILIES, RESULT_TOOLS
 from toolcall_pipeline import Call, Pipeline, ToolRegistry, is_failure, render
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Shape, standard
+from toolcall_pipeline.telemetry.content import render_outcome
 
 _FIXED = 0.050  # seconds for any call
 _PER_BYTE = 0.1e-3 / 1_000  # seconds
+_MASKING = 4  # times the time, for the result of a tool with declared secrets
+_MEMORY = 20  # times the size of the call and its result
+_FREE_MEMORY = 5_000_000  # bytes for any call
+_LARGE = 50_000  # bytes of a case whose memory is measured
 _RUNS = 3  # the best of them counts
 _MORE_RUNS = 10  # of a case that seems to break the bound: another process may have held the machine three times
 _SHOWN = 15
@@ -39,23 +50,27 @@ class Case:
     family: str
     tool: str
     arguments: object = attrs.field(repr=False)
+    answer: Any = attrs.field(default=None, repr=False)  # of a tool that gives back what the case holds
 
     @property
     def size(self) -> int:
-        """Bytes of the call, as JSON text."""
-        return len(self.tool.encode("utf-8", "surrogatepass")) + size_of(self.arguments)
+        """Bytes of the call and the result, as JSON text."""
+        return len(self.tool.encode("utf-8", "surrogatepass")) + size_of(self.arguments) + size_of(self.answer)
 
     @property
     def allowed(self) -> float:
-        """Seconds that it may take."""
-        return _FIXED + self.size * _PER_BYTE
+        """Seconds that it may take. Where a result is dense with escapes or dots, Python looks at each for secrets."""
+        return _FIXED + self.size * _PER_BYTE * (_MASKING if self.tool == "give_secret" else 1)
 
 
 def size_of(value: Any) -> int:
     """Count the bytes of a value as compact JSON text, without recursion."""
-    total, pending = 0, [value]
+    total, pending, seen = 0, [value], set[int]()
     while pending:
         each = pending.pop()
+        if isinstance(each, (dict, list)) and id(cast("object", each)) in seen:  # a part that occurs again counts once
+            continue
+        seen.add(id(each))
         if isinstance(each, str):
             total += len(each.encode("utf-8", "surrogatepass")) + 2
         elif isinstance(each, dict):
@@ -66,6 +81,17 @@ def size_of(value: Any) -> int:
             items = cast("list[Any]", each)
             total += 2 + len(items)
             pending += items
+        elif isinstance(each, BaseExceptionGroup):
+            pending += cast("BaseExceptionGroup[BaseException]", each).exceptions
+        elif isinstance(each, BaseException):
+            total += len(str(each))
+            pending += [each.__cause__] if each.__cause__ is not None else []
+        elif isinstance(each, set):
+            total += sys.getsizeof(cast("object", each))
+            pending += cast("set[Any]", each)
+        elif attrs.has(type(each)):  # an object is as large as in memory: its text does not show it
+            total += sys.getsizeof(each)
+            pending += [getattr(each, field.name) for field in attrs.fields(type(each))]
         else:
             total += len(str(each)) if not isinstance(each, int) else max(1, each.bit_length() // 4)
     return total
@@ -74,9 +100,14 @@ def size_of(value: Any) -> int:
 def make_pipeline() -> Pipeline:
     """A pipeline with all tools that cases are for."""
     registry = ToolRegistry()
-    for tool in TOOLS:
+    for tool in (*TOOLS, *RESULT_TOOLS):
         registry.register(tool)
     return standard(registry, attempts=1)
+
+
+@lru_cache(maxsize=4)
+def _add_shape(pipeline: Pipeline) -> Pipeline:
+    return pipeline.before("retry", Shape(neutralise=True))
 
 
 @attrs.define
@@ -86,6 +117,7 @@ class Judge:
     pipeline: Pipeline = attrs.field(factory=make_pipeline)
     tried: int = 0
     slowest: list[tuple[float, int, float, Case, str]] = attrs.field(factory=lambda: cast("list[Any]", []))
+    memory: list[tuple[float, Case]] = attrs.field(factory=lambda: cast("list[Any]", []))
     _order: count[int] = attrs.field(factory=count)
 
     async def try_case(self, case: Case) -> float:
@@ -115,12 +147,14 @@ class Judge:
 
 async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     """Send a case and read its report and its text. Return the seconds and the kind of outcome."""
+    ANSWER[0] = case.answer
+    pipeline = _add_shape(pipeline) if case.tool == "give_shaped" else pipeline
     begun = perf_counter()
     report = await pipeline.report(Call(case.tool, case.arguments))
     outcome = report.outcome
     assert outcome is not None
     len(report.undeclared)
-    render(outcome)
+    render_outcome(report) if case.tool == "give_secret" else render(outcome)
     kind = "ok"
     if is_failure(outcome):
         kind = outcome.failure().kind
@@ -129,7 +163,19 @@ async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
 
 def list_families() -> list[Case]:
     """All hand-made cases."""
-    return [Case(family, tool, make()) for family, tool, make in FAMILIES]
+    calls = [Case(family, tool, make()) for family, tool, make in FAMILIES]
+    return calls + [Case(family, tool, make(), answer()) for family, tool, make, answer in RESULT_FAMILIES]
+
+
+async def measure_memory(pipeline: Pipeline, case: Case) -> float:
+    """Return the share of the allowed memory that a case takes at its peak."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await time_call(pipeline, case)
+        return tracemalloc.get_traced_memory()[1] / (_FREE_MEMORY + _MEMORY * case.size)
+    finally:
+        tracemalloc.stop()
 
 
 async def search(seconds: float, seed: int) -> Judge:
@@ -139,6 +185,8 @@ async def search(seconds: float, seed: int) -> Judge:
         await time_call(judge.pipeline, Case("warm", warm.name, {}))
     for case in list_families():
         await judge.try_case(case)
+        if case.size > _LARGE:
+            judge.memory.append((await measure_memory(judge.pipeline, case), case))
     end = perf_counter() + seconds
     dice = random.Random(seed)  # noqa: S311  # no secret
     while perf_counter() < end:
@@ -155,12 +203,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the random cases (default: %(default)s)")
     parser.add_argument("--check", action="store_true", help="exit 1 if a call takes longer than the bound")
     given = parser.parse_args(argv)
+    logging.getLogger().addHandler(logging.NullHandler())
     judge = anyio.run(search, given.seconds, given.seed)
     print(f"{judge.tried} calls; the bound is {_FIXED * 1e3:.0f} ms and {_PER_BYTE * 1e6:.1f} ms per kB")
     print(f"{'of the bound':>12} {'ms':>8} {'bytes':>9}  {'tool':14} {'outcome':14} family")
     for share, _, seconds, case, kind in sorted(judge.slowest, reverse=True):
         print(f"{share:>12.0%} {seconds * 1e3:>8.1f} {case.size:>9}  {case.tool[:14]:14} {kind:14} {case.family}")
-    return int(given.check and max(judge.slowest)[0] > 1)
+    print(f"memory: the bound is {_MEMORY} times the call and its result, and {_FREE_MEMORY // 1_000_000} MB")
+    largest = sorted(judge.memory, key=lambda row: row[0], reverse=True)[:5]
+    for share, case in largest:
+        print(f"{share:>12.0%} {'':8} {case.size:>9}  {case.tool[:14]:14} {'':14} {case.family}")
+    return int(given.check and (max(judge.slowest)[0] > 1 or largest[0][0] > 1))
 
 
 if __name__ == "__main__":

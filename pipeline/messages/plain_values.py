@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator, KeysView, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from collections.abc import Set as AbstractSet
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -33,6 +33,7 @@ _MISSING = frozenset(("NAType", "NaTType"))  # of pandas
 _ITEMS = dict[Any, Any].items  # the built-in methods, which a subclass cannot override
 _ITERATE = list[Any].__iter__
 _CONTAINERS: tuple[Any, ...] = (list, dict)
+_TEXT = frozenset((str,))
 _BYTES = (bytes, bytearray, memoryview)
 
 
@@ -65,13 +66,19 @@ class _Walk:
     unknown: set[str] = attrs.field(factory=set[str])  # types without a usual form
     parts: int = 0  # values converted so far, repeated ones included
     repeated: int = 0  # of these, the parts of values that occurred before
+    ways: dict[Any, Callable[[Any, Any], Any]] = attrs.field(factory=lambda: {dict: _convert_dict, list: _convert_list})
     # By id, each list or object with its plain form and its parts; kept, so that no other value gets the id.
     known: dict[int, tuple[Any, Any, int]] = attrs.field(factory=dict[int, Any])
 
     def convert(self, value: Any) -> Any:
         self.parts += 1
-        if value is None or value is True or value is False or type(value) is str:
+        kind: Any = type(value)  # `isinstance` would ask the value itself
+        if kind is str or value is None or kind is bool:
             return value
+        if kind is int:
+            return _plain_integer(value)
+        if kind is float:
+            return _plain_float(value)
         if (again := self.known.get(id(value))) is not None:
             return self._repeat(again)
         if id(value) in self.inside or len(self.inside) >= _DEEPEST:
@@ -80,7 +87,8 @@ class _Walk:
         self.inside.add(id(value))
         before = self.parts
         try:
-            plain: Any = self._convert(value, cast("Any", type(value)))  # `isinstance` would ask the value itself
+            convert = self.ways.get(kind)  # its class is judged once
+            plain: Any = self._convert(value, kind) if convert is None else convert(self, value)
             if isinstance(plain, _CONTAINERS):
                 self.known[id(value)] = value, plain, self.parts - before
             return plain
@@ -123,28 +131,29 @@ class _Walk:
         if hasattr(kind, "__pydantic_serializer__"):
             return self._convert_by_pydantic(value)
         if issubclass(kind, tuple) and hasattr(value, "_asdict"):
-            return self._convert_items(value._asdict().items())
+            return self.convert_items(value._asdict().items())
         if issubclass(kind, dict):
-            return self._convert_items(_ITEMS(value))
+            return self.convert_items(_ITEMS(value))
         if issubclass(kind, Mapping):
-            return self._convert_items(value.items())
+            return self.convert_items(value.items())
         if kind is range and len(value) > _LONGEST_RANGE:
             return repr(value)
         if issubclass(kind, list):
             return [self.convert(item) for item in _ITERATE(value)]
         if issubclass(kind, (AbstractSet, KeysView)):  # in an order that is the same in each process
-            return [self.convert(item) for item in _sort(value)]
+            self.ways[kind] = lambda walk, each: [walk.convert(item) for item in _sort(each)]
+            return self.ways[kind](self, value)
         if issubclass(kind, (Sequence, deque, ValuesView)) and not hasattr(value, "keys"):  # as a row of sqlite3 has
             return [self.convert(item) for item in value]
         return self._convert_object(value, kind)
 
     def _convert_object(self, value: Any, kind: Any) -> Any:
-        if attrs.has(kind):
-            return self._convert_items((each.name, getattr(value, each.name)) for each in attrs.fields(kind))
-        if is_dataclass(kind):
-            return self._convert_items((each.name, getattr(value, each.name)) for each in fields(kind))
+        if attrs.has(kind) or is_dataclass(kind):
+            names = [each.name for each in (attrs.fields(kind) if attrs.has(kind) else fields(kind))]
+            self.ways[kind] = lambda walk, each: {name: walk.convert(getattr(each, name)) for name in names}
+            return self.ways[kind](self, value)
         if kind is SimpleNamespace:
-            return self._convert_items(value.__dict__.items())
+            return self.convert_items(value.__dict__.items())
         if isinstance(value, PathLike):
             return self.convert(fspath(cast("PathLike[str]", value)))
         if (found := as_table(value)) is not None:
@@ -153,7 +162,7 @@ class _Walk:
             return text
         return self._convert_by_pydantic(value)
 
-    def _convert_items(self, items: Any) -> dict[str, Any]:
+    def convert_items(self, items: Any) -> dict[str, Any]:
         plain: dict[str, Any] = {}
         for key, item in items:
             name = self._name(key)
@@ -185,6 +194,16 @@ class _Walk:
     def _convert_unknown(self, value: Any) -> Any:
         """Convert a value inside a model that pydantic does not know; alone, it has no usual form."""
         return self._give_up(value) if id(value) in self.inside else self.convert(value)
+
+
+def _convert_dict(walk: _Walk, value: Any) -> Any:
+    if set(map(type, value)) <= _TEXT:
+        return {key: walk.convert(item) for key, item in value.items()}
+    return walk.convert_items(value.items())
+
+
+def _convert_list(walk: _Walk, value: Any) -> Any:
+    return [walk.convert(item) for item in value]
 
 
 def _plain_integer(number: int) -> int | str:

@@ -154,6 +154,11 @@ def _decode(base64: str, media_type: str, name: str = "") -> Part:
 
 def _get(thing: object, *names: str) -> Any:
     """Return the first of the keys or attributes that exists and is not None."""
+    if type(thing) is dict:  # most are, and a class that is abstract takes its time to ask
+        held = cast("dict[Any, Any]", thing)
+        if len(names) == 1:
+            return held.get(names[0])
+        return next((found for name in names if (found := held.get(name)) is not None), None)
     if isinstance(thing, Mapping):
         return next((found for name in names if (found := cast("Any", thing).get(name)) is not None), None)
     return next((found for name in names if (found := getattr(thing, name, None)) is not None), None)

@@ -10,9 +10,9 @@ import attrs
 from ..errors import ToolError, Unavailable
 from ..privacy import PublicText
 from ..privacy import neutralise as escape
-from .parts import PARTS
+from .parts import PARTS, Part, join_parts
 from .result_parts import find_parts
-from .shortening import elide, shorten_data, shorten_result
+from .shortening import elide, shorten_data, shorten_parts, shorten_result
 from .values import NOTHING, as_text, read_dump, to_data
 
 NO_RESULTS = "(no results)"
@@ -35,7 +35,7 @@ class Shaped(NamedTuple):
     after: int
 
 
-def shape_value(
+def shape_value(  # noqa: C901  # text, parts and data, one after the other
     value: object,
     max_characters: int | None,
     max_tokens: int | None,
@@ -54,11 +54,21 @@ def shape_value(
         empty: The text for an empty value. None: one of two fixed ones.
         neutralise: Whether to escape invisible characters.
     """
-    if neutralise:
-        value = _neutralise_value(value)
-    is_data = value is not None and not isinstance(value, str) and find_parts(value, with_bytes=True) is None
-    data, dumped = to_data(value) if is_data else (None, "")
-    text = read_dump(value, dumped) if is_data else as_text(value)
+    parts = None if value is None or isinstance(value, str) else find_parts(value, with_bytes=True)
+    data: Any = None
+    if value is None or isinstance(value, str):
+        value = escape(value, keep_lines=True) if neutralise and value is not None else value
+        text = value or NOTHING
+    elif parts is not None:
+        if neutralise and (escaped := _escape_parts(parts)) != parts:
+            value = parts = escaped
+        text = join_parts(parts)
+    else:
+        data, dumped = to_data(value)
+        if neutralise and escape(dumped, keep_lines=True) != dumped:
+            value = data = _neutralise_data(data)
+            dumped = to_data(data)[1]
+        text = read_dump(value, dumped)
     before = len(text)
     if text == NOTHING or not text.strip():
         shown = empty or NOTHING
@@ -69,7 +79,12 @@ def shape_value(
     shaped, sentence = value, None
     while (room := _room(text, max_characters, max_tokens)) is not None:
         sentence = way() if sentence is None else sentence
-        shaped = shorten_data(data, room, sentence) if is_data else shorten_result(value, room, sentence)
+        if isinstance(value, str):
+            shaped = shorten_result(value, room, sentence)
+        elif parts is not None:
+            shaped = shorten_parts(parts, room, sentence, value)
+        else:
+            shaped = shorten_data(data, room, sentence)
         longer, text = text, as_text(shaped)
         if len(text) >= len(longer):  # as short as it gets
             break
@@ -102,17 +117,8 @@ def _room(text: str, max_characters: int | None, max_tokens: int | None) -> int 
     return room if room < len(text) else None
 
 
-def _neutralise_value(value: object) -> object:
-    if isinstance(value, str):
-        return escape(value, keep_lines=True)
-    parts = find_parts(value, with_bytes=True)
-    if parts is not None:
-        escaped = [
-            escape(part, keep_lines=True) if isinstance(part, str) else _map_texts(part, escape) for part in parts
-        ]
-        return value if escaped == parts else escaped
-    data, text = to_data(value)
-    return value if escape(text, keep_lines=True) == text else _neutralise_data(data)
+def _escape_parts(parts: list[Part]) -> list[Part]:
+    return [escape(part, keep_lines=True) if isinstance(part, str) else _map_texts(part, escape) for part in parts]
 
 
 def _neutralise_data(data: Any) -> Any:
@@ -132,7 +138,7 @@ def _map_texts(thing: T, change: Callable[[str], str]) -> T:
         before: Any = getattr(thing, field.name)
         after: Any = before
         if isinstance(before, str) and (field.name in _TEXTS or isinstance(thing, PARTS)):
-            after = PublicText(change(before)) if change(before) != before else before
+            after = before if (text := change(before)) == before else PublicText(text)
         elif attrs.has(cast("type[Any]", type(before))):
             after = _map_texts(before, change)
         elif isinstance(before, tuple):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Any, cast
 from uuid import uuid4
 
-from .parts import Part
+from .parts import Part, join_parts
 from .result_parts import find_parts
 from .values import to_data
 
@@ -16,6 +17,8 @@ _TOKEN = re.compile(f'"{_MARK}([-+.0-9eE]*)"')
 _LONGEST_TOKEN = 40
 _LEAST = 60  # characters: a shorter piece of a value says nothing
 _DEEPEST = 20  # levels; deeper values are shortened as text, because each level measures everything inside it
+_LEAST_ENTRY = 5  # characters of a key with its value and its comma
+_write = json.JSONEncoder(ensure_ascii=False).encode
 _FRACTION = 3  # one item takes at most this part of the room of its list
 
 
@@ -32,7 +35,7 @@ def shorten_result(value: object, room: int, way: str = "") -> Any:
     """
     parts = None if isinstance(value, str) else find_parts(value, with_bytes=True)
     if parts is not None:
-        return _fit_parts(parts, room, way, value)
+        return shorten_parts(parts, room, way, value)
     if isinstance(value, str):
         return value if len(value) <= room else _fit_text(value, room, way)
     data, text = to_data(value)
@@ -51,15 +54,36 @@ def elide(text: str, room: int, way: str = "") -> str:
     return shorter if len(shorter) < len(text) else text
 
 
-def _fit_parts(parts: list[Part], room: int, way: str, value: object) -> object:
+def shorten_parts(parts: list[Part], room: int, way: str, value: object) -> object:
+    """Shorten the texts among the parts of a value, as `shorten_result` does."""
     sizes = [len(part) if isinstance(part, str) else 0 for part in parts]
     if sum(sizes) <= room:
         return value
+    if (number := sum(size > 0 for size in sizes)) * _LEAST > room:
+        return _keep_first(parts, number, room, way)
     shares = _share(sizes, room)
     return [
         _fit_text(part, share, way) if isinstance(part, str) else part
         for part, share in zip(parts, shares, strict=True)
     ]
+
+
+def _keep_first(parts: list[Part], number: int, room: int, way: str) -> object:
+    """Keep the first texts, and all parts that are no text. A piece of each text would say nothing.
+
+    Returns:
+        The parts; one text if they are all texts.
+    """
+    kept: list[Part] = []
+    at, shown, left = 0, 0, room - len(_note(number, number, "texts", way, room))
+    for part in parts:
+        if not isinstance(part, str):
+            kept.append(part)
+        elif (left := left - len(part) - 1) >= 0:
+            kept.append(part)
+            at, shown = len(kept), shown + bool(part)
+    kept.insert(at, _note(number - shown, number, "texts", way, room))
+    return join_parts(kept) if all(isinstance(part, str) for part in kept) else kept
 
 
 def _fit_text(text: str, room: int, way: str) -> str:
@@ -115,13 +139,16 @@ def _fit_list(items: list[Any], room: int, way: str, depth: int) -> list[Any]:
 
 
 def _fit_object(data: dict[str, Any], room: int, way: str, depth: int) -> dict[str, Any]:
-    keys = sum(_size(key) + 4 for key in data)
-    shares = _share([_size(value) for value in data.values()], max(0, room - keys - 2))
+    shown = data
+    if len(data) * _LEAST_ENTRY > room:  # the keys alone take more than the room, so no more than these can stay
+        shown = dict(islice(data.items(), room // _LEAST_ENTRY + 1))
+    keys = sum(_size(key) + 4 for key in shown)
+    shares = _share([_size(value) for value in shown.values()], max(0, room - keys - 2) if shown is data else 0)
     fitted = {
         key: value if _size(value) <= share else shorten_data(value, share, way, depth + 1)
-        for (key, value), share in zip(data.items(), shares, strict=True)
+        for (key, value), share in zip(shown.items(), shares, strict=True)
     }
-    if _size(fitted) <= room:
+    if shown is data and _size(fitted) <= room:
         return fitted
     left = room - len(_note(len(data), len(data), "keys", way, room)) - 12
     kept: dict[str, Any] = {}
@@ -154,4 +181,4 @@ def _tell(way: str, room: int) -> str:
 
 
 def _size(data: Any) -> int:
-    return len(json.dumps(data, ensure_ascii=False))
+    return len(_write(data))

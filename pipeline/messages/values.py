@@ -11,6 +11,8 @@ _LEFT_OUT = "\n… ({:,} characters left out) …\n"
 _SCALARS = frozenset((str, int, bool, float, type(None)))
 _DATA = _SCALARS | {list, dict}
 _KEYS = frozenset((str,))
+_write = json.JSONEncoder(ensure_ascii=False).encode
+_write_finite = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _VALUES = dict[Any, Any].values
 
 
@@ -78,13 +80,13 @@ def to_data(value: object) -> tuple[Any, str]:
     """Return the value as JSON data, which is the value itself if possible, and its JSON."""
     try:
         if _is_json_data(value):
-            return value, json.dumps(value, ensure_ascii=False, allow_nan=False)
+            return value, _write_finite(value)
     except (ValueError, RecursionError):  # NaN, a number of too many digits, a value that holds itself
         pass
     from .plain_values import to_plain
 
     plain = to_plain(value)
-    return plain, json.dumps(plain, ensure_ascii=False)
+    return plain, _write(plain)
 
 
 def _dump(value: object) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
+import attrs
 from jsonschema_rs import FancyRegexOptions, ReferencingError, ValidationError, validator_for
 
 from ..errors import Problem
@@ -28,36 +29,56 @@ from .schema import Form, format_path, is_object, names_at, value_at
 PATTERNS = FancyRegexOptions(backtrack_limit=2_000, size_limit=1_000_000)
 _MAX_WRONG = 20  # wrong parameters that are listed for large arguments
 _MAX_KEYS = 250  # names and items; for larger arguments only the wrong parameters are listed
-Search: TypeAlias = Callable[[Any], tuple[Problem, ...]]  # arguments -> the parameters that are wrong
+_MAX_BYTES = 10_000  # of arguments with a copy in each error
 _SMALL = Limits(bytes=None, depth=None, keys=_MAX_KEYS)
 
 
-def list_problems(
-    validator: Any, arguments: Mapping[str, Any], schema: Form, find_wrong: Search
-) -> tuple[Problem, ...]:
-    """List all problems of the arguments; if these are large, only the parameters that are wrong.
+@attrs.define(eq=False)
+class ProblemFinder:
+    """Lists the problems of arguments that a schema refuses, in time and memory that grow with their size alone.
 
-    jsonschema-rs makes all its errors at once, at 26 µs each.
+    jsonschema-rs makes all its errors at once, at 26 µs each, and each holds its instance as text: of arguments of
+    100 kB, forty missing parameters would take 4 MB.
+
+    Args:
+        validator: The compiled schema; for `find`.
+        whole: The schema that it was compiled from.
+        schema: The schema that the model sees.
     """
-    if measure(arguments, _SMALL).keys <= _MAX_KEYS:
-        return limit_found(convert_jsonschema_errors(validator.iter_errors(arguments), arguments, schema))
-    return (count_problems(None), *find_wrong(arguments))
 
+    validator: Any
+    whole: Form
+    schema: Form
+    _lenient: Any = attrs.field(default=None, init=False)  # the same without its required parameters, once needed
 
-def make_search(schema: Form) -> Search:
-    """Make a search for the wrong parameters. It does not look for the problems inside, so it takes linear time."""
-    validators: list[Any] = []
+    def find(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """List all problems of the arguments; if these hold many values, only the parameters that are wrong."""
+        size = measure(arguments, _SMALL)
+        if size.keys > _MAX_KEYS:
+            return (count_problems(None), *self.find_wrong(arguments))
+        missing: list[Problem] = []
+        validator = self.validator
+        if size.bytes > _MAX_BYTES:
+            validator = self._make_lenient()
+            required: Iterable[str] = self.whole.get("required") or ()
+            absent = [name for name in dict.fromkeys(required) if name not in arguments]
+            missing = [Problem(name, "required", describe_expected(self.schema, [name])) for name in absent]
+        found = convert_jsonschema_errors(validator.iter_errors(arguments), arguments, self.schema)
+        return limit_found((*found, *missing))
 
-    def find_wrong(arguments: Any) -> tuple[Problem, ...]:
+    def _make_lenient(self) -> Any:
+        if self._lenient is None:
+            self._lenient = validator_for({**self.whole, "required": []}, offline=True, pattern_options=PATTERNS)
+        return self._lenient
+
+    def find_wrong(self, arguments: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """Find the wrong parameters. The problems inside of them are not looked for, so it takes linear time."""
         try:
-            if not validators:
-                validators.append(validator_for({**schema, "required": []}, offline=True, pattern_options=PATTERNS))
-            wrong = (name for name, value in arguments.items() if not validators[0].is_valid({name: value}))
-            return tuple(_tell_wrong(schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
+            is_valid = self._make_lenient().is_valid
+            wrong = (name for name, value in arguments.items() if not is_valid({name: value}))
+            return tuple(_tell_wrong(self.schema, name, arguments[name]) for name in islice(wrong, _MAX_WRONG))
         except (TypeError, ValueError, AttributeError, ReferencingError):  # not JSON, or not an object
             return ()
-
-    return find_wrong
 
 
 def _tell_wrong(schema: Form, name: str, value: object) -> Problem:

@@ -158,7 +158,7 @@ def compile_schema(
     """Compile a JSON Schema; see `Parameters.of_schema`. Raises SetupError for an invalid schema."""
     import jsonschema_rs
 
-    from .jsonschema_errors import PATTERNS, list_problems, make_search
+    from .jsonschema_errors import PATTERNS, ProblemFinder
 
     whole = apply_undeclared_policy(schema if accepted is None else accepted, undeclared)
     check_schema(whole, name)
@@ -170,7 +170,7 @@ def compile_schema(
         raise SetupError(f"{name}: {exc}") from exc
     except (ValueError, RecursionError, jsonschema_rs.ReferencingError) as exc:
         raise SetupError(f"{name}: its parameters are no JSON Schema: {exc}") from exc
-    is_valid, find_wrong, flat = validator.is_valid, make_search(whole), is_flat(whole)
+    is_valid, find_problems, flat = validator.is_valid, ProblemFinder(validator, whole, schema).find, is_flat(whole)
     dict_: Any = dict  # as in `compile_function`
 
     def parse(arguments: Any) -> Any:
@@ -181,8 +181,7 @@ def compile_schema(
             "".join(params)  # the fastest way to find a key that is not text and would fail as **kwargs
             if is_valid(params):
                 return params if flat else copy_containers(params)
-            problems = list_problems(validator, params, schema, find_wrong)
-            return InvalidParams(problems, sent=arguments, schema=schema)
+            return InvalidParams(find_problems(params), sent=arguments, schema=schema)
         except (TypeError, ValueError):  # a value that JSON cannot represent, or one that contains itself
             return refuse_non_json(arguments, schema)
 

@@ -208,9 +208,9 @@ class PydanticErrors:
     def _summarise(self, exc: ValidationError, arguments: Any, sent: object) -> InvalidParams:
         """Report the number of errors and the wrong parameters; to list every error takes 10 µs each."""
         if self._find_wrong is None:
-            from .jsonschema_errors import make_search
+            from .jsonschema_errors import ProblemFinder
 
-            self._find_wrong = make_search(self.schema)
+            self._find_wrong = ProblemFinder(None, self.schema, self.schema).find_wrong
         problems = (count_problems(exc.error_count()), *self._find_wrong(arguments))
         return InvalidParams(problems, sent=sent, schema=self.schema)
 

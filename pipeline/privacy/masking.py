@@ -14,7 +14,7 @@ from base64 import b64encode
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import unescape as unescape_html
 from itertools import islice
 from typing import Any, Final, TypeAlias, cast
@@ -53,10 +53,10 @@ _PLAIN = (str, int, float, list, tuple, set, frozenset, Mapping)
 _WRITTEN: Final = frozenset((
     "uuid", "pydantic", "pydantic_core", "pathlib", "decimal", "fractions", "datetime", "ipaddress",
 ))  # fmt: skip
-_URL_ESCAPE: Final = re.compile(r"(?P<url>(?:%(?:25)*[0-9a-fA-F]{2})+)|\+")
+_URL_ESCAPE: Final = re.compile(r"(?:%(?:25)*[0-9a-fA-F]{2})+|\+")
 _PERCENT_SIGN: Final = re.compile("%(?:25)*(?=[0-9a-fA-F]{2})")
 # A backslash that escapes nothing, as before a quote, is an escape too.
-_HTML: Final = re.compile(r"&(?:amp;)*(?P<entity>#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
+_HTML: Final = re.compile(r"&(?:amp;)*(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]{2,8});")
 _Span: TypeAlias = tuple[int, int]  # from where to where in a text
 _BACKSLASH: Final = re.compile(
     r"\\+u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\+u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})"
@@ -204,8 +204,8 @@ class Mask:
         texts, lines = [*self._plain.texts, *written], [*self.lines]
         found: list[_Needles] = []
         for pattern, read in _ESCAPES:
-            texts = [*filter(None, dict.fromkeys(pattern.sub(read, text) for text in texts))]
-            lines = [pattern.sub(read, line) for line in lines]
+            texts = [*filter(None, dict.fromkeys(_Layer(text, pattern, read).text for text in texts))]
+            lines = [_Layer(line, pattern, read).text for line in lines]
             found.append(_Needles(tuple(sorted(texts, key=len, reverse=True)), frozenset(lines)))
         return found
 
@@ -224,9 +224,10 @@ class _Needles:
         self.texts = texts
         self._pattern = _match_any(texts)
         self._long = [text for text in texts if len(text) > _IN_PATTERN]
-        self._lines: dict[str, list[str]] = {}
+        self._lines = lines
+        self._lengths: dict[str, set[int]] = {}  # of the lines, by their beginning
         for line in lines:
-            self._lines.setdefault(line[:_LINE], []).append(line)
+            self._lengths.setdefault(line[:_LINE], set()).add(len(line))
         self._heads = _group(texts, lambda text: text[:_END])
         self._tails = _group(texts, lambda text: text[-_END:])
 
@@ -246,17 +247,18 @@ class _Needles:
         if self._lines:
             for match in _WORD_START.finditer(text):
                 first = match.start()
-                for line in self._lines.get(text[first : first + _LINE], ()):
-                    yield first, _same_until(line, text, first)
+                if (lengths := self._lengths.get(text[first : first + _LINE])) is not None:
+                    whole = (size for size in lengths if text[first : first + size] in self._lines)
+                    yield first, max([first + _LINE, *(first + size for size in whole)])
         yield from self._find_cut(text)
 
     def _find_cut(self, text: str) -> Iterator[_Span]:
         """Yield the beginnings of them right before a cut, and their ends right after one."""
-        cuts = [match.span() for match in _CUT.finditer(text)]
         heads = {part: texts for part, texts in self._heads.items() if part in text}
         tails = {part: texts for part, texts in self._tails.items() if part in text}
         if not heads and not tails:
             return
+        cuts = [match.span() for match in _CUT.finditer(text)]
         for low, cut in zip([0, *(last for _, last in cuts)], [*(first for first, _ in cuts), len(text)], strict=True):
             for part, texts in heads.items():
                 at = text.find(part, max(low, cut - len(texts[0])), cut)
@@ -373,26 +375,34 @@ class Unescaped:
 class _Layer:
     """A text without escapes of one kind, and the origins of its pieces."""
 
-    def __init__(self, text: str, pattern: re.Pattern[str], read: Callable[[re.Match[str]], str]) -> None:
-        self._starts: list[int] = []
-        self._origins: list[tuple[int, int, bool]] = []  # from where to where, and whether it was escaped
-        pieces: list[str] = []
+    def __init__(self, text: str, pattern: re.Pattern[str], read: Callable[[str], str]) -> None:
+        self._source, self._pattern, self._read = text, pattern, read
+        self.text, count = pattern.subn(lambda match: read(match[0]), text)
+        self.changes = count > 0
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [start for start, _ in self._pieces]
+
+    @cached_property
+    def _pieces(self) -> list[tuple[int, tuple[int, int, bool]]]:
+        """Where each piece begins, with its origin: from where to where, and whether it was escaped.
+
+        They are made for a text in which a secret was found.
+        """
+        pieces: list[tuple[int, tuple[int, int, bool]]] = []
         size = end = 0
-
-        def add(piece: str, first: int, last: int, *, escaped: bool) -> None:
-            nonlocal size
-            if piece:
-                pieces.append(piece)
-                self._starts.append(size)
-                self._origins.append((first, last, escaped))
-                size += len(piece)
-
-        for match in pattern.finditer(text):
-            add(text[end : match.start()], end, match.start(), escaped=False)
-            add(read(match), *match.span(), escaped=True)
-            end = match.end()
-        add(text[end:], end, len(text), escaped=False)
-        self.text, self.changes = "".join(pieces), end > 0
+        for match in self._pattern.finditer(self._source):
+            first, last = match.span()
+            if first > end:
+                pieces.append((size, (end, first, False)))
+                size += first - end
+            if read := self._read(match[0]):
+                pieces.append((size, (first, last, True)))
+                size += len(read)
+            end = last
+        pieces.append((size, (end, len(self._source), False)))
+        return pieces
 
     def find_origin(self, first: int, last: int) -> tuple[int, int]:
         begin, (start, _, escaped) = self._find_piece(first)
@@ -402,11 +412,12 @@ class _Layer:
 
     def _find_piece(self, place: int) -> tuple[int, tuple[int, int, bool]]:
         number = bisect_right(self._starts, place) - 1
-        return self._starts[number], self._origins[number]
+        return self._pieces[number]
 
 
-def _read_html(match: re.Match[str]) -> str:
-    entity = match["entity"]
+@lru_cache(maxsize=1_000)  # a text has many of the same
+def _read_html(written: str) -> str:
+    entity = written[1:-1].rpartition(";")[2]  # of "&amp;amp;lt;": "lt"
     if not entity.startswith("#"):
         return unescape_html(f"&{entity};")
     # `html.unescape` drops what HTML forbids, but a text that was only escaped may hold it.
@@ -414,14 +425,18 @@ def _read_html(match: re.Match[str]) -> str:
     return chr(number) if number <= sys.maxunicode else ""
 
 
-def _read_url(match: re.Match[str]) -> str:
-    if not (found := match["url"]):
+@lru_cache(maxsize=1_000)
+def _read_url(written: str) -> str:
+    if written == "+":
         return " "  # "+" is a blank in a URL
-    read = bytes.fromhex(_PERCENT_SIGN.sub("", found)).decode(errors="replace")
+    read = bytes.fromhex(_PERCENT_SIGN.sub("", written)).decode(errors="replace")
     return read.replace("+", " ")  # as above, so that a "+" is the same however it is written
 
 
-def _read_backslash(match: re.Match[str]) -> str:
+@lru_cache(maxsize=1_000)
+def _read_backslash(written: str) -> str:
+    match = _BACKSLASH.fullmatch(written)
+    assert match is not None
     found = match.groupdict()
     if found["high"]:
         return chr(0x10000 + ((int(found["high"], 16) - 0xD800) << 10 | int(found["low"], 16) - 0xDC00))
