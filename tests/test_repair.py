@@ -322,7 +322,7 @@ def test_a_policy_decides_about_undeclared_arguments(undeclared: Any, closed: An
         assert [each.rule for each in verdict.repairs] == rules
 
 
-_OPEN = {
+_OPEN: dict[str, Any] = {
     "type": "object",
     "properties": {
         "path": {"type": "string"},

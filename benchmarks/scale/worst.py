@@ -17,8 +17,8 @@ import logging
 import random
 import sys
 import tracemalloc
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from itertools import count
 from time import perf_counter
 from typing import Any, cast
@@ -67,8 +67,8 @@ def size_of(value: Any) -> int:
     """Count the bytes of a value as compact JSON text, without recursion."""
     total, pending, seen = 0, [value], set[int]()
     while pending:
-        each = pending.pop()
-        if isinstance(each, (dict, list)) and id(cast("object", each)) in seen:  # a part that occurs again counts once
+        each: Any = pending.pop()
+        if type(each) in (dict, list) and id(each) in seen:  # a part that occurs again counts once
             continue
         seen.add(id(each))
         if isinstance(each, str):
@@ -89,9 +89,11 @@ def size_of(value: Any) -> int:
         elif isinstance(each, set):
             total += sys.getsizeof(cast("object", each))
             pending += cast("set[Any]", each)
-        elif attrs.has(type(each)):  # an object is as large as in memory: its text does not show it
+        elif attrs.has(
+            kind := cast("Any", type(each))
+        ):  # an object is as large as in memory: its text does not show it
             total += sys.getsizeof(each)
-            pending += [getattr(each, field.name) for field in attrs.fields(type(each))]
+            pending += [getattr(each, field.name) for field in attrs.fields(kind)]
         else:
             total += len(str(each)) if not isinstance(each, int) else max(1, each.bit_length() // 4)
     return total
@@ -117,7 +119,7 @@ class Judge:
     pipeline: Pipeline = attrs.field(factory=make_pipeline)
     tried: int = 0
     slowest: list[tuple[float, int, float, Case, str]] = attrs.field(factory=lambda: cast("list[Any]", []))
-    memory: list[tuple[float, Case]] = attrs.field(factory=lambda: cast("list[Any]", []))
+    memory: list[tuple[float, str]] = attrs.field(factory=lambda: cast("list[Any]", []))
     _order: count[int] = attrs.field(factory=count)
 
     async def try_case(self, case: Case) -> float:
@@ -161,10 +163,21 @@ async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     return perf_counter() - begun, kind
 
 
-def list_families() -> list[Case]:
-    """All hand-made cases."""
-    calls = [Case(family, tool, make()) for family, tool, make in FAMILIES]
-    return calls + [Case(family, tool, make(), answer()) for family, tool, make, answer in RESULT_FAMILIES]
+def list_families() -> list[tuple[str, Callable[[], Case]]]:
+    """List the names of all hand-made cases, each with what makes it: all at once would take a gigabyte."""
+    calls = [(f"{tool[:20]} {family}", partial(_make_call, family, tool, make)) for family, tool, make in FAMILIES]
+    return calls + [
+        (f"{tool} {family}", partial(_make_result, family, tool, make, answer))
+        for family, tool, make, answer in RESULT_FAMILIES
+    ]
+
+
+def _make_call(family: str, tool: str, make: Callable[[], object]) -> Case:
+    return Case(family, tool, make())
+
+
+def _make_result(family: str, tool: str, make: Callable[[], object], answer: Callable[[], object]) -> Case:
+    return Case(family, tool, make(), answer())
 
 
 async def measure_memory(pipeline: Pipeline, case: Case) -> float:
@@ -183,10 +196,11 @@ async def search(seconds: float, seed: int) -> Judge:
     judge = Judge()
     for warm in TOOLS:
         await time_call(judge.pipeline, Case("warm", warm.name, {}))
-    for case in list_families():
+    for _, make in list_families():
+        case = make()
         await judge.try_case(case)
         if case.size > _LARGE:
-            judge.memory.append((await measure_memory(judge.pipeline, case), case))
+            judge.memory.append((await measure_memory(judge.pipeline, case), f"{case.tool[:14]:14} {case.family}"))
     end = perf_counter() + seconds
     dice = random.Random(seed)  # noqa: S311  # no secret
     while perf_counter() < end:
@@ -210,9 +224,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for share, _, seconds, case, kind in sorted(judge.slowest, reverse=True):
         print(f"{share:>12.0%} {seconds * 1e3:>8.1f} {case.size:>9}  {case.tool[:14]:14} {kind:14} {case.family}")
     print(f"memory: the bound is {_MEMORY} times the call and its result, and {_FREE_MEMORY // 1_000_000} MB")
-    largest = sorted(judge.memory, key=lambda row: row[0], reverse=True)[:5]
-    for share, case in largest:
-        print(f"{share:>12.0%} {'':8} {case.size:>9}  {case.tool[:14]:14} {'':14} {case.family}")
+    largest = sorted(judge.memory, reverse=True)[:5]
+    for share, name in largest:
+        print(f"{share:>12.0%} {'':19} {name}")
     return int(given.check and (max(judge.slowest)[0] > 1 or largest[0][0] > 1))
 
 

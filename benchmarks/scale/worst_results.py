@@ -12,7 +12,7 @@ import attrs
 from toolcall_pipeline import Secret, Tool, ToolFailed, returned_error, tool
 
 _Family: TypeAlias = tuple[str, str, Callable[[], object], Callable[[], object]]  # name, tool, arguments, answer
-_MB = 1_000_000
+_LENGTH = 250_000
 ANSWER: list[Any] = [None]  # what the next call of one of the tools returns or raises
 
 
@@ -90,48 +90,50 @@ def _no_arguments() -> object:
 
 
 _VALUES: dict[str, Callable[[], object]] = {
-    "500,000 rows": lambda: [{"id": n, "name": f"row {n}"} for n in range(500_000)],
-    "a million numbers": lambda: list(range(_MB)),
-    "an object of 200,000 keys": lambda: {f"key {n}": n for n in range(200_000)},
+    "100,000 rows": lambda: [{"id": n, "name": f"row {n}"} for n in range(100_000)],
+    "many numbers": lambda: list(range(_LENGTH)),
+    "an object of 50,000 keys": lambda: {f"key {n}": n for n in range(50_000)},
     "lists in 90 levels": lambda: _nest(90),
     "lists in 5,000 levels": lambda: _nest(5_000),
     "eight levels of nine equal parts": lambda: _laughs(8, 9),
     "thirty levels of two equal parts": lambda: _laughs(30, 2),
-    "objects of a class": lambda: [Node(f"node {n}", Node("inner")) for n in range(50_000)],
-    "sets": lambda: [{n, n + 1} for n in range(50_000)],
-    "terminal codes": lambda: "\x1b[31m\u202e\u200b" * 400_000,
-    "control characters": lambda: "\x07" * (5 * _MB),
-    "lines": lambda: "a line\n" * _MB,
-    "surrogates": lambda: "\udc80" * _MB,
-    "JSON text": lambda: json.dumps([{"id": n, "name": "x" * 20} for n in range(100_000)]),
-    "JSON text of floats": lambda: json.dumps([n + 0.5 for n in range(300_000)]),
-    "bytes": lambda: b"\xff\x00" * (2 * _MB),
-    "many blocks of text": lambda: {"content": [{"type": "text", "text": f"block {n}"} for n in range(50_000)]},
-    "a long exception": lambda: ValueError("/srv/app/x.py HTTP 500 " * 200_000),
-    "a chain of exceptions": lambda: _chain(2_000),
+    "objects of a class": lambda: [Node(f"node {n}", Node("inner")) for n in range(15_000)],
+    "sets": lambda: [{n, n + 1} for n in range(15_000)],
+    "terminal codes": lambda: "\x1b[31m\u202e\u200b" * 100_000,
+    "control characters": lambda: "\x07" * (5 * _LENGTH),
+    "lines": lambda: "a line\n" * _LENGTH,
+    "surrogates": lambda: "\udc80" * _LENGTH,
+    "JSON text": lambda: json.dumps([{"id": n, "name": "x" * 20} for n in range(30_000)]),
+    "JSON text of floats": lambda: json.dumps([n + 0.5 for n in range(80_000)]),
+    "bytes": lambda: b"\xff\x00" * (2 * _LENGTH),
+    "many blocks of text": lambda: {"content": [{"type": "text", "text": f"block {n}"} for n in range(15_000)]},
+    "a long exception": lambda: ValueError("/srv/app/x.py HTTP 500 " * 50_000),
+    "a chain of exceptions": lambda: _chain(500),
     "a group of exceptions": lambda: ExceptionGroup("many", [ValueError("x" * 100) for _ in range(10_000)]),
-    "a long approved text": lambda: ToolFailed("\x1b[31mno " * 400_000),
+    "a long approved text": lambda: ToolFailed("\x1b[31mno " * 100_000),
 }
 _RETURNED: dict[str, Callable[[], object]] = {
     "an envelope with a long text": lambda: {
         "ok": False,
         "error": "at https://h.example/a/b?c=d 10.0.0.3:80 " * 50_000,
     },
-    "an envelope with many keys": lambda: {"ok": False, "error": {f"k{n}": "x" * 20 for n in range(100_000)}},
-    "an envelope in a text": lambda: json.dumps({"isError": True, "content": [{"type": "text", "text": "a@" * _MB}]}),
+    "an envelope with many keys": lambda: {"ok": False, "error": {f"k{n}": "x" * 20 for n in range(30_000)}},
+    "an envelope in a text": lambda: json.dumps(
+        {"isError": True, "content": [{"type": "text", "text": "a@" * _LENGTH}]}
+    ),
 }
 _SECRETS: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
     "a seed phrase in a long text": (_seed, lambda: "the quick brown fox " * 100_000),
-    "a seed phrase and JSON escapes": (_seed, lambda: json.dumps("line\n" * 300_000)),
+    "a seed phrase and JSON escapes": (_seed, lambda: json.dumps("line\n" * 80_000)),
     "a seed phrase and its beginning, cut": (_seed, lambda: "word0 word1... " * 100_000),
-    "one letter, very often": (lambda: {"token": "a" * 50_000}, lambda: "a" * _MB),
-    "one letter, cut": (lambda: {"token": "a" * 50_000}, lambda: ("a" * 50 + "...") * 20_000),
+    "one letter, very often": (lambda: {"token": "a" * 50_000}, lambda: "a" * _LENGTH),
+    "one letter, cut": (lambda: {"token": "a" * 50_000}, lambda: ("a" * 50 + "...") * 5_000),
     "a long key": (lambda: {"token": _lines()}, lambda: ValueError(_lines())),
     "a hundred secrets": (
         lambda: {"token": "x", "more": [f"secret number {n}" for n in range(98)]},
         lambda: "no secret number at all " * 50_000,
     ),
-    "base64": (lambda: {"token": "hunter2-hunter2"}, lambda: base64.b64encode(bytes(range(256)) * 4_000).decode()),
+    "base64": (lambda: {"token": "hunter2-hunter2"}, lambda: base64.b64encode(bytes(range(256)) * 1_000).decode()),
     "an exception in HTML": (_seed, lambda: ValueError("&lt;b&gt;&#x27;word&#x27; " * 50_000)),
     "an approved text with escapes": (_seed, lambda: ToolFailed("\\u00e9 %20 &amp; " * 100_000)),
 }

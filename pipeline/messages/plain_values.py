@@ -72,7 +72,7 @@ class _Walk:
 
     def convert(self, value: Any) -> Any:
         self.parts += 1
-        kind: Any = type(value)  # `isinstance` would ask the value itself
+        kind = cast("Any", type(value))  # `isinstance` would ask the value itself
         if kind is str or value is None or kind is bool:
             return value
         if kind is int:
@@ -149,7 +149,7 @@ class _Walk:
 
     def _convert_object(self, value: Any, kind: Any) -> Any:
         if attrs.has(kind) or is_dataclass(kind):
-            names = [each.name for each in (attrs.fields(kind) if attrs.has(kind) else fields(kind))]
+            names = [each.name for each in _fields_of(kind)]
             self.ways[kind] = lambda walk, each: {name: walk.convert(getattr(each, name)) for name in names}
             return self.ways[kind](self, value)
         if kind is SimpleNamespace:
@@ -194,6 +194,10 @@ class _Walk:
     def _convert_unknown(self, value: Any) -> Any:
         """Convert a value inside a model that pydantic does not know; alone, it has no usual form."""
         return self._give_up(value) if id(value) in self.inside else self.convert(value)
+
+
+def _fields_of(kind: Any) -> tuple[Any, ...]:
+    return tuple(attrs.fields(kind)) if attrs.has(kind) else fields(kind)
 
 
 def _convert_dict(walk: _Walk, value: Any) -> Any:

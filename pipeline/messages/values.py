@@ -99,12 +99,13 @@ def _is_json_data(value: Any) -> bool:
     It does not if a list or dict occurs again: `to_plain` counts repetitions. All values of one level are looked at
     together, in a few calls of C.
     """
-    level, seen = [value], set[int]()
+    level: list[Any] = [value]
+    seen = set[int]()
     while not (kinds := set(map(type, level))) <= _SCALARS:
         if not kinds <= _DATA:
             return False
-        lists = [each for each in level if type(each) is list] if list in kinds else []
-        dicts = [each for each in level if type(each) is dict] if dict in kinds else []
+        lists: list[Any] = [each for each in level if type(each) is list] if list in kinds else []
+        dicts: list[Any] = [each for each in level if type(each) is dict] if dict in kinds else []
         before = len(seen)
         seen.update(map(id, lists), map(id, dicts))
         if len(seen) < before + len(lists) + len(dicts) or not set(map(type, chain.from_iterable(dicts))) <= _KEYS:

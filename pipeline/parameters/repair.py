@@ -129,9 +129,9 @@ def repair_arguments(
         draft = _Draft(sent, written)
         found = sent if error is None else error
     found = _fix(draft, found, parameters, rules, limits, tool_names)
-    if type(found) is _DICT:
-        found, draft = _rename_misspelt(draft, found, parameters, rules, limits)
-        return (found, tuple(draft.repairs)) if draft.repairs else None
+    if is_object(found):
+        params, draft = _rename_misspelt(draft, found, parameters, rules, limits)
+        return (params, tuple(draft.repairs)) if draft.repairs else None
     # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
     # a repair of a name or of a container: the paths would lead to places that the model did not send.
     holds = draft.repairs and all(
@@ -174,7 +174,7 @@ def _rename_misspelt(
         renamed.left_out, renamed.opened = draft.left_out, draft.opened
         renamed.apply(fixes)
         found = _fix(renamed, _parse(renamed, parameters, limits), parameters, rules, limits)
-        if type(found) is _DICT:
+        if is_object(found):
             return found, renamed
         wrong = [each.path for each in found.problems] if type(found) is InvalidParams else [""]
         fixes = [(parts, rule, name) for parts, rule, name in fixes if not _blames(wrong, [*parts[:-1], name])]

@@ -241,15 +241,15 @@ class _Needles:
             if last - first >= _IN_PATTERN and self._long:
                 last, whole = max((_same_until(long, text, first), len(long)) for long in self._long)
                 if last - first < whole:  # the rest of the word may belong to it
-                    last = _REST_OF_WORD.match(text, last).end()  # type: ignore[union-attr]  # it matches ""
+                    last += len(cast("re.Match[str]", _REST_OF_WORD.match(text, last))[0])
             end = max(end, last)
             yield first, last
         if self._lines:
             for match in _WORD_START.finditer(text):
                 first = match.start()
                 if (lengths := self._lengths.get(text[first : first + _LINE])) is not None:
-                    whole = (size for size in lengths if text[first : first + size] in self._lines)
-                    yield first, max([first + _LINE, *(first + size for size in whole)])
+                    found = [size for size in lengths if text[first : first + size] in self._lines]
+                    yield first, first + max([_LINE, *found])
         yield from self._find_cut(text)
 
     def _find_cut(self, text: str) -> Iterator[_Span]:
