@@ -163,7 +163,7 @@ async def time_call(pipeline: Pipeline, case: Case) -> tuple[float, str]:
     return perf_counter() - begun, kind
 
 
-def list_families() -> list[tuple[str, Callable[[], Case]]]:
+def list_families() -> Sequence[tuple[str, Callable[[], Case]]]:
     """List the names of all hand-made cases, each with what makes it: all at once would take a gigabyte."""
     calls = [(f"{tool[:20]} {family}", partial(_make_call, family, tool, make)) for family, tool, make in FAMILIES]
     return calls + [
