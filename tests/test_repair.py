@@ -216,7 +216,58 @@ def test_text_in_text_is_one_object() -> None:
     assert [each.rule for each in call.repairs] == ["json_text"]
 
 
-@pytest.mark.parametrize("sent", ['["a"]', '"{\\"item_name\\": "', '"x"', "{'item_name': 'x'}", "[1]", "nothing", "5"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "{'item_name': 'x', 'gift': True}",
+        '{"item_name": "x", "gift": True}',
+        '{"item_name": "x", "gift": true,}',
+        '```json\n{"item_name": "x", "gift": true}\n```',
+        '```\n{"item_name": "x", "gift": true}```',
+        '\ufeff{"item_name": "x", "gift": true}',
+        "\"{'item_name': 'x', 'gift': True}\"",
+    ],
+)
+def test_text_with_one_reading_is_read(sent: str) -> None:
+    """A fence, a byte order mark, Python's spelling and a comma too many leave one reading, of all that was sent."""
+    call = validate(order, sent)
+    assert (call.params["item_name"], call.params["gift"]) == ("x", True)
+    assert [(each.path, each.rule) for each in call.repairs] == [("", "json_text")]
+
+
+def test_a_line_end_in_a_string_is_read() -> None:
+    """A string with a raw line end or tab has one reading, though JSON wants an escape."""
+    assert validate(order, '{"item_name": "a\n\tb"}').params["item_name"] == "a\n\tb"
+
+
+def test_what_is_wrong_in_text_with_one_reading_is_told() -> None:
+    """Of such text the refusal says what is wrong with the values, as of any other."""
+    (problem,) = validate(order, "{'item_name': 'x', 'gift': 'perhaps'}").failure().problems
+    assert (problem.path, problem.rule) == ("gift", "type")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        'Here it is: {"item_name": "x"}',
+        '{"item_name": "x"} and more',
+        '{"item_name": "x"}{"item_name": "y"}',
+        '{"item_name": "x", "item_name": "y"}',
+        "{'item_name': 'x', 'item_name': 'y'}",
+        "{item_name: 'x'}",
+        '{"item_name": "x",, "gift": true}',
+        '{"item_name": "x" "gift": true}',
+        '{"item_name": "x", "price": 1.00000000000000000001,}',
+        '{"item_name": "\\ud800"}',
+        '```json\n{"item_name": "x"}\n```\n```json\n{"item_name": "y"}\n```',
+    ],
+)
+def test_text_with_several_readings_is_refused(sent: str) -> None:
+    """Words around an object, two objects, a name twice and a number that would be rounded are not read."""
+    assert isinstance(validate(order, sent).failure(), MalformedCall)
+
+
+@pytest.mark.parametrize("sent", ['["a"]', '"{\\"item_name\\": "', '"x"', "[1]", "nothing", "5"])
 def test_what_is_no_object_stays_malformed(sent: str) -> None:
     """Arguments that are no JSON object as a whole are refused, whatever they look like."""
     assert isinstance(validate(order, sent).failure(), MalformedCall)

@@ -57,7 +57,7 @@ def test_nothing_is_no_arguments(arguments: object) -> None:
     ("arguments", "error"),
     [
         ('{"path": "a"', MalformedCall("EOF while parsing an object", (1, 12), truncated=True)),
-        ('{"path": "a",}', MalformedCall("trailing comma", (1, 14))),
+        ('{"path": "a",,}', MalformedCall("key must be a string", (1, 14))),
         ("[]", MalformedCall("they are an array")),
         (7, MalformedCall("they are an integer")),
     ],

@@ -5,8 +5,8 @@ it
 down without choosing, computing or completing anything. So the oracle tries every plain interpretation; those that
 fit the schema must lead to one and the same value. Two values are a choice that cannot be made. A call is repairable
 if each of its mistakes is. The oracle judges the form and not the sense: ``"unknown"`` is as good a text as any.
-Arguments that are not a JSON object are never repairable, nor is a name that is another word (``radius`` for
-``diameter``).
+Arguments that are not a JSON object are repairable only if Python reads all of them, and a name that is another word
+(``radius`` for ``diameter``) never is.
 """
 
 from __future__ import annotations

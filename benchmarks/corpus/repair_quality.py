@@ -6,8 +6,12 @@ the tool received, value by value.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import attrs
@@ -79,7 +83,9 @@ def examine(judged: JudgedCall) -> Case | None:
     try:
         sent: Any = recorded.sent
     except ValueError:  # it is not JSON, but the pipeline made something of it
-        return Case(judged, None, unnamed=("the position",))
+        sent = read_malformed(cast("str", recorded.call.arguments))
+        if sent is None:
+            return Case(judged, None, unnamed=("the position",))
     intended = find_intended(sent, offered.schema)
     if judged.verdict == "refused":
         unnamed = [
@@ -96,6 +102,14 @@ def examine(judged: JudgedCall) -> Case | None:
         changed=tuple(find_changed(sent, received, offered.schema, Interpreter(offered.schema))),
         invented=tuple(find_invented(sent, received)),
     )
+
+
+def read_malformed(text: str) -> object:
+    """Read text as JSON with control characters in its strings, or as a Python literal; None if it is neither."""
+    for read in (partial(json.loads, strict=False), ast.literal_eval):
+        with suppress(ValueError, SyntaxError):
+            return cast("object", read(text))
+    return None
 
 
 def has_one_reading(sent: object, name: str, schema: Schema) -> bool:

@@ -60,6 +60,21 @@ UNAVAILABLE = {
     "changed": "The definition of this tool has changed, and a person has to accept it first.",
     "unlisted": "The server of this tool does not list its tools.",
 }
+_SHORT = 80  # characters of arguments that no provider cuts off
+_OF_PARSERS = {  # the beginnings of what parsers say of text that is not JSON, and the words for a model
+    "key must be a string": "a name must be in double quotes",
+    "expected value": "a value is missing or is not JSON, which has texts in double quotes, true, false and null",
+    "trailing characters": "more text follows after the object",
+    "expected `:`": "a colon is missing after a name",
+    "expected `,` or `}`": "a comma or } is missing",
+    "expected `,` or `]`": "a comma or ] is missing",
+    "control character": "a line end or another control character in a text must be written as an escape, such as \\n",
+    "invalid escape": "a backslash in a text must be doubled",
+    "lone leading surrogate": "an escape with \\u in a text is not complete",
+    "unexpected end of hex escape": "an escape with \\u in a text is not complete",
+    "invalid unicode code point": "an escape with \\u in a text is not complete",
+    "invalid number": "a number is not written as in JSON",
+}
 _RULES_OF_FORM = frozenset(("type", "enum", "const", "format", "anyOf"))  # a value of the wrong type violates these too
 _MAX_LINE = 10**9  # a larger number helps no reader
 
@@ -244,11 +259,14 @@ def _describe_unavailable(reason: str, retry_after: float | None) -> str:
 
 
 def _describe_malformed(error: MalformedCall) -> str:
-    if error.truncated:
-        return "Error: The arguments were cut off. Send a smaller payload, or split it over several calls."
     position = find_position(error)
+    if error.truncated:
+        if position is not None and position[0] == 1 and position[1] < _SHORT:  # no limit cuts so early
+            return f"Error: The arguments were cut off. They end at column {position[1]}: send the whole JSON object."
+        return "Error: The arguments were cut off. Send a smaller payload, or split it over several calls."
     where = f" at line {position[0]} column {position[1]}" if position else ""
-    return f"Error: The arguments are not a JSON object: {error.reason}{where}."
+    words = next((words for start, words in _OF_PARSERS.items() if error.reason.startswith(start)), error.reason)
+    return f"Error: The arguments are not a JSON object: {words}{where}."
 
 
 def _ask_if_meant(problem: Problem) -> str:

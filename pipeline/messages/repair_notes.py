@@ -32,6 +32,10 @@ def _describe_repair(repair: Repair) -> str:  # noqa: C901, PLR0912  # one case 
     path = shorten(repair.path, _MAX_NAME) if repair.path else "the whole of the arguments"
     before, after = _format_name(repair.before), _format_name(repair.after)
     match repair.rule:
+        case "json_text" if not repair.path and not str(repair.before).lstrip().startswith('"'):
+            return (
+                "the arguments were not plain JSON and were read as an object. Send one JSON object and nothing else."
+            )
         case "json_text":
             return f"{path} was sent as text. Send it as {_NOUNS.get(json_type(repair.after), 'JSON')}, not in quotes."
         case "null_optional":

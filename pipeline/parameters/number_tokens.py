@@ -29,8 +29,12 @@ class Written:
         found = self._tokens.get(id(value))
         return None if found is None else found[1]
 
-    def read(self, text: str) -> Any:
+    def read(self, text: str, *, strict: bool = True) -> Any:
         """Read JSON text without loss.
+
+        Args:
+            text: JSON text.
+            strict: Whether a control character in a string, such as a line end, is refused.
 
         Raises:
             ValueError: The text is not JSON, has a number that a float would round, or an object with one name twice.
@@ -45,7 +49,9 @@ class Written:
             self._tokens[id(value)] = (value, token)
             return value
 
-        return json.loads(text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object)
+        return json.loads(
+            text, parse_float=read_float, parse_constant=refuse_constant, object_pairs_hook=build_object, strict=strict
+        )
 
 
 def is_exact(token: str) -> bool:

@@ -26,7 +26,7 @@ _TOKEN = re.compile(
     rf"""|(?P<plain>{NUMBER.pattern}(?![\w.])|:|\s+)"""
 )
 _CLOSING: Final = {"[": "]", "{": "}", "(": ")"}
-_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
+_WORDS: Final = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 _NO_ITEM: Final = ("", ",", ":", "[", "{", "(")  # before a comma they mean that an item is missing
 _ESCAPE = re.compile(r"\\(?:[\\'\"nrtbf]|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2})|(?P<unknown>\\)")
 

@@ -5,10 +5,14 @@ Each repair is recorded with the rule, the value before and the value after. See
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..errors import InvalidParams, MalformedCall, Problem, Repair
+from ..foreign_values import or_default
 from .coercions import LEAVE_OUT, Rule, coerce
 from .expectations import Sent
 from .limits import Limits, is_incomplete
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from .tool_parameters import Parameters
 
 _DROP: Final = "undeclared_dropped"  # recorded as a repair; the tool's policy, not a rule
+_FENCE = re.compile(r"```[ \t]*\w{0,20}[ \t]*\r?\n(?P<inner>.*?)\r?\n?[ \t]*```", re.DOTALL)
 _MAX_ROUNDS = 4  # a repair may uncover the next problem, such as a number as text inside of JSON text
 _MAX_LEVELS = 16  # levels of arguments; deeper values are not repaired
 _DICT: Any = dict  # under this name type checkers do not narrow to `dict[Unknown, Unknown]`
@@ -117,7 +122,7 @@ def repair_arguments(
     written = Written()
     found: _Found
     if type(error) is MalformedCall:
-        if "json_text" not in rules or (inner := _read_text_in_text(arguments, written)) is None:
+        if "json_text" not in rules or (inner := _read_whole_text(arguments, written)) is None:
             return None
         draft = _Draft(inner, written, (Repair("", "json_text", arguments, inner),))
         draft.opened = True
@@ -133,9 +138,12 @@ def repair_arguments(
         params, draft = _rename_misspelt(draft, found, parameters, rules, limits)
         return (params, tuple(draft.repairs)) if draft.repairs else None
     # Judged with the repairs that hold, so that one refusal lists all that is still wrong, and nothing else. Not after
-    # a repair of a name or of a container: the paths would lead to places that the model did not send.
+    # a repair of a name or of a container: the paths would lead to places that the model did not send. The whole
+    # arguments as text have the same places.
     holds = draft.repairs and all(
-        each.rule != "parameter_name" and not isinstance(each.after, (dict, list)) for each in draft.repairs
+        (each.rule == "json_text" and not each.path)
+        or (each.rule != "parameter_name" and not isinstance(each.after, (dict, list)))
+        for each in draft.repairs
     )
     return found if holds and type(found) is InvalidParams and not is_incomplete(found) else None
 
@@ -265,10 +273,30 @@ def _read_sent(arguments: object, written: Written) -> JsonObject | None:
     return found if is_object(found) else None
 
 
-def _read_text_in_text(arguments: object, written: Written) -> JsonObject | None:
-    """Read the object in JSON text that is itself inside JSON text."""
-    if not isinstance(arguments, str) or not arguments.lstrip().startswith('"'):
+def _read_whole_text(arguments: object, written: Written) -> JsonObject | None:
+    """Read the object in text that is not JSON, but has one reading that uses all of it.
+
+    It may be JSON text inside of JSON text, JSON in a Markdown fence or after a byte order mark, with a line end in a
+    string or a comma too many, or a Python literal.
+    """
+    if not isinstance(arguments, str):
         return None
-    text = read_literal(arguments)
-    inner = read_literal(text, written) if isinstance(text, str) else None
-    return inner if is_object(inner) else None
+    text = arguments.strip().removeprefix("\ufeff").strip()
+    if (fence := _FENCE.fullmatch(text)) is not None:
+        text = fence["inner"]
+    found: Any = None
+    if text.startswith('"'):
+        inner = read_literal(text)
+        found = read_literal(inner, written) if isinstance(inner, str) else None
+    elif text.startswith("{"):
+        found = read_literal(text, written)
+        if found is None:
+            with suppress(ValueError, RecursionError):
+                found = written.read(text, strict=False)
+    return found if is_object(found) and _is_unicode(found) else None
+
+
+@or_default(default=False)
+def _is_unicode(value: JsonObject) -> bool:
+    """Whether no text in a value has a lone surrogate, which `json` reads and no encoding can represent."""
+    return bool(json.dumps(value, ensure_ascii=False).encode())
