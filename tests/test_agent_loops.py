@@ -74,11 +74,12 @@ def asks(arguments: str, name: str = "write_note", id_: str = "0") -> dict[str, 
 
 
 MILK = '{"text": "milk"}'
+COMMA = '{"text": "milk",}'  # read as what it means
 END = {"content": "Done."}
 AS_TEXT = {"content": f'```json\n{{"name": "write_note", "arguments": {MILK}}}\n```'}
 TALKS: dict[str, list[Any]] = {
     "no JSON, then right": [asks('{"text":'), asks(MILK), END],
-    "a trailing comma": [asks('{"text": "milk",}'), END],
+    "a trailing comma": [asks(COMMA), END],
     "prose": [asks("milk"), asks(MILK), END],
     "nothing": [asks(""), asks(MILK), END],
     "a list": [asks("[1]"), asks(MILK), END],
@@ -108,7 +109,7 @@ def test_each_loop_ends(
             monkeypatch.setenv(name, value)
         exec(program, {"__name__": "__main__"})  # a program of our guides
     written = Path("effects.txt").read_text() if Path("effects.txt").exists() else ""
-    is_asked = any(each == asks(MILK) or each == asks(MILK, id_="") for each in turns)
+    is_asked = any(each in (asks(MILK), asks(MILK, id_=""), asks(COMMA)) for each in turns)
     is_read = AS_TEXT in turns and "text=True" in code
     assert written == ("milk\n" if is_asked or is_read else "")
     assert len(server.requests) <= 20
