@@ -546,3 +546,29 @@ def test_no_text_holds_what_is_inside(hint: Any, sent: Any) -> None:
 
 
 CLASSES = (Cat, Color, Dog, Level, Model, Node, Options, Pair, Picky, Point, Span)
+
+
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [
+        ("no_color", "color"),
+        ("notify", "no_notify"),
+        ("not_verified", "verified"),
+        ("unread", "read"),
+        ("include_hidden", "exclude_hidden"),
+        ("ascending", "descending"),
+        ("disabled", "enabled"),
+        ("without_tags", "tags"),
+        ("non_recursive", "recursive"),
+        ("inactive", "active"),
+    ],
+)
+def test_no_opposite_is_suggested(sent: str, known: str) -> None:
+    """A name or value that negates the one that was sent is not suggested for it, in either direction."""
+    assert find_nearest(sent, [known]) == find_nearest(known, [sent]) == ""
+
+
+def test_a_near_name_is_suggested() -> None:
+    """Names with a slip, another case or a part are still suggested."""
+    for sent, known in (("maxResult", "max_results"), ("mealTime", "optional_meal_time"), ("recursiv", "recursive")):
+        assert find_nearest(sent, [known]) == known

@@ -447,3 +447,50 @@ def test_a_provider_name_finds_its_tool(name: str) -> None:
     assert isinstance(found, ResolvedCall)
     assert (found.tool.name, found.repairs) == (name, (Repair("name", "provider_name", sent, name),))
     assert isinstance(resolve(Call("other_0123abcd")), Failure)
+
+
+OPPOSITES = [
+    ("undelete_file", "delete_file"),
+    ("undo_changes", "do_changes"),
+    ("unlock_door", "lock_door"),
+    ("disable_alarm", "enable_alarm"),
+    ("import_file", "export_file"),
+    ("upload_file", "download_file"),
+    ("encryptText", "decryptText"),
+    ("no_color_output", "color_output"),
+    ("list_users_without_email", "list_users_email"),
+    ("deactivate_account", "activate_account"),
+]
+UNLIKE = [
+    ("CalculateIntegral", "CalculateTax"),
+    ("freezing_point", "boiling_point"),
+    ("get_weather_forecast", "get_stock_forecast"),
+]
+
+
+@pytest.mark.parametrize(("sent", "known"), [*OPPOSITES, *((known, sent) for sent, known in OPPOSITES), *UNLIKE])
+def test_no_tool_is_suggested_that_does_the_opposite_or_another_thing(sent: str, known: str) -> None:
+    """A name that negates the one that was asked for, or has a word unlike any of its words, is of another tool."""
+    assert suggest_names(sent, index_of(known, "other")) == ()
+
+
+@pytest.mark.parametrize(
+    ("sent", "known"),
+    [
+        ("bash_tool", "bash"),
+        ("call_bash", "bash"),
+        ("search_web", "web_search"),
+        ("create_isue", "create_issue"),
+        ("gitlab__create_issue", "github__create_issue"),
+        ("mcp__create_issue", "github__create_issue"),
+        ("getWeatherForCity", "get_weather"),
+        ("read_file_content", "read_file_contents"),
+    ],
+)
+def test_a_name_with_words_that_say_nothing_is_suggested(sent: str, known: str) -> None:
+    """A generic word, another order, a slip in a word and another prefix do not keep a tool from being suggested."""
+    assert suggest_names(sent, index_of(known, "other")) == (known,)
+
+
+def index_of(*names: str) -> SuggestionIndex:
+    return SuggestionIndex({name: Spelling.of(name) for name in names}, names)

@@ -20,7 +20,7 @@ LIMITS: Mapping[str, float] = {
     "run, or among the first three": 99.3,
     "run, or suggested first, no control tokens": 100.0,
     "run, or among the first three, no control tokens": 100.0,
-    "something suggested where nothing fits": 6.6,
+    "something suggested where nothing fits": 0.4,
     "another tool run": 0.0,
 }
 _CEILINGS = frozenset(("something suggested where nothing fits", "another tool run"))

@@ -37,6 +37,18 @@ _MAX_PROBLEMS = 20  # of one call that may get a suggestion
 _MIN_SCORE = 70.0  # of 100, as for the names of tools
 _CONTAINED = 85.0  # the score of a name that contains the other: meal_time, optional_meal_time
 _MIN_CONTAINED = 4  # letters; a shorter name is contained in too many others
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORDS = re.compile(r"[^\W_]+")
+_NEGATIONS = frozenset((
+    "no", "not", "non", "never", "without", "none", "dont", "disable", "disabled", "exclude", "excluded", "skip",
+    "off", "un", "anti",
+))  # fmt: skip
+_NEGATING = frozenset(("un", "dis", "non", "de", "in", "im", "ir", "il", "anti", "no", "not", "mis"))
+_OPPOSITES = (
+    ("in", "ex"), ("im", "ex"), ("in", "out"), ("in", "de"), ("en", "dis"), ("en", "de"), ("as", "des"), ("at", "de"),
+    ("up", "down"), ("over", "under"), ("pre", "post"), ("mini", "maxi"), ("con", "dis"), ("sub", "super"),
+)  # fmt: skip
+_LEAST_NEGATED = 2  # letters
 _MAX_NAME = 100  # characters; longer text was not meant as a name
 
 
@@ -172,6 +184,35 @@ def _suggest(problem: Problem, arguments: JsonObject, schema: Form) -> Problem:
     return attrs.evolve(problem, suggestion=suggestion) if suggestion else problem
 
 
+def split_words(name: str) -> str:
+    """Return the words of a name of any case style, in lower case with blanks between them."""
+    return " ".join(_WORDS.findall(_CAMEL.sub(" ", name))).lower()
+
+
+def is_opposite(sent: str, other: str) -> bool:
+    """Whether one of two names or values negates the other, such as ``no_color`` and ``color``, ``undo`` and ``do``.
+
+    Args:
+        sent: The words of the one, see `split_words`.
+        other: The words of the other.
+    """
+    ours, theirs = set(sent.split()), set(other.split())
+    left, right = ours - theirs, theirs - ours
+    if bool(left & _NEGATIONS) != bool(right & _NEGATIONS):
+        return True
+    return any(_negates(one, two) or _negates(two, one) for one in left for two in right)
+
+
+def _negates(one: str, two: str) -> bool:
+    """Whether a word is another one behind a prefix that negates it, or with the opposite prefix: import, export."""
+    if len(two) >= _LEAST_NEGATED and one.endswith(two):
+        return one[: -len(two)] in _NEGATING
+    return any(
+        one.startswith(prefix) and two.startswith(other) and one[len(prefix) :] == two[len(other) :] != ""
+        for prefix, other in _OPPOSITES
+    )
+
+
 def find_nearest(text: object, among: Iterable[str]) -> str:
     """Return the text that is most similar to this one; "" if none is similar enough."""
     if not isinstance(text, str) or not 0 < len(text) <= _MAX_NAME or not (folded := fold(text)):
@@ -179,7 +220,10 @@ def find_nearest(text: object, among: Iterable[str]) -> str:
     from rapidfuzz.fuzz import ratio
 
     best, found = _MIN_SCORE, ""
+    words = split_words(text)
     for each in sorted(among):
+        if is_opposite(words, split_words(each)):
+            continue
         other = fold(each)
         short, long = sorted((folded, other), key=len)
         contained = len(short) >= _MIN_CONTAINED and short in long

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 import attrs
 
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORD = re.compile(r"[^\W_]+")
+from ..parameters.spelling import is_opposite, split_words
+
 _PREFIXED = re.compile(r"(?:.*(?:__|[./:]))?(.*)", re.DOTALL)
 _PREFIX_END = re.compile(r"__|[./:]")
 _MAX_LENGTH = 200  # characters; no tool is meant by a longer name, and the scorers take quadratic time
@@ -17,6 +17,8 @@ _SORTED_WEIGHT = 0.98  # of a similarity with the words in another order
 _MIN_PART = 4  # letters; a shorter part of a name says too little
 _PART_SCORE = (99.0, 0.0)  # of the only name that contains the part: below a name that differs in case alone
 _MIN_SCORE = 70.0  # of 100; a name with less misleads more often than it helps
+_LIKE = 60.0  # of 100: words with less have nothing to do with each other
+_GENERIC = frozenset(("tool", "tools", "function", "functions", "func", "fn", "api", "call"))  # say nothing of a tool
 _MAX_SUGGESTIONS = 3  # suggestions
 
 
@@ -35,7 +37,7 @@ class Spelling:
         """Normalise a name of any case style; ``server__tool`` and ``server.tool`` have a prefix."""
         found = _PREFIXED.fullmatch(name)
         tail = found[1] if found and found[1] else name
-        words, tail_words = _split_words(name), _split_words(tail)
+        words, tail_words = split_words(name), split_words(tail)
         return cls(
             words,
             words.replace(" ", ""),
@@ -45,8 +47,19 @@ class Spelling:
         )
 
 
-def _split_words(name: str) -> str:
-    return " ".join(_WORD.findall(_CAMEL.sub(" ", name))).lower()
+def _has_unlike_words(sent: Spelling, known: Spelling) -> bool:
+    """Whether each of two names has a word that is like none of the other's: ``freezing_point``, ``boiling_point``.
+
+    Such a name is of another tool, however many words they share.
+    """
+    from rapidfuzz.fuzz import ratio
+
+    ours, theirs = set(sent.words.split()), set(known.words.split())
+    if sent.tail_sorted == known.tail_sorted or not ours & theirs:  # another prefix; or spelt alike as a whole
+        return False
+    left, right = ours - theirs, theirs - ours
+    unlike = [one for one in left if all(ratio(one, two) < _LIKE for two in right)]
+    return bool(unlike) and any(all(ratio(one, two) < _LIKE for one in left) for two in right)
 
 
 class SuggestionIndex:
@@ -115,7 +128,7 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
         return ()
     from rapidfuzz import fuzz, process
 
-    near: set[int] = set()
+    near: set[int] = {place for place, words in enumerate(index.joined) if words == _drop_generic(sent.words)}
     for query, choices, weight in (
         (sent.joined, index.joined, 1.0),
         (sent.sorted, index.sorted, _SORTED_WEIGHT),
@@ -124,11 +137,23 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
     ):
         found = process.extract(query, choices, scorer=fuzz.ratio, limit=6, score_cutoff=_MIN_SCORE / weight)
         near.update(place for _, _, place in found)
-    scores = {index.names[place]: _score(sent, index.spellings[place]) for place in near}
+    scores = {index.names[place]: _score(sent, known) for place, known in _list_likely(sent, near, index)}
     for part in _find_by_part(sent, index):
         scores[part] = max(scores.get(part, _PART_SCORE), _PART_SCORE)
     ranked = sorted(scores, key=lambda known: (*(-score for score in scores[known]), known))
     return tuple(ranked[:_MAX_SUGGESTIONS])
+
+
+def _list_likely(sent: Spelling, near: set[int], index: SuggestionIndex) -> Iterator[tuple[int, Spelling]]:
+    """Yield the names among the near ones that are not the opposite, and not of another tool."""
+    for place in near:
+        known = index.spellings[place]
+        if not is_opposite(sent.words, known.words) and not _has_unlike_words(sent, known):
+            yield place, known
+
+
+def _drop_generic(words: str) -> str:
+    return "".join(word for word in words.split() if word not in _GENERIC)
 
 
 def _score(sent: Spelling, known: Spelling) -> tuple[float, float]:
@@ -146,4 +171,4 @@ def _find_by_part(sent: Spelling, index: SuggestionIndex) -> list[str]:
     if len(sent.joined) < _MIN_PART:
         return []
     found = index.find_by_beginning(sent.joined), index.find_by_words(sent.words)
-    return [name for name in found if name is not None]
+    return [name for name in found if name is not None and not is_opposite(sent.words, split_words(name))]
