@@ -340,7 +340,10 @@ BROKEN: dict[str, tuple[Callable[[Spans], None], str]] = {
     "numbered twice": (say(ATTEMPT, 1, toolcall__attempt=1), "attempts are numbered from 1"),
     "without a number": (say(ATTEMPT, toolcall__attempt=None), "attempts are numbered from 1"),
     "an attempt at another tool": (put(ATTEMPT, name="attempt other"), "an attempt is named after the tool"),
-    "too many attempts counted": (say(CALL, toolcall__attempts=3), "toolcall.attempts is the number of attempts"),
+    "too many attempts counted": (
+        say(CALL, toolcall__attempts=3),
+        "toolcall.attempts is the number of attempts that ran",
+    ),
     "attempts not counted": (say(CALL, toolcall__attempts=None), "toolcall.attempts is the number of attempts"),
     "an attempt without stages": (
         each(lose("execute"), lose("classify")),

@@ -34,7 +34,7 @@ from toolcall_pipeline import (
 )
 from toolcall_pipeline.middlewares import RateLimit, Retry, Trace, standard
 from toolcall_pipeline.middlewares.circuit_breaker import CircuitBreaker
-from toolcall_pipeline.testing import FakeClock, recorded_spans, script
+from toolcall_pipeline.testing import FakeClock, assert_trace, recorded_spans, script
 from toolcall_pipeline.tools.availability import ExpiringGate
 
 DONE: Outcome = Success("done")
@@ -796,16 +796,19 @@ async def test_in_a_pipeline() -> None:
     "refuse", [lambda: CircuitBreaker(failures=1), lambda: RateLimit(1, per=60)], ids=["breaker", "rate"]
 )
 async def test_a_refused_run_is_no_attempt(refuse: Callable[[], Any]) -> None:
-    """An attempt that a stage refuses before the body begins is not counted as one, in report and span."""
+    """An attempt that a stage refuses before the body has a span, and report and call do not count it."""
     tools = ToolRegistry()
     tools.register(a_tool(fn=fail))
     with recorded_spans() as recorded:
         pipeline = standard(tools).replace("trace", Trace(tracer_provider=recorded.tracer_provider))
         pipeline = pipeline.replace("retry", Retry(1, 0)).after("retry", refuse())
         reports = [await pipeline.report(Call("probe")) for _ in range(2)]
+        assert_trace(recorded.spans, reports=reports)
         calls = [span for span in recorded.spans if span.name.startswith("execute_tool")]
+        refused = [dict(span.attributes or {}) for span in recorded.spans if span.name.startswith("attempt")][1]
     assert [[each.verdict for each in report.attempts] for report in reports] == [["transient"], []]
     assert [dict(span.attributes or {})["toolcall.attempts"] for span in calls] == [1, 0]
+    assert (refused["toolcall.executor"], refused["error.type"]) == ("", "unavailable")
 
 
 async def test_outside_of_retry_a_call_counts_once() -> None:

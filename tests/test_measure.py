@@ -158,8 +158,9 @@ def test_a_stage_that_is_needed_is_replaced_by_a_pass_through(world: World) -> N
     assert told["retry"].allocations.peak_bytes > 0
 
 
-def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World) -> None:
-    """No figure rather than that of another pipeline."""
+@pytest.mark.parametrize("micros", [0, 300], ids=["cheap", "costly"])
+def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World, micros: float) -> None:
+    """No figure rather than that of another pipeline, also where the stage that needs it is too costly to stand by."""
     key = StateKey[str]("who")
 
     async def sign(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
@@ -167,6 +168,7 @@ def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World) -
 
     async def ask(call: ValidCall, call_next: Handler[ValidCall]) -> Outcome:
         call.get_state(key)
+        spin(micros)
         return await call_next(call)
 
     pipeline = standard(world.tools).after("validate", ask).after("validate", sign)

@@ -77,7 +77,7 @@ GIVEN: dict[str, tuple[JudgedCall, list[str]]] = {
     "cut off": (malformed("Error: The arguments were cut off. Send less."), []),
     "without a position": (malformed("Error: not a JSON object."), ["refused without the name"]),
     "repaired text that is no JSON": (
-        repaired("{'city': 'Oslo'}", {"city": "Oslo"}),
+        repaired("city is Oslo", {"city": "Oslo"}),
         ["repaired, and nobody knows what was meant"],
     ),
 }

@@ -12,7 +12,7 @@ from returns.result import Success
 from ..call import Call, Outcome
 from ..errors import Crashed, Landed, ToolError
 from ..guards import Guards, guard_stage, landed_of
-from ..report import CANCELLED, LiveReport, error_of, kind_of
+from ..report import CANCELLED, NO_EXECUTOR, LiveReport, error_of, kind_of
 from .plain_chain import guard_end
 from .stage import Handler, Stage
 from .stage_bugs import check_answer, read_verdict
@@ -264,10 +264,11 @@ def _recorded_attempt(inner: Handler[Any], read: _Read | None = None) -> Handler
             raise
         finally:
             executor = report.executor or (tool.run_in if tool is not None else "loop")
+            if not report.has_body and getattr(error, "body", "") == "refused":
+                executor = NO_EXECUTOR
             landed: Landed = getattr(error, "landed", report.landed)  # a time limit's error knows better
             row = (number, executor, began, perf_counter_ns(), report.wait, verdict, landed)
-            if report.has_body or getattr(error, "body", "") != "refused":
-                report.attempt_rows.append(row)
+            report.attempt_rows.append(row)
             report.attempt = 0
             if recorder is not None:
                 recorder.attempt_ends(opened, row, error)

@@ -5,6 +5,7 @@ from .live_report import MAX_STEPS, LiveReport, StreamedReport, begin_report
 from .observer import LiveSink, Observer, Recorder, is_live_sink, notify
 from .report_rows import (
     CANCELLED,
+    NO_EXECUTOR,
     Attempt,
     AttemptRow,
     Progress,
@@ -19,6 +20,7 @@ from .report_rows import (
 __all__ = [
     "CANCELLED",
     "MAX_STEPS",
+    "NO_EXECUTOR",
     "Attempt",
     "AttemptRow",
     "CallReport",

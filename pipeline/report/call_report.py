@@ -8,7 +8,7 @@ import attrs
 from returns.result import Failure, Success
 
 from ..errors import Repair, ToolError
-from .report_rows import Attempt, AttemptRow, Progress, RetryDecision, StageRecord, StageRow
+from .report_rows import NO_EXECUTOR, Attempt, AttemptRow, Progress, RetryDecision, StageRecord, StageRow
 
 if TYPE_CHECKING:
     from ..call import Call, Outcome
@@ -51,7 +51,7 @@ class CallReport:
         decisions: The decisions about retries, in order.
         progress: The progress that the tool reported, in order.
         rows: `stages` as plain tuples.
-        attempt_rows: `attempts` as plain tuples.
+        attempt_rows: `attempts` as plain tuples, and the runs that were refused before the body, whose executor is "".
     """
 
     call: Call
@@ -76,7 +76,7 @@ class CallReport:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Each run of the tool, the first one included."""
-        return tuple(Attempt(*row) for row in self.attempt_rows)
+        return tuple(Attempt(*row) for row in self.attempt_rows if row[1] != NO_EXECUTOR)
 
     @property
     def seconds(self) -> float:

@@ -13,7 +13,7 @@ from ..call import Call, ResolvedCall
 from ..errors import Landed
 from .call_report import CallReport
 from .observer import LiveSink, Recorder, notify
-from .report_rows import Attempt, Progress, RetryDecision, Row, StageRecord, kind_of
+from .report_rows import NO_EXECUTOR, Attempt, Progress, RetryDecision, Row, StageRecord, kind_of
 
 if TYPE_CHECKING:
     from ..privacy import RedactedCall, RedactionPolicy
@@ -216,6 +216,8 @@ class StreamedReport(LiveReport):
                 self._send(step)
 
     def _send(self, row: Row) -> None:
+        if isinstance(row, Attempt) and row.executor == NO_EXECUTOR:
+            return
         with self._audience.turn:
             if not self._audience.ended:  # a task that the call left running may still add rows
                 for listener in self._audience.listeners:

@@ -16,6 +16,7 @@ CANCELLED = "cancelled"  # the verdict of a cancelled stage, which has neither a
 # StageRecord and Attempt as plain tuples: a call makes several, and a tuple takes an eighth of the time.
 StageRow: TypeAlias = tuple[str, int, int, str | None, int, str, int]
 AttemptRow: TypeAlias = "tuple[int, str, int, int, float, str | None, Landed]"
+NO_EXECUTOR = ""  # of a run that a stage or a guard refused before the body: it has a span, and is no `Attempt`
 
 
 class StageRecord(NamedTuple):

@@ -54,7 +54,9 @@ def start_attempt(
     name, attributes = (
         make_attempt_start(number, None, None, "", executor, landed)
         if tool is None
-        else make_attempt_start(number, tool.name, tool.effect, tool.description, executor or tool.run_in, landed)
+        else make_attempt_start(
+            number, tool.name, tool.effect, tool.description, tool.run_in if executor is None else executor, landed
+        )
     )
     return tracer.start_span(name, context, INTERNAL, attributes, None, started)
 

@@ -11,7 +11,7 @@ from opentelemetry.trace import Span
 from .. import semconv
 from ..errors import Repair
 from ..privacy.secret_places import show_path
-from ..report import CallReport, LiveReport
+from ..report import NO_EXECUTOR, CallReport, LiveReport
 
 # The name and the attributes at the start of a call span. A sampler decides by both, so they are final. A plain tuple:
 # unpacking a NamedTuple takes three times as long.
@@ -70,8 +70,9 @@ UNKNOWN_TOOL: SpanStart = (semconv.EXECUTE_TOOL, _start_attributes(semconv.OTHER
 def set_call_attributes(span: Span, report: LiveReport) -> None:
     """Set on a call span the attributes known at the end of the call. They hold neither arguments nor results."""
     call = report.call
-    if (attempts := len(report.attempt_rows)) != 1:
-        span.set_attribute(semconv.ATTEMPTS, attempts)
+    rows = report.attempt_rows
+    if len(rows) != 1 or rows[0][1] == NO_EXECUTOR:
+        span.set_attribute(semconv.ATTEMPTS, sum(executor != NO_EXECUTOR for _, executor, *_ in rows))
     if call.id:
         span.set_attribute(semconv.CALL_ID, to_wire_text(call.id))
     requested: Any = call.name

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 from ..errors import ERROR_TYPES
-from ..report import CANCELLED, CallReport, StageRecord
+from ..report import CANCELLED, NO_EXECUTOR, Attempt, CallReport, StageRecord
 from ..semconv import (
     ATTEMPT,
     ATTEMPTS,
@@ -117,8 +117,9 @@ class CallTraces:
                 yield f"attempts are numbered from 1, in the order in which they started: this is {number}", attempt
             if attempt.name not in ("attempt", f"attempt {_attribute(call, TOOL_NAME)}"):
                 yield "an attempt is named after the tool of its call", attempt
-        if _attribute(call, ATTEMPTS) != len(attempts):
-            yield f"toolcall.attempts is the number of attempts: there are {len(attempts)}", call
+        ran = sum(_attribute(attempt, EXECUTOR) != NO_EXECUTOR for attempt in attempts)
+        if _attribute(call, ATTEMPTS) != ran:
+            yield f"toolcall.attempts is the number of attempts that ran: there are {ran}", call
         for parent in (call, *attempts):
             if stages is True and not self._children.get(id(parent)):
                 yield "the stages of a call and of an attempt have spans", parent
@@ -134,9 +135,10 @@ class CallTraces:
         if _attribute(call, ERROR_TYPE) != verdict:
             yield f"the error.type of a call is that of the report, {verdict or 'none'}", call
         attempts = {_attribute(span, ATTEMPT): span for span in self._children_of(call, "attempt")}
-        if len(attempts) != len(report.attempts):
-            yield f"there are as many attempts as in the report, {len(report.attempts)}", call
-        for attempt in report.attempts:
+        rows = [Attempt(*row) for row in report.attempt_rows]
+        if len(attempts) != len(rows):
+            yield f"there are as many attempts as in the report, {len(rows)}", call
+        for attempt in rows:
             span = attempts.get(attempt.number)
             if span is not None and _attribute(span, ERROR_TYPE) != attempt.verdict:
                 yield f"the error.type of an attempt is that of the report, {attempt.verdict or 'none'}", span
@@ -154,7 +156,7 @@ class CallTraces:
         self, parents: dict[int, FinishedSpan], report: CallReport, *, notable: bool
     ) -> Iterator[Breach]:
         verdict = CANCELLED if report.outcome is None else getattr(report.error, "kind", None)
-        deciding = find_deciding(report.stages, collect_verdicts(report.attempts, verdict))
+        deciding = find_deciding(report.stages, collect_verdicts(report.attempt_rows, verdict))
         runs = Counter(
             _describe_run(stage, stage.end - stage.start, is_red=index in deciding)
             for index, stage in enumerate(report.stages)

@@ -138,6 +138,9 @@ class Measurement:
         pipeline = self.pipeline if stage.role == "observe" else self.unwatched
         in_loop = all_in_loop(self.tools) if stage.role != "end" and not self.options.run_tools else nullcontext()
         with in_loop:
+            # Asked of the whole pipeline: the stage that needs this one may be a costly one, which a lean one lacks.
+            if await leave_out(pipeline, name, self.samples, self.bodies) is None:
+                return StageCost(name, stage.role, None)
             lean = await make_lean(pipeline, self.costly - {name}, self.samples, self.bodies)
             pair = await leave_out(lean, name, self.samples, self.bodies)
             if pair is None:
