@@ -159,7 +159,7 @@ def test_a_stage_that_is_needed_is_replaced_by_a_pass_through(world: World) -> N
 
 
 @pytest.mark.parametrize("micros", [0, 300], ids=["cheap", "costly"])
-def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World, micros: float) -> None:
+def test_a_stage_without_which_calls_end_otherwise_has_no_figure(world: World, micros: int) -> None:
     """No figure rather than that of another pipeline, also where the stage that needs it is too costly to stand by."""
     key = StateKey[str]("who")
 
