@@ -44,7 +44,7 @@ async def test_without_rows_nothing_is_measured(tmp_path: Path) -> None:
 
 
 RIGHT = [UnknownName(f"r{number}", "a", leaked=False, run=None, suggested=("a", "b")) for number in range(99)]
-QUIET = [UnknownName(f"q{number}", None, leaked=False, run=None) for number in range(99)]
+QUIET = [UnknownName(f"q{number}", None, leaked=False, run=None) for number in range(299)]
 
 
 @pytest.mark.parametrize(

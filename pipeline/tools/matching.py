@@ -128,7 +128,8 @@ def suggest_names(name: str, index: SuggestionIndex) -> tuple[str, ...]:
         return ()
     from rapidfuzz import fuzz, process
 
-    near: set[int] = {place for place, words in enumerate(index.joined) if words == _drop_generic(sent.words)}
+    bare = _drop_generic(sent.words)
+    near: set[int] = {index.joined.index(bare)} if bare in index.joined else set()
     for query, choices, weight in (
         (sent.joined, index.joined, 1.0),
         (sent.sorted, index.sorted, _SORTED_WEIGHT),
