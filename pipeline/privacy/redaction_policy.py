@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .secret_guard import SecretGuard
 
 Mask: TypeAlias = Callable[[str], str]  # removes the known secrets of a call from a text
+_Known: TypeAlias = dict[tuple[int, int], object]  # what parts were made into, by their ids and the levels left
 E = TypeVar("E")
 _MAX_COMPILED = 100  # tools whose parameters are compiled to learn whether they declare secrets
 _PLAIN_FIELDS = frozenset(("landed", "tool", "verify_with"))  # fields of errors without text from outside
@@ -253,40 +254,49 @@ class NestedCalls:
     def redact(self, arguments: object) -> object:
         """Redact the arguments; return the same object if nothing changes."""
         if not isinstance(arguments, str):
-            return self._redact(arguments, _MAX_DEPTH)
+            return self._redact(arguments, _MAX_DEPTH, {})
         held = _read(arguments)
-        redacted = self._redact(held, _MAX_DEPTH)
+        redacted = self._redact(held, _MAX_DEPTH, {})
         return arguments if redacted is held else json.dumps(redacted, ensure_ascii=False, default=str)
 
-    def _redact(self, value: Any, depth: int) -> object:
-        if depth == 0:
+    def _redact(self, value: Any, depth: int, known: _Known) -> object:
+        if isinstance(value, str):
+            may_hold_call = value.lstrip().startswith(_OPENING) and _may_name_arguments(value)
+            return self.redact(value) if may_hold_call else value
+        if depth == 0 or not isinstance(value, (list, tuple, Mapping)):
             return value
-        if isinstance(value, (list, tuple)):
-            items = cast("list[Any]", value)
-            made = [self._redact(each, depth - 1) for each in items]
-            return cast("object", value) if all(map(is_, made, items)) else made
-        if isinstance(value, str) and _may_name_arguments(value) and value.lstrip().startswith(_OPENING):
-            return self.redact(value)
-        if not isinstance(value, Mapping):
-            return value
-        found = cast("Mapping[Any, Any]", value)
+        # A part that occurs again is redacted once: eight levels of nine references are 43 million parts.
+        place = id(cast("object", value)), depth
+        if place not in known:
+            known[place] = (
+                self._redact_object(cast("Mapping[Any, Any]", value), depth, known)
+                if isinstance(value, Mapping)
+                else self._redact_items(cast("Sequence[Any]", value), depth, known)
+            )
+        return known[place]
+
+    def _redact_items(self, items: Sequence[Any], depth: int, known: _Known) -> object:
+        made = [self._redact(each, depth - 1, known) for each in items]
+        return items if all(map(is_, made, items)) else made
+
+    def _redact_object(self, found: Mapping[Any, Any], depth: int, known: _Known) -> object:
         name = next((found[key] for key in _NAME_KEYS if isinstance(found.get(key), str)), None)
-        made_of = {
-            key: self._redact_arguments(name, each)
+        made = {
+            key: self._redact_arguments(name, each, known)
             if name is not None and key in _ARGUMENT_KEYS
-            else self._redact(each, depth - 1)
+            else self._redact(each, depth - 1, known)
             for key, each in found.items()
         }
-        return found if all(made_of[key] is found[key] for key in made_of) else made_of
+        return found if all(made[key] is found[key] for key in made) else made
 
-    def _redact_arguments(self, name: str, arguments: Any) -> object:
+    def _redact_arguments(self, name: str, arguments: Any, known: _Known) -> object:
         try:
             guard = self.find(name)
         except LookupError:
             self.collector.add(arguments, declared=False)
             return REDACTED
         if guard is None:
-            return self._redact(arguments, _MAX_DEPTH - 1)
+            return self._redact(arguments, _MAX_DEPTH - 1, known)
         self.collector.add_all(guard.collect(arguments))
         return guard.redact(arguments)
 
