@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.fro
     from attrs import frozen as phase
 
     from .guards import Guards
+    from .messages.wording import Wording
     from .report import LiveReport
     from .tools.definition import Tool
 else:
@@ -72,9 +73,13 @@ class Call:
         deps: The caller's own object, for the tool's `ToolContext`. Never recorded.
         finish_reason: Why the provider ended its reply; ``"length"`` says that the call was cut off. None: unknown.
         timeout: Seconds for the whole call, all attempts and waits included. None: no limit.
+        conversation: The thread, session or run that the call belongs to. It partitions what is remembered of calls:
+            repeated calls, lost effects, deliveries. Default "": no conversation.
+        reply: The provider's id of the reply that held the call; an adapter sets it. Default "": unknown.
         state: Values that stages handed on with `with_state`. Never recorded. None: nothing.
         report: Where the stages record what they do; set by the pipeline. None: no report is wanted.
         guards: Decide whether the body may begin; set by the pipeline. None: no guard is asked.
+        wording: How a text for the model about this call is worded; set by the pipeline. None: as by default.
     """
 
     name: str
@@ -84,16 +89,20 @@ class Call:
     deps: object = attrs.field(default=None, repr=False)
     finish_reason: str | None = None
     timeout: float | None = None
+    conversation: str = ""
+    reply: str = ""
     state: State | None = attrs.field(default=None, repr=False, eq=False)
     report: LiveReport | None = attrs.field(default=None, repr=False, eq=False)
     guards: Guards | None = attrs.field(default=None, repr=False, eq=False)
+    wording: Wording | None = attrs.field(default=None, repr=False, eq=False)
 
-    def asked_by(self, principal: str = "", deps: object = None) -> Self:
-        """The same call for this principal, with these deps; values that the call has already stay."""
-        if (self.principal or not principal) and (self.deps is not None or deps is None):
+    def asked_by(self, principal: str = "", deps: object = None, conversation: str = "") -> Self:
+        """The same call for this principal, in this conversation, with these deps; values that it has already stay."""
+        deps = deps if self.deps is None else self.deps
+        principal, conversation = self.principal or principal, self.conversation or conversation
+        if principal == self.principal and conversation == self.conversation and deps is self.deps:
             return self
-        deps = self.deps if self.deps is not None else deps
-        return attrs.evolve(self, principal=self.principal or principal, deps=deps)
+        return attrs.evolve(self, principal=principal, conversation=conversation, deps=deps)
 
     def with_state(self, key: StateKey[S], value: S) -> Self:
         """A copy for the stages inside of this one and for the tool, which read the value with ``get_state(key)``.
@@ -145,9 +154,12 @@ class Call:
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.conversation,
+            self.reply,
             self.state,
             self.report,
             self.guards,
+            self.wording,
             tool,
             repairs,
         )
@@ -165,9 +177,12 @@ class Call:
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.conversation,
+            self.reply,
             self.state,
             report,
             guards,
+            self.wording,
         )
         return copy
 
@@ -199,9 +214,12 @@ class ResolvedCall(Call):
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.conversation,
+            self.reply,
             self.state,
             self.report,
             self.guards,
+            self.wording,
             self.tool,
             repairs,
             params,
@@ -222,9 +240,12 @@ class ResolvedCall(Call):
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.conversation,
+            self.reply,
             self.state,
             report,
             guards,
+            self.wording,
             self.tool,
             self.repairs,
         )
@@ -258,9 +279,12 @@ class ValidCall(ResolvedCall):
             self.deps,
             self.finish_reason,
             self.timeout,
+            self.conversation,
+            self.reply,
             self.state,
             report,
             guards,
+            self.wording,
             self.tool,
             self.repairs,
             self.params,
@@ -282,7 +306,8 @@ class ValidCall(ResolvedCall):
         return attrs.evolve(self, attempt=self.attempt + 1)
 
 
-def set_caller(calls: Listed, principal: str, deps: object) -> Listed:
+def set_caller(calls: Listed, principal: str, deps: object, conversation: str = "") -> Listed:
     """Say who asks for calls that do not say it; the list is changed and returned. See `Call.asked_by`."""
-    calls[:] = [call.asked_by(principal, deps) for call in calls]
+    if principal or conversation or deps is not None:
+        calls[:] = [call.asked_by(principal, deps, conversation) for call in calls]
     return calls

@@ -64,6 +64,7 @@ def calls(
     text: bool = False,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> Calls:
     """The calls of a reply, in its order. Ids stay as they were sent.
 
@@ -79,6 +80,7 @@ def calls(
             calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+        conversation: The thread or session of the calls, see `Call`. Default "": no conversation.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. Arguments are the mapping of a message, or the
@@ -90,7 +92,7 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps)
+    return set_caller(_read(reply).to_calls(registry, ANTHROPIC, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:

@@ -67,6 +67,7 @@ def calls(
     text: bool = False,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> Calls:
     """The calls of a reply, in its order. Ids, where there are any, stay as they were sent.
 
@@ -82,6 +83,7 @@ def calls(
             has no calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+        conversation: The thread or session of the calls, see `Call`. Default "": no conversation.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. ``finish_reason`` comes from the candidate,
@@ -93,7 +95,7 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, GEMINI, text=text), principal, deps)
+    return set_caller(_read(reply).to_calls(registry, GEMINI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:

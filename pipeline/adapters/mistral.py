@@ -43,6 +43,7 @@ def calls(
     text: bool = False,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> Calls:
     """The calls of a reply, in its order.
 
@@ -53,6 +54,7 @@ def calls(
         text: As with `openai.calls`.
         principal: As with `openai.calls`.
         deps: As with `openai.calls`.
+        conversation: As with `openai.calls`.
 
     Returns:
         The calls, as with `openai.calls`. ``finish_reason`` is ``length`` for ``model_length`` as well.
@@ -60,7 +62,9 @@ def calls(
     Raises:
         SetupError: As with `openai.calls`.
     """
-    return openai.calls(_to_plain(reply), registry, text=text, principal=principal, deps=deps)
+    return openai.calls(
+        _to_plain(reply), registry, text=text, principal=principal, deps=deps, conversation=conversation
+    )
 
 
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:

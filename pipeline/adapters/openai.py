@@ -79,6 +79,7 @@ def calls(
     text: bool = False,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> Calls:
     """The calls of a reply, in its order. Ids and arguments stay as they were sent.
 
@@ -96,6 +97,7 @@ def calls(
             calls, and is logged as a warning.
         principal: Who asks, for each call. Default "": no principal.
         deps: The caller's own object, for the `ToolContext` of each call. Default None: none.
+        conversation: The thread or session of the calls, see `Call`. Default "": no conversation.
 
     Returns:
         The calls; none for a reply without calls, such as plain text. ``finish_reason`` comes from the choice or the
@@ -106,7 +108,7 @@ def calls(
         SetupError: ``reply`` has to be awaited first, is one of another provider, or is none, such as None or the
             response of an HTTP client. An exception of the stream itself passes.
     """
-    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps)
+    return set_caller(_read(reply).to_calls(registry, OPENAI, text=text), principal, deps, conversation)
 
 
 def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "chat") -> tuple[Any, Calls]:

@@ -51,6 +51,7 @@ async def gather(
     each: float | None = None,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> list[Outcome]:
     """Run many calls at once. A failed call stops none of the others.
 
@@ -72,6 +73,7 @@ async def gather(
             Default None: no limit.
         principal: The caller's name, for each call that has none. Default "": unknown.
         deps: The caller's own object, for each call that has none. Default None: none.
+        conversation: The thread or session of the calls, for each call that has none, see `Call`. Default "": none.
 
     Returns:
         One outcome for each call, in the order of the calls. Cancellation from outside ends all calls and passes.
@@ -83,7 +85,7 @@ async def gather(
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    asked = set_caller(_read_calls(pipeline, calls), principal, deps)
+    asked = set_caller(_read_calls(pipeline, calls), principal, deps, conversation)
     with _begin_turn(pipeline) if asked else nullcontext():
         return await run_batch(pipeline, asked, run, limit, timeout=timeout, each=each)
 
@@ -97,9 +99,10 @@ def gather_sync(
     each: float | None = None,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> list[Outcome]:
     """`gather` for code without an event loop; see `Pipeline.call_sync`. It takes the same parameters."""
-    run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps)
+    run = partial(gather, timeout=timeout, each=each, principal=principal, deps=deps, conversation=conversation)
     return PORTAL.run(run, pipeline, calls, limit)
 
 

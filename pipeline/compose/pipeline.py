@@ -104,6 +104,7 @@ class Pipeline(StageList):
         deps: object = None,
         finish_reason: str | None = None,
         timeout: float | None = None,  # a field of the call
+        conversation: str = "",
     ) -> Coroutine[Any, Any, Outcome]:
         """Run one call as the model wrote it. The parameters are the fields of `Call`.
 
@@ -112,7 +113,7 @@ class Pipeline(StageList):
         """
         if type(name) is not str:
             _refuse_tool(name)
-        return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout))
+        return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
         """Run a tool of one's own, with arguments that the type checkers have seen.
@@ -150,6 +151,7 @@ class Pipeline(StageList):
         deps: object = None,
         finish_reason: str | None = None,
         timeout: float | None = None,
+        conversation: str = "",
     ) -> Outcome:
         """`call` for code without an event loop: it waits for the outcome, in any thread.
 
@@ -162,7 +164,7 @@ class Pipeline(StageList):
         """
         if type(name) is not str:
             _refuse_tool(name)
-        return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout))
+        return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
         """`run` for code without an event loop; see `call_sync`.

@@ -55,6 +55,7 @@ async def run_turn(
     templates: Mapping[str, Texts] | None = None,
     principal: str = "",
     deps: object = None,
+    conversation: str = "",
 ) -> Turn:
     """Run the calls of a reply, and ask the model again for those whose error it can fix.
 
@@ -76,6 +77,7 @@ async def run_turn(
         templates: As with `pipeline.render`.
         principal: Who asks, for each call of the turn that does not say it. Default "": no principal.
         deps: The caller's own object, for each call of the turn that has none. Default None: none.
+        conversation: The thread or session, for each call of the turn that has none, see `Call`. Default "": none.
 
     Returns:
         The outcomes, and what to say to the model. Each text says what changed since the attempt before. Whatever a
@@ -88,7 +90,7 @@ async def run_turn(
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
     wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
     render(Success(None), **wording)  # raises for a wrong option before anything runs
-    asked = set_caller(list(calls), principal, deps)
+    asked = set_caller(list(calls), principal, deps, conversation)
     with pipeline.begin_turn() if asked else nullcontext():
         return await _run(model, asked, TurnState(pipeline, wording), attempts)
 
