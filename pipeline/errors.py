@@ -68,7 +68,7 @@ class FailureDetails:
     more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)  # further facts by name
 
 
-_NO_DETAILS = FailureDetails()
+NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
@@ -116,7 +116,7 @@ class Unavailable(
     reason: str  # disabled, paused, rate_limited, breaker_open, quota, busy, changed, …; a text may say it in words
     retry_after: float | None = None  # seconds; None: not known
     message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -172,9 +172,7 @@ class InvalidParams(
     problems: tuple[Problem, ...]  # all of them, at least one
     repairs: tuple[Repair, ...] = ()  # of the tool's name; arguments are repaired only if all of them are valid then
     sent: object = private()  # the arguments as the model wrote them; compared with the next failure's
-    details: FailureDetails = attrs.field(
-        default=_NO_DETAILS, repr=False
-    )  # what a tool that refuses its arguments adds
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)  # what a tool that refuses its arguments adds
     schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
@@ -194,7 +192,7 @@ class NeedsUserInput(
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -226,7 +224,7 @@ class Denied(
     template_fields: ClassVar = {"message": "message"}
     by: str  # who refused; the model does not see it
     message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -245,7 +243,7 @@ class NeedsSetup(
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
     message: Public = ""  # "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -268,7 +266,7 @@ class TimedOut(
     landed: Landed = "maybe"
     retry_after: float | None = attrs.field(default=None, repr=False)  # seconds; None: not known
     message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -290,7 +288,7 @@ class Transient(
     retry_after: float | None = None  # seconds; None: not known
     landed: Landed = "maybe"
     message: Public = attrs.field(default="", repr=False)  # from the tool's author; "": the model gets a fixed text
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
