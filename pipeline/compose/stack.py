@@ -21,7 +21,11 @@ Next = TypeVar("Next", bound=Call)
 
 @attrs.frozen
 class Stack(StageList, Generic[In, Out]):
-    """Takes an ``In`` and has turned it into an ``Out`` so far. A stage in the wrong place is a type error."""
+    """Takes an ``In`` and has turned it into an ``Out`` so far. A stage in the wrong place is a type error.
+
+    Attributes:
+        entries: The stages so far, outermost first.
+    """
 
     entries: tuple[Stage, ...] = ()
 
