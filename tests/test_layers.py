@@ -27,7 +27,7 @@ LAYERS = """
     caller parameters
     messages report
     tools
-    adapters retries stage_state telemetry
+    adapters retries stage_state stores telemetry
     compose executors
     batch testing
     middlewares
