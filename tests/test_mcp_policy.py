@@ -12,8 +12,9 @@ import pytest
 from mcp_desk import call, open_desk, result
 from toolcall_pipeline import SetupError
 from toolcall_pipeline.mcp.policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
-from toolcall_pipeline.mcp.policy_file import find_line, read_policy
+from toolcall_pipeline.mcp.policy_file import read_policy
 from toolcall_pipeline.privacy import REDACTED
+from toolcall_pipeline.toml_file import find_line
 
 GUIDE = Path(__file__).parent.parent / "pipeline" / "mcp" / "README.md"
 
