@@ -13,7 +13,7 @@ from ..errors import SetupError
 from ..introspection import is_async, unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from .error_tables import ErrorTable
-from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, check_resource, check_tool, make_tool
+from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, Verify, check_resource, check_tool, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,6 +72,8 @@ class Tool(Generic[P, T]):
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)  # of what it returns; not checked
     timeout: float | None = attrs.field(default=None, repr=False)  # seconds of one attempt
     attempts: int | None = attrs.field(default=None, repr=False)  # for the stage Retry
+    verify: Verify | None = attrs.field(default=None, repr=False)  # finds out what became of a lost call
+    composite: bool = attrs.field(default=False, repr=False)  # its effects are those of the calls that it makes
     origin: str = attrs.field(default="", repr=False)  # where it was defined, for SetupErrors
     parameters: Parameters = attrs.field(
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
