@@ -408,6 +408,17 @@ async def test_a_turn_keeps_the_key() -> None:
     assert len(set(desk.keys)) == 1
 
 
+async def test_what_a_batch_calls_belongs_to_the_conversation() -> None:
+    """A lost call in a batch is not begun again, in another batch either; the batch itself is no effect."""
+    desk = Desk()
+    desk.answer = FileNotFoundError()
+    batch = {"calls": [{"tool": "charge", "args": {"amount": 7}}]}
+    for _ in range(2):
+        await desk.pipeline.call("batch", batch, conversation="thread")
+    assert await desk.ask("charge", amount=7) == "outcome_unknown"
+    assert len(desk.done) == 1
+
+
 async def test_a_twin_waits_in_another_thread() -> None:
     """The same delivery in two event loops at once runs once, and both callers get its answer."""
     tools, begun, go = ToolRegistry(), list[int](), threading.Event()

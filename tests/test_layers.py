@@ -28,7 +28,7 @@ LAYERS = """
     identity
     messages report
     tools
-    adapters retries stage_state telemetry
+    adapters retries stage_state stores telemetry
     compose executors
     batch testing
     middlewares

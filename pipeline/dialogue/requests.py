@@ -58,20 +58,20 @@ class Request:
 
 
 def inherit_context(call: Call, earlier: Call) -> Call:
-    """A call of a model's reply with what the caller gave the earlier one: principal, deps, time limit and state.
+    """A call of a model's reply with what the caller gave the earlier one.
 
-    An adapter knows none of these, and without them a rate limit or an approval would be asked without a principal. The
-    state is what the caller set before the call went in; what stages set for the earlier call is not in it.
+    That is its principal, deps, conversation, time limit and state. An adapter need not know them, and without them a
+    rate limit or an approval would be asked without a principal. The state is what the caller set before the call went
+    in; what stages set for the earlier call is not in it.
 
     Args:
         call: As the adapter made it; what it already has stays.
         earlier: The first call of the same request, or of the turn.
     """
-    principal = call.principal or earlier.principal
-    deps = earlier.deps if call.deps is None else call.deps
+    asked = call.asked_by(earlier.principal, earlier.deps, earlier.conversation)
     timeout = earlier.timeout if call.timeout is None else call.timeout
     state = earlier.state if call.state is None else {**(earlier.state or {}), **call.state}
-    return attrs.evolve(call, principal=principal, deps=deps, timeout=timeout, state=state)
+    return attrs.evolve(asked, timeout=timeout, state=state)
 
 
 def match_requests(calls: Sequence[Call], requests: Sequence[Request]) -> list[Request | None]:

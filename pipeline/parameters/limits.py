@@ -82,6 +82,11 @@ class Limits:
             refused above 200 levels in any case.
         keys: Names in objects and items in arrays, all together. None: no limit.
         problems: Problems of one call that are listed; one more entry gives their total number. At least 1.
+
+    Attributes:
+        flat_text: For a tool with flat parameters: characters of the arguments as text that break no limit; -1: every
+            length may.
+        flat_value: The same of one value.
     """
 
     bytes: int | None = 1_000_000
@@ -90,8 +95,6 @@ class Limits:
     problems: int = 50
     _short: int = attrs.field(init=False, repr=False, eq=False)  # characters of a text that breaks no limit
     _flat: bool = attrs.field(init=False, repr=False, eq=False)  # whether a small flat object breaks no limit
-    # For a tool whose parameters are `Parameters.flat`: characters of the arguments as text, and of one value, that
-    # break no limit; -1: every length may.
     flat_text: int = attrs.field(init=False, repr=False, eq=False)
     flat_value: int = attrs.field(init=False, repr=False, eq=False)
 

@@ -55,11 +55,17 @@ def not_begun(exc: BaseException) -> Transient:
 
 @attrs.frozen
 class ErrorTable:
-    """A checked ``errors=``. The entry of the exception's own class decides, else the entry of its nearest base."""
+    """A checked ``errors=``. The entry of the exception's own class decides, else the entry of its nearest base.
+
+    Attributes:
+        owner: The tool or stage whose option it is, for error texts.
+        entries: The table, by types of exceptions or their names.
+        by_name: Whether some entries are names.
+    """
 
     owner: str
     entries: Mapping[type[Exception] | str, ErrorEntry]
-    by_name: bool  # some entries are names
+    by_name: bool
 
     @staticmethod
     def of(owner: str, errors: Errors | None) -> ErrorTable | None:
