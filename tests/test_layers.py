@@ -25,6 +25,7 @@ LAYERS = """
     call event_loops options parameters.reading toml_file
     privacy
     caller parameters
+    identity
     messages report
     tools
     adapters policies retries stage_state stores telemetry

@@ -70,7 +70,8 @@ class Stack(StageList, Generic[In, Out]):
                 raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         observers = [stage for stage in execute.entries if stage.role == "observe"]
         rest = [stage for stage in execute.entries if stage.role != "observe"]
-        return Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+        whole = Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest))
+        return execute.bind_alike(whole)
 
 
 def _names_of(stages: StageList, role: Role) -> list[str]:
