@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
+from typing import cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
-from ..options import check_number, check_type
+from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
 from ..privacy import Redact
@@ -74,6 +75,8 @@ def standard(
         .end(Execute(executor, executors={} if executors is None else executors))
     )
     if policy is not None:
+        if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
+            refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
         stage = Policy(policy)
         stage.rules.check_tools(tools)
         pipeline = pipeline.after("validate", stage)

@@ -1,4 +1,4 @@
-"""The file that a `Policy` is read from, in TOML. A mistake in it is reported with its line."""
+"""The file that a `RelayPolicy` is read from, in TOML. A mistake in it is reported with its line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, cast
 import attrs
 
 from ..toml_file import TomlFile
-from .policy import Policy, RelayLimits, TelemetryPolicy, ToolPolicy
+from .relay_policy import RelayLimits, RelayPolicy, TelemetryPolicy, ToolPolicy
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path) -> RelayPolicy:
     """Read a policy.
 
     Raises:
@@ -31,5 +31,5 @@ def read_policy(path: Path) -> Policy:
     if not isinstance(redact, list):
         raise file.mistake(f"`redact` must be an array of names, not {redact!r}", "redact")
     given["redact"] = tuple(cast("list[Any]", redact))
-    made = file.make(Policy, given, tools=tools, limits=limits, telemetry=telemetry)
+    made = file.make(RelayPolicy, given, tools=tools, limits=limits, telemetry=telemetry)
     return attrs.evolve(made, locate=file.locate)

@@ -51,7 +51,13 @@ class Decision(NamedTuple):
 
 def _as_tuple(given: Any) -> Any:
     """One text or several, as a tuple; anything else as it is, for the check that follows."""
-    return (given,) if isinstance(given, str) else tuple(cast("Any", given)) if isinstance(given, list) and given else given
+    return (
+        (given,)
+        if isinstance(given, str)
+        else tuple(cast("Any", given))
+        if isinstance(given, list) and given
+        else given
+    )
 
 
 def _check_texts(_rule: object, field: attrs.Attribute[Any], given: object) -> None:

@@ -1,4 +1,4 @@
-"""Policy: what an operator decides about the server behind a relay."""
+"""RelayPolicy: what an operator decides about the server behind a relay."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TelemetryPolicy:
 
 
 @attrs.frozen
-class Policy:
+class RelayPolicy:
     """The operator's decisions about a server and its tools.
 
     Args:
