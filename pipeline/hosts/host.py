@@ -47,9 +47,9 @@ class HostTool:
     """The facts that a framework knows of one of its tools.
 
     Attributes:
-        description: As the model reads it.
-        parameters: The JSON Schema of its arguments; None: any object.
-        effect: As the framework's own metadata name it; None: they do not.
+        description: The description that a model sees.
+        parameters: A JSON Schema; None: any object.
+        effect: Its effect, where the framework's own metadata name one; None: they do not.
         read: Reads arguments as the framework does before it runs the tool, and raises where it refuses them. A call
             that it accepts is never refused. It has to equal the reader of the same tool in a later offer. None: the
             schema alone decides.
