@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
+from ..messages import Wording
 from ..options import check_number, check_type
 from ..parameters import Limits
 from ..privacy import Redact
@@ -32,6 +33,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    wording: Wording | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -48,6 +50,7 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -64,7 +67,7 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors))
+        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
     )
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
