@@ -211,8 +211,11 @@ class Runner:
 
     def find(self, name: object, /) -> Tool[..., Any] | None:
         """As `Pipeline.find`."""
-        found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
-        return next((tool for tool in found if tool is not None), None)
+        if isinstance(name, str):
+            for registry in self._registries:
+                if (tool := registry.tools.get(name)) is not None:
+                    return tool
+        return None
 
 
 def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) -> Crashed:

@@ -179,7 +179,7 @@ class Tool(Generic[P, T]):
         return {
             "name": self.name,
             "description": self.description,
-            "parameters": deepcopy(self.parameters.schema),
+            "parameters": copy_containers(dict(self.parameters.schema)),
         }
 
     def compile(self) -> None:
