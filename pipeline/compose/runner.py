@@ -65,9 +65,7 @@ class ReportRequest:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    def __init__(
-        self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None
-    ) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None) -> None:
         self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]

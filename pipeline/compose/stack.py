@@ -77,7 +77,9 @@ class Stack(StageList, Generic[In, Out]):
                 raise SetupError(f"both pipelines have a stage {each!r}: leave one out, as by .without({each!r})")
         observers = [stage for stage in execute.entries if stage.role == "observe"]
         rest = [stage for stage in execute.entries if stage.role != "observe"]
-        whole = Pipeline((*([] if _names_of(self, "observe") else observers), *self.entries, *rest), wording or execute.wording)
+        whole = Pipeline(
+            (*([] if _names_of(self, "observe") else observers), *self.entries, *rest), wording or execute.wording
+        )
         return execute.bind_alike(whole)
 
 

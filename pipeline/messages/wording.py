@@ -65,5 +65,9 @@ class Wording:
         listed: int | None = None,
     ) -> Wording:
         """The same wording with those of these options that are given. Raises as the class does."""
-        given = {"profile": profile, "verbosity": verbosity, "templates": templates, "listed": listed}
-        return attrs.evolve(self, **{name: value for name, value in given.items() if value is not None})
+        return Wording(
+            self.profile if profile is None else profile,
+            self.verbosity if verbosity is None else verbosity,
+            self.templates if templates is None else templates,
+            self.listed if listed is None else listed,
+        )
