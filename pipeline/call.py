@@ -315,6 +315,14 @@ class ValidCall(ResolvedCall):
         copy.params = params
         return cast("Self", copy)
 
+    def with_idempotency_key(self, key: str) -> Self:
+        """The same attempt with another idempotency key, such as that of an earlier call that asked for the same."""
+        if type(self) is not ValidCall:  # as above
+            return attrs.evolve(self, idempotency_key=key)
+        copy: Any = self.under(self.report, self.guards)
+        copy.idempotency_key = key
+        return cast("Self", copy)
+
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)

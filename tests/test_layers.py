@@ -25,6 +25,7 @@ LAYERS = """
     call event_loops options parameters.reading
     privacy
     caller parameters
+    identity
     messages report
     tools
     adapters retries stage_state stores telemetry

@@ -137,6 +137,7 @@ class Batch:
             description=self.description.format(most=self._most, name=self.name),
             run_in="loop",  # where its caller is
             context=True,
+            composite=True,
         )
         # The definition says what an entry looks like. Checking accepts any: a wrong entry fails alone, not the batch.
         accepted = _wrap_schema({**calls, "items": True})

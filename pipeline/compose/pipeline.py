@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall, set_wording
+from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..errors import Crashed, SetupError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
@@ -276,6 +276,20 @@ class Pipeline(StageList):
         Only the check that finds the tool is asked, so the tool may be closed.
         """
         return self._runner.resolve(call)
+
+    def validate(self, call: Call, /) -> ValidCall | Failure[Any] | None:
+        """The call with its tool and its params, or why it has none: the checks for name and arguments; nothing is run.
+
+        None where these checks are not those of `standard`. The tool may be closed.
+        """
+        found = call if isinstance(call, ResolvedCall) else self.resolve(call)
+        if not isinstance(found, ResolvedCall):
+            return found
+        for stage in self.entries:
+            if stage.role == "check" and stage.placement.kind == "validate":
+                valid = stage.run(found)
+                return cast("ValidCall | Failure[Any]", valid) if isinstance(valid, (ValidCall, Failure)) else None
+        return None
 
     def find(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""

@@ -11,7 +11,7 @@ import attrs
 from opentelemetry.propagate import inject
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome
+from ..call import Call, Outcome, make_uuid
 from ..compose import Pipeline
 from ..errors import ExecutionFailed, ToolError, Transient, Unavailable
 from ..messages import Wording
@@ -19,7 +19,7 @@ from ..privacy import approved
 from ..telemetry import continued
 from ..tools import ToolContext, ToolRegistry
 from .call_answers import read_reply
-from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id
+from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
 from .policy import Policy
@@ -69,6 +69,7 @@ class CallRelay:
         self._upstream = upstream
         self._limits = policy.limits
         self._run = make_pipeline(registry)
+        self._conversation = make_uuid()  # a relay has one client, which uses no id twice
         self._progress: dict[str, ToolContext[Exchange]] = {}  # by the token that the client gave
 
     @property
@@ -82,7 +83,13 @@ class CallRelay:
         meta = read_object(params, "_meta")
         rest = {name: value for name, value in params.items() if name not in ("name", "arguments")}
         exchange = Exchange(rest, has_arguments="arguments" in params)
-        call = Call(params.get("name", ""), params.get("arguments"), id=str(request["id"]), deps=exchange)
+        call = Call(
+            params.get("name", ""),
+            params.get("arguments"),
+            id=write_call_id(request["id"]),
+            deps=exchange,
+            conversation=self._conversation,
+        )
         outcome = await self._run_call(call, meta)
         return self._write(request["id"], outcome, call, exchange, is_modern=_MODERN + "protocolVersion" in meta)
 
