@@ -21,10 +21,10 @@ from ..event_loops import get_event_loop
 from ..mcp.http_transport import HttpTransport, is_local
 from ..mcp.serving import make_server
 from ..mcp.stdio_transport import StdioTransport
-from .asker import Asker
+from .asker import NOBODY, Asker
 from .loading import check_schemas, find_registry, load_target, open_pipeline, word
 from .run.interruption import catch_signals, exit_without_threads, to_exit_code
-from .shared_options import Worded
+from .shared_options import AS_IT_IS, Worded
 from .stdio import redirect_to_stderr, take_stdin, take_stdout
 from .terminal_text import CommandError
 
@@ -40,7 +40,14 @@ class _Transport(Protocol):
         """End it."""
 
 
-def serve(target: str, asker: Asker, worded: Worded, *, http: str | None, allowed: Sequence[str]) -> int:
+def serve(
+    target: str,
+    asker: Asker = NOBODY,
+    worded: Worded = AS_IT_IS,
+    *,
+    http: str | None,
+    allowed: Sequence[str],
+) -> int:
     """Serve the tools of a registry or a pipeline until the client closes its end, or a signal comes.
 
     Args:

@@ -56,7 +56,7 @@ class Pipeline(StageList):
 
     def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
         check_order(stages)
-        check_type("a pipeline", "wording", wording, Wording, optional=True)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.entries = stages
         self.wording = wording
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
