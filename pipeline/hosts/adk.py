@@ -104,7 +104,7 @@ class ToolcallPlugin(BasePlugin):
         if told and isinstance(error, ExecutionFailed):
             return told[-1]
         own = await ask_about_error(tool, tool_args, tool_context, getattr(error, "cause", None))
-        return {"error": render(outcome)} if own is None else own
+        return {"error": render(outcome, call=call)} if own is None else own
 
     def _read(self, answer: Any, told: list[dict[str, Any]]) -> object:
         """Read the answer of a tool; a failure in the words of its author is told as it is."""

@@ -72,7 +72,7 @@ class ToolcallMiddleware(FunctionMiddleware):
         pipeline, is_traced = self.host.offer(offered), OBSERVABILITY_SETTINGS.ENABLED
         outcome = await self.host.run(pipeline, call, body, context, counts_inside=is_traced)
         if is_failure(outcome):
-            context.result = render(outcome)
+            context.result = render(outcome, call=call)
             raise UserInputRequiredException([_make_failed(call, outcome.failure().kind, context.result)])
         context.result = outcome.unwrap()
 

@@ -159,13 +159,14 @@ class Host:
             BaseException: One of ``passes``, as ``body`` raised it.
         """
         try:
-            call = self.sign(call, context)
+            signed = self.sign(call, context)
         except Exception as exc:  # noqa: BLE001  # without its principal a call must not meet another one's answers
             return Failure(Crashed(exc))
         token = _body.set(self._let_pass(body))
         try:
             with among_the_frameworks_spans(counts_inside=counts_inside) as span:
-                outcome = await pipeline(call)
+                outcome = await pipeline(signed)
+                cast("Any", call).wording = signed.wording  # for the text of the call that was handed in
                 if is_failure(outcome):
                     mark_failed(span, outcome.failure().kind)
                 return outcome
@@ -207,9 +208,9 @@ class Host:
         """A failure that the framework reports with a text of its own, which is scrubbed as foreign text is."""
         return Failure(ExecutionFailed(approved(scrub(str(text))), cause=cause))
 
-    def refuse_authored(self, text: object, cause: BaseException | None = None) -> Failure[ExecutionFailed]:
+    def refuse_authored(self, text: object) -> Failure[ExecutionFailed]:
         """A failure in the words that the tool's author wrote for the model, which reach it as they are."""
-        return Failure(ExecutionFailed(approved(str(text)), cause=cause))
+        return Failure(ExecutionFailed(approved(str(text))))  # without a cause: the author knows what became of it
 
     def _let_pass(self, body: Body) -> Body:
         async def guarded(call: ValidCall) -> object:
@@ -253,7 +254,13 @@ class ControlFlow(BaseException):
     """Carries an exception of the framework through the pipeline, which reads no BaseException as a failure.
 
     An adapter raises it in a body where the class of an exception, as in ``passes``, does not say whether it passes.
+
+    Attributes:
+        landed: False, so that the call is no lost one: the framework runs it again, or lets a person decide.
+        raised: The exception.
     """
+
+    landed: ClassVar[bool] = False
 
     def __init__(self, raised: BaseException) -> None:
         super().__init__()

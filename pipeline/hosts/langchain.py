@@ -10,7 +10,7 @@ from ..adapters.common import says_error
 from ..call import Call, Outcome, ValidCall, is_failure
 from ..compose import Pipeline
 from ..errors import ExecutionFailed
-from ..messages import File, Image, render
+from ..messages import File, Image, Wording, render
 from ..options import check_type
 from ..tools import Effect, ToolView
 from .framework import foresee, list_media, list_offered, requires
@@ -79,7 +79,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
         with below_openinference():
             outcome = self.host.run_sync(pipeline, call, body, request)
-        return _answer(request, outcome, told)
+        return _answer(request, call, outcome, told)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
@@ -93,7 +93,7 @@ class ToolcallMiddleware(AgentMiddleware[Any, Any, Any]):
 
         with below_openinference():
             outcome = await self.host.run(pipeline, call, body, request)
-        return _answer(request, outcome, told)
+        return _answer(request, call, outcome, told)
 
     def _read(self, request: ToolCallRequest) -> tuple[Pipeline, Call, dict[str, BaseTool]]:
         offered, tools = self._offer([*request.runtime.tools, *([request.tool] if request.tool else ())])
@@ -151,15 +151,15 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
     return request.override(tool_call=sent, tool=tools[call.tool.name])
 
 
-def _answer(request: ToolCallRequest, outcome: Outcome, told: list[ToolMessage]) -> Any:
+def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[ToolMessage]) -> Any:
     """Return the message of LangChain's own for a failure that it told of, with its blocks, its artifact and its id."""
     if not is_failure(outcome):
         return outcome.unwrap()
     sent, error = request.tool_call, outcome.failure()
     if told and isinstance(error, ExecutionFailed):
         is_own = str(error.message) == told[-1].text
-        return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome)})
-    return ToolMessage(render(outcome), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
+        return told[-1] if is_own else told[-1].model_copy(update={"content": render(outcome, call=call)})
+    return ToolMessage(render(outcome, call=call), name=sent["name"], tool_call_id=sent["id"] or "", status="error")
 
 
 def put_calls_right(reply: Any, pipeline: Pipeline) -> Any:
@@ -224,10 +224,10 @@ class _Exported(BaseTool):
     handle_tool_error: Any = True
 
     def _run(self, /, **arguments: object) -> Any:
-        return _tell(self.pipeline.call_sync(self.own, arguments))
+        return _tell(self.pipeline.call_sync(self.own, arguments), self.pipeline.wording)
 
     async def _arun(self, /, **arguments: object) -> Any:
-        return _tell(await self.pipeline(Call(self.own, arguments)))
+        return _tell(await self.pipeline(Call(self.own, arguments)), self.pipeline.wording)
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
@@ -252,11 +252,11 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[BaseTool]:
     ]
 
 
-def _tell(outcome: Outcome) -> Any:
+def _tell(outcome: Outcome, wording: Wording | None) -> Any:
     if says_error(outcome):
-        raise ToolException(render(outcome))
+        raise ToolException(render(outcome, wording=wording))
     media = list_media(outcome)
-    return render(outcome) if media is None else [_to_block(part) for part in media]
+    return render(outcome, wording=wording) if media is None else [_to_block(part) for part in media]
 
 
 def _to_block(part: str | Image | File) -> dict[str, str]:

@@ -107,8 +107,9 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
         offered = known.offered
         if offered is None:
             offered = describe(await known.agent.get_all_tools(args.run_context), known.agent.handoffs)
-        found: Any = host.offer(offered).resolve(Call(args.tool_name))
-        return render(found) if offered and is_failure(found) else None
+        pipeline = host.offer(offered)
+        found: Any = pipeline.resolve(Call(args.tool_name))
+        return render(found, wording=pipeline.wording) if offered and is_failure(found) else None
 
     options |= {"tool_error_formatter": tell, "call_model_input_filter": learn}
     config = RunConfig(tool_not_found_behavior="return_error_to_model", **options)
@@ -249,7 +250,7 @@ class Behind:
         cause = getattr(error, "cause", None)
         if self.words is not None and isinstance(cause, Exception):
             return await wait_for(self.words(context, cause))
-        return render(outcome)
+        return render(outcome, call=call)
 
     def _read(self, call: ValidCall, exc: AgentsException) -> object:
         if isinstance(exc, ModelBehaviorError) and str(exc).startswith(_UNFIT):
@@ -304,9 +305,10 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> list[FunctionTool]:
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> FunctionTool:
     async def run(context: Any, sent: str) -> Any:
-        outcome = await pipeline(Call(own, sent, context.tool_call_id, deps=context.context))
+        call = Call(own, sent, context.tool_call_id, deps=context.context)
+        outcome = await pipeline(call)
         media = list_media(outcome)
-        return render(outcome) if media is None else [_to_output(part) for part in media]
+        return render(outcome, call=call) if media is None else [_to_output(part) for part in media]
 
     return FunctionTool(
         name=offered["name"],

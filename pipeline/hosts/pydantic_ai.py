@@ -12,6 +12,7 @@ from returns.result import Failure
 from ..adapters.common import says_error
 from ..call import Call, Outcome, ResolvedCall, ValidCall, is_failure
 from ..compose import Pipeline
+from ..errors import ExecutionFailed
 from ..messages import render
 from ..messages.result_parts import find_parts
 from ..messages.values import to_data
@@ -73,27 +74,30 @@ class ToolcallCapability(AbstractCapability[Any]):
         if (valid := foresee(pipeline, sent)) is not None:
             return await handler(dict(valid.params) if valid.repairs else args)
         outcome = await self.host.run(pipeline, sent, _never, ctx)  # refused there too, and recorded
-        raise ModelRetry(render(outcome))
+        raise ModelRetry(render(outcome, call=sent))
 
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         """Run one call."""
+        raised: list[Exception] = []
 
         async def body(valid: ValidCall) -> object:  # noqa: ARG001  # Pydantic AI has validated as well
             try:
                 return await handler(args)
             except (ModelRetry, ToolFailed) as exc:
-                return self.host.refuse_authored(exc.message, exc)
+                raised[:] = [exc]
+                return self.host.refuse_authored(exc.message)
             except _COUNTED as exc:
+                raised[:] = [exc]
                 part: Any = getattr(exc, "tool_retry", None) or getattr(exc, "tool_failed", None)
-                return self.host.refuse_authored(getattr(part, "content", exc), exc)
+                return self.host.refuse_authored(getattr(part, "content", exc))
 
-        outcome = await self.host.run(*self._read(ctx, tool_def, call, call.args), body, ctx)
+        pipeline, sent = self._read(ctx, tool_def, call, call.args)
+        outcome = await self.host.run(pipeline, sent, body, ctx)
         if not is_failure(outcome):
             return outcome.unwrap()
-        cause = getattr(outcome.failure(), "cause", None)
-        if isinstance(cause, (ModelRetry, ToolFailed, *_COUNTED)):
-            raise cause
-        raise ToolFailed(render(outcome))
+        if raised and isinstance(outcome.failure(), ExecutionFailed):
+            raise raised[-1]
+        raise ToolFailed(render(outcome, call=sent))
 
     def _offer(self, ctx: Any, request: Any) -> tuple[Pipeline, frozenset[str]]:
         tools = _list_tools(ctx)
@@ -165,7 +169,7 @@ def _retell(part: Any, pipeline: Pipeline, known: Collection[str]) -> Any:
     if not isinstance(part, (ToolReturnPart, RetryPromptPart)) or not part.tool_name or part.tool_name in known:
         return part
     found = pipeline.resolve(Call(part.tool_name))
-    return replace(part, content=render(found)) if type(found) is Failure else part
+    return replace(part, content=render(found, wording=pipeline.wording)) if type(found) is Failure else part
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]:
@@ -183,23 +187,24 @@ def export_tools(registry: ToolView, pipeline: Pipeline) -> FunctionToolset[Any]
 
 def _export(offered: dict[str, Any], own: str, pipeline: Pipeline) -> Tool[Any]:
     async def run(ctx: RunContext[Any], /, **arguments: object) -> object:
-        outcome = await pipeline(Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps))
+        call = Call(own, arguments, ctx.tool_call_id or "", deps=ctx.deps)
+        outcome = await pipeline(call)
         if says_error(outcome):
-            raise ToolFailed(render(outcome))
-        return _to_return(outcome)
+            raise ToolFailed(render(outcome, call=call))
+        return _to_return(outcome, call)
 
     description = offered.get("description", "")
     return Tool.from_schema(run, offered["name"], description, json_schema=offered["parameters"], takes_ctx=True)
 
 
-def _to_return(outcome: Outcome) -> object:
+def _to_return(outcome: Outcome, call: Call) -> object:
     """Return a value that Pydantic AI can write into the history; one that it cannot write would end the run."""
     value = outcome.unwrap()
     if type(value).__module__.startswith("pydantic_ai"):
         return value
     media = list_media(outcome)
     if media is None:
-        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome)
+        return to_data(value)[0] if find_parts(value, with_bytes=True) is None else render(outcome, call=call)
     return [
         part if isinstance(part, str) else BinaryContent(data=part.data, media_type=part.media_type) for part in media
     ]
