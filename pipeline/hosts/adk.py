@@ -107,7 +107,7 @@ class ToolcallPlugin(BasePlugin):
         return {"error": render(outcome, call=call)} if own is None else own
 
     def _read(self, answer: Any, told: list[dict[str, Any]]) -> object:
-        """Read the answer of a tool; a failure in the words of its author is told as it is."""
+        """Read the answer of a tool; a failure in the words of its author stays as it is."""
         if not isinstance(answer, dict) or answer.keys() != {"error"}:
             return answer
         if str(answer["error"]).startswith(_OWN):
@@ -173,7 +173,7 @@ def _adapt(kind: Any) -> TypeAdapter[Any] | None:
 
 
 async def ask_about_error(tool: Any, args: dict[str, Any], context: Any, error: object) -> Any:
-    """Ask the plugins and the agent what the model is told of an exception, as ADK does; None: they do not say."""
+    """Ask the callbacks of the plugins and of the agent for an answer to an exception, as ADK does; None: there is none."""
     if not isinstance(error, Exception):
         return None
     invocation = context.get_invocation_context()

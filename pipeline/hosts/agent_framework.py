@@ -93,8 +93,8 @@ class ToolcallMiddleware(FunctionMiddleware):
 def _make_failed(call: Call, kind: str, text: str) -> Content:
     """Make the result of a failed call; the framework takes it from this exception alone as it is.
 
-    An exception of another class is told as "Function failed", without the text, and a plain result is no failure:
-    ``max_consecutive_errors_per_request`` would never stop a run.
+    For an exception of another class the model reads "Function failed", without the text, and a plain result counts as
+    a success: ``max_consecutive_errors_per_request`` would never stop a run.
     """
     return Content.from_function_result(call.id, result=text, exception=kind)
 

@@ -121,7 +121,7 @@ class ModelReader:
     model: Any
 
     def __call__(self, arguments: Any) -> object:
-        """Return the values of the fields, without those of extra names."""
+        """Return the values of the fields; extra names are left out."""
         read: Any = self.model.model_validate(load(arguments))
         return vars(read)
 
@@ -155,7 +155,7 @@ _NO_NAME = "\0"
 
 
 def checks_names(validator: SchemaValidator) -> bool:
-    """Whether a validator looks at its arguments at all: that of a tool with a JSON Schema takes any object."""
+    """Whether a validator looks at its arguments: for a tool with a JSON Schema a framework has one that takes any object."""
     return not validator.isinstance_python({_NO_NAME: None})
 
 

@@ -22,7 +22,7 @@ _OPENINFERENCE = "openinference.instrumentation.langchain"
 
 @contextmanager
 def among_the_frameworks_spans(*, counts_inside: bool = False) -> Generator[Span, None, None]:
-    """Tell the pipeline whether the framework counts the call that the block makes.
+    """Mark the call that the block makes, if the framework counts it.
 
     Args:
         counts_inside: Whether it makes a span ``execute_tool`` each time that it runs the tool. One around the call is
@@ -44,7 +44,7 @@ def among_the_frameworks_spans(*, counts_inside: bool = False) -> Generator[Span
 
 
 def mark_failed(span: Span, kind: str) -> None:
-    """Make the framework's span red: the model is told of the failure, so no exception reaches the framework."""
+    """Make the framework's span red: the failure is an answer to the model, so no exception reaches the framework."""
     if span.is_recording():
         span.set_attribute(ERROR_TYPE, kind)
         span.set_status(Status(StatusCode.ERROR))

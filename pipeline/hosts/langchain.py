@@ -152,7 +152,7 @@ def _write(request: ToolCallRequest, call: ValidCall, tools: Mapping[str, BaseTo
 
 
 def _answer(request: ToolCallRequest, call: Call, outcome: Outcome, told: list[ToolMessage]) -> Any:
-    """Return the message of LangChain's own for a failure that it told of, with its blocks, its artifact and its id."""
+    """Return the message; LangChain's own message for a failure keeps its blocks, its artifact and its id."""
     if not is_failure(outcome):
         return outcome.unwrap()
     sent, error = request.tool_call, outcome.failure()

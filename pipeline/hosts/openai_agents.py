@@ -119,7 +119,7 @@ def run_config(agent: Agent[Any], **options: Any) -> RunConfig:
 
 @attrs.frozen
 class _FunctionReader:
-    """Reads arguments as a function tool of the SDK does, whose schema is that of one function.
+    """Reads arguments as a function tool of the SDK does, which it made of a function.
 
     Attributes:
         schema: It makes the arguments of a call of the function.

@@ -1,6 +1,6 @@
 """The names of a reply of the OpenAI Agents SDK, put right before it looks for their tools, and what it was offered.
 
-The SDK hands the tools of a turn to the model alone: function tools, those of MCP servers, hosted tools and hand-offs.
+The SDK hands the tools of a turn to the model alone: function tools, tools of MCP servers, hosted tools and hand-offs.
 So the model is wrapped, by a `Model` that passes all on.
 """
 

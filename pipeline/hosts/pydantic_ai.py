@@ -49,7 +49,7 @@ class ToolcallCapability(AbstractCapability[Any]):
     Args:
         effects: The effects of tools by name; else ``metadata={"effect": "read"}`` of the tool; else ``mutating``.
         options: Options of `Host`, such as ``timeout=60``. ``principal=`` and ``conversation=`` get the `RunContext`.
-            Without them the conversation is that of the run.
+            Without them the conversation is the run's.
     """
 
     def __init__(self, effects: Mapping[str, Effect] | None = None, **options: Any) -> None:
