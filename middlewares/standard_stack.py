@@ -9,10 +9,12 @@ from ..executors import Executor
 from ..options import check_number, check_type
 from ..parameters import Limits
 from ..privacy import Redact
+from ..stores import Store
 from ..tools import Errors, ToolView
 from .available import Available
 from .classify import Classify
 from .execute import Execute
+from .ledger import Ledger
 from .resolve import Resolve
 from .retry import Retry
 from .timeout import Timeout
@@ -32,6 +34,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    store: Store | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -48,6 +51,8 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
+            ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
@@ -66,5 +71,7 @@ def standard(
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
         .end(Execute(executor, executors={} if executors is None else executors))
     )
+    if store is not None:
+        pipeline = pipeline.before("retry", Ledger(store))
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))
