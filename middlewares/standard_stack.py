@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from os import PathLike
+from typing import cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
-from ..options import check_number, check_type
+from ..options import check_number, check_type, refuse
 from ..parameters import Limits
+from ..policies import RuleSet
 from ..privacy import Redact
 from ..stores import Store
 from ..tools import Errors, ToolView
@@ -15,6 +18,7 @@ from .available import Available
 from .classify import Classify
 from .execute import Execute
 from .ledger import Ledger
+from .policy import Policy
 from .resolve import Resolve
 from .retry import Retry
 from .timeout import Timeout
@@ -35,6 +39,7 @@ def standard(
     redact: Redact | None = None,
     errors: Errors | None = None,
     store: Store | None = None,
+    policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
     """Build a pipeline of the seven standard stages.
 
@@ -53,10 +58,13 @@ def standard(
             None: the built-in table alone.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
+        policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
+            Default None: no such stage.
 
     Raises:
         SetupError: An option is out of its range, or of another type; an entry of ``errors`` is not valid; or a tool of
-            the registry names an executor that is not known, or one that cannot run it.
+            the registry names an executor that is not known, or one that cannot run it; or a rule of the policy is
+            wrong, or names a tool that is not there.
     """
     check_type("standard", "tools", tools, ToolView, name="ToolRegistry")
     check_number("standard", "timeout", timeout, above=0, optional=True, unit="seconds")
@@ -73,5 +81,11 @@ def standard(
     )
     if store is not None:
         pipeline = pipeline.before("retry", Ledger(store))
+    if policy is not None:
+        if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
+            refuse("standard", "policy", "the path of a policy file or a RuleSet", policy)
+        stage = Policy(policy)
+        stage.rules.check_tools(tools)
+        pipeline = pipeline.after("validate", stage)
     # Inside of retry: each attempt has its own limit, and a hanging first one leaves time for the next.
     return pipeline if timeout is None else pipeline.after("retry", Timeout(timeout))

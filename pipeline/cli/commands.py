@@ -412,3 +412,30 @@ def serve(
     with print_command_errors():
         code = serve(target, Asker.load(*asked), http=http, allowed=allowed)
     sys.exit(code)
+
+
+@toolcall.group()
+def policy() -> None:
+    """Check the rules that decide which calls run."""
+
+
+@policy.command()
+@click.argument("file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("target", metavar="MODULE:REGISTRY")
+@click.option("--call", "sent", nargs=2, metavar="NAME JSON", help="Say which rule decides this call.")
+@click.option("--principal", default="", help="With --call: who makes it.  [default: no principal]")
+def check(file: Path, target: str, sent: tuple[str, str] | None, principal: str) -> None:
+    """Print what the rules of FILE decide for each tool. No tool is run.
+
+    MODULE:REGISTRY names a ToolRegistry, a Pipeline, or a function without required parameters that returns one.
+
+    \b
+    Exit code: 0    the policy is valid
+               1    with --call: that call is refused before a rule is asked
+               2    FILE is wrong, or MODULE:REGISTRY cannot be loaded: stderr says why
+    """  # noqa: D301  # \b tells click to keep the line breaks
+    from .policy_command import check_policy
+
+    with print_command_errors():
+        code = check_policy(file, target, sent, principal)
+    sys.exit(code)

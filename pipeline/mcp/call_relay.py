@@ -21,7 +21,7 @@ from .call_answers import read_reply
 from .jsonrpc import Message, dump, is_message, key_of, read_object, replace_id, write_call_id
 from .known_tools import KnownTools
 from .own_requests import Answer, UnusableAnswerError
-from .policy import Policy
+from .relay_policy import RelayPolicy
 from .result_blocks import make_error_result
 from .server import ServerGoneError
 from .server_session import InvalidAnswerError
@@ -62,7 +62,9 @@ class CallRelay:
         make_pipeline: Makes the pipeline for a registry that is filled later.
     """
 
-    def __init__(self, upstream: Upstream, policy: Policy, make_pipeline: Callable[[ToolRegistry], Pipeline]) -> None:
+    def __init__(
+        self, upstream: Upstream, policy: RelayPolicy, make_pipeline: Callable[[ToolRegistry], Pipeline]
+    ) -> None:
         registry = ToolRegistry()
         self.known = KnownTools(registry, policy, self._call_server)
         self._upstream = upstream

@@ -25,7 +25,7 @@ from .jsonrpc import (
     read_object,
 )
 from .lines import BrokenLineError
-from .policy import RelayLimits
+from .relay_policy import RelayLimits
 from .result_blocks import make_error_result
 
 _LOG = get_logger()
