@@ -223,18 +223,19 @@ class Records:
 
     async def find_intent(self, id_: str) -> str:
         """The key of the intent that holds a lost or running delivery; "": none does."""
-        async for key, entry in self.store.scan("i/" + id_.partition("}")[0]):
-            state = json.loads(entry.value)
+        found = ""
+        async for key, state in self.list("i/" + id_.partition("}")[0]):  # to its end: an iterator has no other close
             if id_ in state["lost"] or id_ in state["open"]:
-                return key
-        return ""
+                found = key
+        return found
 
     async def has_changed(self, names: Names, since: float) -> bool:
         """Whether another tool has changed something in the conversation since then."""
+        times = [0.0]
         async for key, entry in self.store.scan(names.changed):
-            if key != names.changed + names.tool and float(entry.value) > since:
-                return True
-        return False
+            if key != names.changed + names.tool:
+                times.append(float(entry.value))
+        return max(times) > since
 
     async def list(self, prefix: str) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """All records whose keys begin so."""
