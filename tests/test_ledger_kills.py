@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -79,7 +80,8 @@ def test_nothing_happens_twice_whoever_is_killed(tmp_path: Path, workers: int, m
             unknown.append(call.id)
         else:
             assert kind == "success"
-            assert call.name == "put" or str(call.arguments["to"]) in text  # type: ignore[index]
+            asked = cast("dict[str, object]", call.arguments)
+            assert call.name == "put" or str(asked["to"]) in text
     assert all(len(each) == 1 for each in keys.values())
     landed = sum(effects["pay", id_] for id_ in unknown)
     (tmp_path / "figures").write_text(f"{kills} kills, {len(lines)} effects, {len(unknown)} unknown, {landed} landed")

@@ -70,7 +70,7 @@ def _find_adapter(tool: Tool[..., Any]) -> TypeAdapter[Any] | None:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in _FLAT:
         return kind is not float or (value == value and abs(value) != float("inf"))  # noqa: PLR0124  # not NaN
     if depth and kind is list:
@@ -87,12 +87,14 @@ def _write(value: Any, depth: int) -> Any:
         return str.__str__(value)
     if isinstance(value, BaseException):
         return {"x": value.type_name if isinstance(value, RemoteCause) else type(value).__name__}
-    kind: type[Any] = type(value)
+    kind = cast("type[Any]", type(value))
     if depth and kind.__name__ in _CLASSES and _CLASSES[kind.__name__] is kind:
         fields: dict[str, Any] = {}
         for field in attrs.fields(kind):
             held = getattr(value, field.name)
-            if not field.metadata or isinstance(held, BaseException) or attrs.has(type(held)):  # else it is private
+            if (
+                not field.metadata or isinstance(held, BaseException) or attrs.has(cast("type[Any]", type(held)))
+            ):  # else it is private
                 fields[field.name] = _write(held, depth - 1)
         return {"c": kind.__name__, "f": fields}
     if depth and isinstance(value, (list, tuple)):
