@@ -14,15 +14,16 @@ from returns.result import Failure, Success
 from .. import timing
 from ..call import Outcome, ValidCall, make_uuid
 from ..compose import Handler, Placement
-from ..errors import NotExecuted, OutcomeUnknown, SetupError, Transient, Unavailable
+from ..errors import NotExecuted, OutcomeUnknown, Transient, Unavailable
 from ..guards import Guard, Guards, OneEffect
 from ..identity.once import Flight, ask_verify, read_end
 from ..ledger import Claim, Delivery, Intent, Known, Names, Owner, Records, lives, read_outcome, write_outcome
-from ..options import is_number
+from ..options import is_number, refuse
 from ..privacy import get_logger
 from ..stores import Entry, Memory, Store, StoreError
 
 _TRIES = 1000  # of a claim that others keep changing
+_LONGEST_SECRET = 64  # bytes, as of a key of BLAKE2b
 _FIRST_POLL, _LAST_POLL = 0.02, 0.5  # seconds
 _CLOSING = 5.0  # seconds for the end of a call that was cancelled
 _UNDECIDED = ("lift", "lost")
@@ -120,10 +121,10 @@ class Ledger:
     _late: list[Callable[[], Awaitable[object]]] = attrs.field(init=False, factory=list[Any], repr=False)
 
     def __attrs_post_init__(self) -> None:
-        if not callable(getattr(self.store, "write", None)):
-            raise SetupError(f"Ledger: `store` must be a store, such as stores.SQLite(path), not {self.store!r}")
-        if type(cast("object", self.secret)) is not bytes or len(self.secret) > 64:  # noqa: PLR2004  # as blake2b has it
-            raise SetupError("Ledger: `secret` must be bytes, at most 64 of them")
+        if isinstance(self.store, type) or not callable(getattr(self.store, "write", None)):
+            refuse("Ledger", "store", "a store, such as stores.SQLite(path)", self.store)
+        if type(cast("object", self.secret)) is not bytes or len(self.secret) > _LONGEST_SECRET:
+            refuse("Ledger", "secret", f"at most {_LONGEST_SECRET} bytes", self.secret)
         self._records = Records(self.store, self.keep)
 
     @property
@@ -267,7 +268,7 @@ class Ledger:
         seen: tuple[Entry | None, Intent],
         died: tuple[str, ...],
     ) -> Claim | None:
-        """Claim it, also in a task that is cancelled: a claim that nobody knows of would look like a lost body."""
+        """Claim it, also in a task that is cancelled: a claim without an end would look like a lost body."""
         if names.id in owner.running:  # a twin in this process
             return None
         owner.running.add(names.id)  # before others can see the claim
@@ -305,7 +306,7 @@ class Ledger:
     async def _ask_others(
         self, call: ValidCall, names: Names, intent: Intent
     ) -> tuple[Outcome | None, tuple[str, ...] | None, str]:
-        """What equal calls say: the answer, if the call must not run; those that died; and the key that it has to take.
+        """Ask equal calls: the answer, if the call must not run; those that died; and the key that it has to take.
 
         None in place of those that died: the intent has changed, and must be read again.
         """
@@ -347,7 +348,7 @@ class Ledger:
             call.report.note(self, f"replayed: it ended before{ago}")
         return outcome
 
-    # What a person or a program asks
+    # For a person, or a program
 
     async def undecided(self) -> list[Undecided]:
         """The calls that may have taken effect, oldest first. The store must be open.
@@ -373,7 +374,7 @@ class Ledger:
         Args:
             id_: Its id, see `undecided`.
             landed: Whether it took effect. False: an equal call may run, and this very one as well.
-            value: What it returned, for the answer to the same delivery: JSON. Default None.
+            value: Its result, for the answer to the same delivery: JSON. Default None.
             by: Who says so, for the record. Default "": not said.
 
         Returns:
@@ -392,7 +393,7 @@ class Ledger:
 
 
 def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
-    """What is known of the effect. The guard of the call knows more than the outcome: whether a body began at all."""
+    """How much is known of the effect. The guard of the call knows more than the outcome: whether a body began at all."""
     if type(outcome) is Success:
         return "yes"
     effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)

@@ -8,6 +8,7 @@ from typing import cast
 
 from ..compose import Pipeline, Stack
 from ..executors import Executor
+from ..messages import Wording
 from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
@@ -38,6 +39,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    wording: Wording | None = None,
     store: Store | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
@@ -56,6 +58,7 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         store: Where it is kept what began and how it ended, such as ``stores.SQLite("calls.db")``; it adds the stage
             ``ledger`` outside of ``retry``, see `Ledger`. Default None: a conversation is remembered in this process.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
@@ -77,7 +80,7 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors))
+        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
     )
     if store is not None:
         pipeline = pipeline.before("retry", Ledger(store))

@@ -40,7 +40,7 @@ class Names:
     """The keys of a call.
 
     Attributes:
-        id: By which `Ledger.resolve` knows the delivery.
+        id: The delivery, as `Ledger.resolve` takes it.
         delivery: "": the call has no id, so it cannot be delivered again.
         intent: Its intent.
         changed: Begins the keys of the tools that changed something in its conversation.
@@ -119,7 +119,7 @@ class Records:
             names: Its names.
             delivery: The new record.
             expect: The version of the old one; None: there is none.
-            seen: The record of the intent by which it was decided that the call may run.
+            seen: The record of the intent, as it was when the call was let through.
             died: Deliveries of the intent whose owners died.
         """
         entry, intent = seen
@@ -256,7 +256,7 @@ def _end_in(intent: Intent, claim: Claim, known: Known) -> Intent:
 
 
 def _delivery_key(id_: str) -> str:
-    """The key of a delivery by its id; "" of a call without an id, of which nothing is kept."""
+    """The key of a delivery by its id; "" of a call without an id, which leaves none."""
     return "" if "~" in id_ else f"d/{id_}"
 
 
