@@ -393,7 +393,7 @@ class Ledger:
 
 
 def _read_known(guards: Guards, outcome: Outcome | None) -> Known:
-    """How much is known of the effect. The guard of the call knows more than the outcome: whether a body began at all."""
+    """The end of the effect. The guard of the call knows more of it than the outcome: whether a body began at all."""
     if type(outcome) is Success:
         return "yes"
     effect = next((guard for guard in reversed(guards.counting) if isinstance(guard, OneEffect)), None)
