@@ -1,8 +1,8 @@
 """The parts of the stage `Ledger`: owners that prove that they live, answers as JSON, and the records in the store."""
 
 from .kept_outcomes import read_outcome, write_outcome
+from .ledger_records import Claim, Delivery, Intent, Known, Names, Records
 from .owners import Owner, lives
-from .records import Claim, Delivery, Intent, Known, Names, Records
 
 __all__ = [
     "Claim",
