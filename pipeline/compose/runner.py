@@ -27,7 +27,7 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
@@ -87,6 +87,7 @@ class Runner:
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
         self._flights: dict[FlightKey, Flight] = {}
+        self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
@@ -115,6 +116,8 @@ class Runner:
                 reached.wording = self.wording  # of the call that was handed in, whose phases take it over
             except AttributeError:  # its class is frozen
                 set_wording(reached, self.wording)
+            if not call.conversation and (conversation := CURRENT_CONVERSATION.get()):
+                call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
                 verdict = self._resolver(call)
@@ -209,6 +212,8 @@ class Runner:
 
     def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
         """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
+        if self._has_ledger:  # which knows all of this, and what other processes did
+            return inside
         if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
             return inside
         return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
