@@ -173,7 +173,7 @@ def _adapt(kind: Any) -> TypeAdapter[Any] | None:
 
 
 async def ask_about_error(tool: Any, args: dict[str, Any], context: Any, error: object) -> Any:
-    """Ask the callbacks of the plugins and of the agent for an answer to an exception, as ADK does; None: there is none."""
+    """Ask the callbacks of the plugins and of the agent to answer an exception, as ADK does; None: no answer."""
     if not isinstance(error, Exception):
         return None
     invocation = context.get_invocation_context()

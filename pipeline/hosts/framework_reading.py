@@ -155,7 +155,7 @@ _NO_NAME = "\0"
 
 
 def checks_names(validator: SchemaValidator) -> bool:
-    """Whether a validator looks at its arguments: for a tool with a JSON Schema a framework has one that takes any object."""
+    """Whether a validator looks at its arguments; for a tool with a JSON Schema it may take any object."""
     return not validator.isinstance_python({_NO_NAME: None})
 
 
