@@ -22,6 +22,11 @@ from agent_framework import (
     ResponseStream,
     tool,
 )
+from agent_framework.observability import enable_instrumentation
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import AfterValidator
 
 from host_comparison import RunCall, compare
@@ -335,6 +340,26 @@ async def test_a_session_is_a_conversation() -> None:
         session = agent.create_session()
         await agent.run("go", session=session, function_invocation_kwargs={"user": "ann"})
         assert seen.pop() == ("ann" if principal else "", session.session_id)
+
+
+async def test_each_call_has_one_span_that_counts_it() -> None:
+    """Agent Framework's own span ``execute_tool`` stands inside of ours."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    enable_instrumentation()
+
+    @tool
+    def add(n: int) -> int:
+        return n
+
+    await make(Saying([("add", '{"n": 1}')]), add).run("go")
+    spans = exporter.get_finished_spans()
+    counted = [span.name for span in spans if (span.attributes or {}).get("gen_ai.operation.name") == "execute_tool"]
+    assert counted == ["execute_tool add"]
+    assert [span.name for span in spans if span.name.startswith("toolcall")] == ["toolcall add"]
+    assert len([span for span in spans if span.parent is None]) == 1
 
 
 @pytest.mark.long

@@ -18,11 +18,15 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
 from langgraph.types import Command, interrupt
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from host_comparison import RunCall, compare
 from toolcall_pipeline import SetupError, Tool, ToolFailed, ToolRegistry
 from toolcall_pipeline.hosts.langchain import ToolcallMiddleware, export_tools
-from toolcall_pipeline.middlewares import standard
+from toolcall_pipeline.middlewares import Trace, standard
 
 
 @pytest.fixture
@@ -450,6 +454,36 @@ async def test_a_thread_is_a_conversation_and_the_user_a_principal() -> None:
     seen.clear()
     await run({}, conversation=lambda request: request.tool_call["name"], principal=lambda _request: "bob")
     assert set(seen) == {("bob", "add")}
+
+
+@pytest.mark.parametrize("run_async", [True, False])
+def test_a_run_that_openinference_traces_is_one_trace(run_async: bool) -> None:
+    """Its spans are never the current one, so ours are put below the run that is under way."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    def build(tools: Any, **options: Any) -> Any:
+        return standard(tools, **options).replace("trace", Trace(tracer_provider=provider))
+
+    @tool
+    def add(n: int) -> int:
+        """Add."""
+        return n
+
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    try:
+        calls = [("add", {"n": 1}), ("add", {"n": 2})]
+        agent = create_agent(saying(calls), [add], middleware=[ToolcallMiddleware(build=build)])
+        asyncio.run(agent.ainvoke(GO)) if run_async else agent.invoke(GO)
+    finally:
+        instrumentor.uninstrument()
+    spans = exporter.get_finished_spans()
+    assert len([span for span in spans if span.parent is None]) == 1
+    assert [span.name for span in spans if span.name.startswith(("execute_tool", "toolcall"))] == [
+        "execute_tool add"
+    ] * 2
 
 
 @pytest.mark.long

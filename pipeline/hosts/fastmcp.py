@@ -20,6 +20,7 @@ from ..messages.values import to_data
 from ..tools import Effect, ToolView
 from .framework import list_offered, refuse_arguments, requires
 from .framework_reading import ValidatorReader, find_arguments_validator
+from .framework_spans import mark_failed
 from .host import ControlFlow, Host, HostTool
 
 with requires("fastmcp"):
@@ -104,6 +105,7 @@ class ToolcallMiddleware(Middleware):
             if told:
                 return told[-1]
             kind = outcome.failure().kind
+            mark_failed(around, kind)
             return ToolResult(content=render(outcome, call=call), is_error=True, meta={"toolcall/kind": kind})
         answered: Any = outcome.unwrap()
         result: ToolResult = answered
