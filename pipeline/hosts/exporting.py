@@ -131,12 +131,12 @@ class ExportedTool:
             caller: ``principal=``, ``conversation=``, ``deps=`` of the `Call`.
         """
         call = Call(self._own, arguments, id, **caller)
-        return _answer(call, await self._pipeline(call))
+        return self._answer(call, await self._pipeline(call))
 
-    def run_sync(self, arguments: object, *, id: str = "", **caller: Any) -> Answer:  # noqa: A002
+    def run_sync(self, arguments: Mapping[str, object] | str | None, *, id: str = "", **caller: Any) -> Answer:  # noqa: A002
         """As `run`, for a caller without an event loop, or beside its loop."""
         call = Call(self._own, arguments, id, **caller)
-        return _answer(call, self._pipeline.call_sync(self._own, arguments, id=id, **caller))
+        return self._answer(call, self._pipeline.call_sync(self._own, arguments, id=id, **caller))
 
     def __call__(self, /, *args: object, **named: object) -> str:
         """Run a call whose arguments are given as those of a function."""
@@ -154,16 +154,15 @@ class ExportedTool:
         if len(args) <= len(names) and placed.keys().isdisjoint(named):
             return placed | named
         reason = f"{len(args)} arguments by position and {len(named)} by name, for {len(names)} parameters"
-        return _answer(Call(self._own), Failure(MalformedCall(PublicText(reason))))
+        return self._answer(Call(self._own), Failure(MalformedCall(PublicText(reason))))
+
+    def _answer(self, call: Call, outcome: Outcome[Any]) -> Answer:
+        return Answer(render(outcome, call=call, wording=self._pipeline.wording), says_error(outcome), outcome)
 
     def _tell(self, answer: Answer) -> str:
         if self.raises and is_failure(answer.outcome):
             raise FailedCallError(answer.outcome.failure(), answer.text)
         return answer.text
-
-
-def _answer(call: Call, outcome: Outcome[Any]) -> Answer:
-    return Answer(render(outcome, call=call), says_error(outcome), outcome)
 
 
 def export_tools(registry: ToolView, pipeline: Pipeline, *, raises: bool = False) -> list[ExportedTool]:
