@@ -109,4 +109,6 @@ class Validate:
             error = repaired
         if type(error) is InvalidParams:
             error = self.limits.tell(parameters.advise(call.arguments, error, call.repairs))
+        else:
+            error = attrs.evolve(error, schema=parameters.schema)
         return Failure(error)

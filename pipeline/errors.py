@@ -154,6 +154,7 @@ class MalformedCall(
     reason: Public
     position: tuple[int, int] | None = None  # line and column, both from 1
     truncated: bool = False  # the provider or the parser reports that the text was cut off
+    schema: Mapping[str, Any] | None = private()  # for the form of valid arguments
 
 
 @attrs.frozen
