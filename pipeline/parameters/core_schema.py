@@ -52,6 +52,7 @@ _INNER: Final = (
 _NUMERIC: Final = re.compile(r"\s*[+-]?[\d._]+(?:[eE][+-]?[\d._]*)?\s*")
 # In Python's notation "-1 day, 2:00:00" means -22 hours; pydantic applies the sign to both parts and reads -26.
 _SIGNED_DAYS: Final = re.compile(r"\s*-\s*\d+\s*d.*:.*", re.IGNORECASE | re.DOTALL)
+_MONTHS: Final = re.compile(r"\s*[+-]?P[^T]*[\d.,][YM].*", re.IGNORECASE | re.DOTALL)
 _NOUNS: Final = {
     "date": describe_format("date"),
     "datetime": describe_format("date-time"),
@@ -267,7 +268,10 @@ def _is_number(value: object) -> bool:
 
 
 def _is_no_duration(value: object) -> bool:
-    return _is_number(value) or (isinstance(value, str) and _SIGNED_DAYS.fullmatch(value) is not None)
+    """Also a month or a year, which has no fixed length: pydantic reads 30 and 365 days."""
+    if not isinstance(value, str):
+        return _is_number(value)
+    return any(pattern.fullmatch(value) for pattern in (_NUMERIC, _SIGNED_DAYS, _MONTHS))
 
 
 def _is_no_plain_number(value: object) -> bool:

@@ -48,14 +48,12 @@ class FormOptions(NamedTuple):
 
 
 def list_described(schema: Form) -> frozenset[str]:
-    """Return the parameters that a hole can describe: all but the objects with required fields, which have holes."""
-    maker = ExampleMaker(schema, use_given=False)
+    """Return the parameters that a hole can describe: all but objects and arrays with fields, which have holes."""
+    writer = _Writer(
+        ExampleMaker(schema, use_given=False), (), FormOptions(optional=False, longest=0), None, hides_constants=False
+    )
     declared = schema.get("properties", {})
-    return frozenset(name for name, node in declared.items() if not _shows_fields(maker, node))
-
-
-def _shows_fields(maker: ExampleMaker, node: Any) -> bool:
-    return is_object(node) and bool(maker.merge(node).get("required"))
+    return frozenset(name for name, node in declared.items() if not (is_object(node) and writer.is_structured(node)))
 
 
 def write_form(schema: Form, sent: Mapping[str, Any], blamed: Sequence[str], options: FormOptions) -> str:
@@ -173,7 +171,7 @@ class _Writer:
             return self._write_object(here, names, sent, depth, path)
         if kind == "array" and (written := self._write_array(here, sent, depth, path)) is not None:
             return written
-        return f"<{self._name(here if self._is_structured(node) else node)[0]}>", self.maker.make(here, depth)
+        return f"<{self._name(here if self.is_structured(node) else node)[0]}>", self.maker.make(here, depth)
 
     def _write_object(
         self, node: JsonObject, names: Sequence[str], sent: Any, depth: int, path: str
@@ -192,7 +190,7 @@ class _Writer:
         """Write the items of an array one by one if they differ or have fields; None: one hole says it all."""
         first: list[Any] = node.get("prefixItems") or (node["items"] if is_array(node.get("items")) else [])
         rest: Any = node.get("items", True) if not is_array(node.get("items")) else node.get("additionalItems", True)
-        if not first and not (is_object(rest) and self._is_structured(rest)):
+        if not first and not (is_object(rest) and self.is_structured(rest)):
             return None
         least = node.get("minItems", 0)
         count = max(0 if first else 1, min(least, len(first) + _MAX_REPEATS))
@@ -354,18 +352,18 @@ class _Writer:
             return f"object{words}", f"objects{words}"
         return _TYPES.get(kind, ("value", "values"))
 
-    def _is_structured(self, node: JsonObject, depth: int = 0) -> bool:
+    def is_structured(self, node: JsonObject, depth: int = 0) -> bool:
         """Whether the form of a value has parts of its own."""
         here = self.maker.merge(node)
         if depth > _MAX_STEPS:
             return False
         branches = [each for keyword in _UNIONS for each in _array(here.get(keyword)) if is_object(each)]
-        if any(self._is_structured(each, depth + 1) for each in branches[:_MAX_BRANCHES]):
+        if any(self.is_structured(each, depth + 1) for each in branches[:_MAX_BRANCHES]):
             return True
         if here.get("required") or here.get("prefixItems") or (here.get("properties") and here.get("minProperties")):
             return True
         items = here.get("items")
-        return is_array(items) or (is_object(items) and self._is_structured(items, depth + 1))
+        return is_array(items) or (is_object(items) and self.is_structured(items, depth + 1))
 
 
 def _object(value: Any) -> JsonObject:

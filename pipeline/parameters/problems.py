@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, Final
@@ -28,6 +29,7 @@ LIMITS = {  # by JSON Schema keyword
     "minProperties": "an object of at least {} entr{ies}",
     "maxProperties": "an object of at most {} entr{ies}",
 }
+_MAX_EXACT = 2**53  # a larger float may stand for digits that nobody sent
 _MAX_SHOWN = 10**20  # a larger integer is described by its type
 
 
@@ -116,7 +118,9 @@ def describe_value(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int) and abs(value) < _MAX_SHOWN:
         return str(int(value))
-    return repr(float(value)) if isinstance(value, float) else NOUNS.get(name, "another value")
+    if isinstance(value, float) and (not math.isfinite(value) or abs(value) < _MAX_EXACT):
+        return repr(float(value))
+    return NOUNS.get(name, "another value")
 
 
 def describe_size(value: object) -> str:
