@@ -315,12 +315,25 @@ class ValidCall(ResolvedCall):
         copy.params = params
         return cast("Self", copy)
 
+    def with_idempotency_key(self, key: str) -> Self:
+        """The same attempt with another idempotency key, such as that of an earlier call that asked for the same."""
+        if type(self) is not ValidCall:  # as above
+            return attrs.evolve(self, idempotency_key=key)
+        copy: Any = self.under(self.report, self.guards)
+        copy.idempotency_key = key
+        return cast("Self", copy)
+
     def next_attempt(self) -> ValidCall:
         """The same call as its next attempt."""
         return attrs.evolve(self, attempt=self.attempt + 1)
 
 
 _PHASES = frozenset((Call, ResolvedCall, ValidCall))
+
+
+def set_wording(call: Call, wording: Wording | None) -> None:
+    """Fill in `Call.wording`, also of a call that the type checkers or its class take for frozen."""
+    object.__setattr__(call, "wording", wording)
 
 
 def set_caller(calls: Listed, principal: str, deps: object, conversation: str = "") -> Listed:

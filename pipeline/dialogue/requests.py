@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 import attrs
 
 from ..call import Call, Outcome
-from ..errors import ToolError, UnknownTool
+from ..errors import TimedOut, ToolError, Transient, UnknownTool
 from ..messages.changes import canonical_arguments
 from ..messages.odd_fields import coerce_error_fields
 from ..messages.values import as_text
@@ -212,6 +212,8 @@ def find_repeat(identity: Identity, ended: Sequence[Request]) -> Request | None:
         is_read = tool is not None and tool.effect == "read"
         if is_read and request.error is None:
             continue
+        if tool is not None and tool.effect == "keyed" and isinstance(request.error, (TimedOut, Transient)):
+            continue  # it runs with the key of the lost call
         if request.identity is not None and request.identity.is_same(identity):
             return request
     return None

@@ -84,6 +84,7 @@ class Limits:
         problems: Problems of one call that are listed; one more entry gives their total number. At least 1.
 
     Attributes:
+        most: Bytes, depth and keys; 2**62 where there is no limit.
         flat_text: For a tool with flat parameters: characters of the arguments as text that break no limit; -1: every
             length may.
         flat_value: The same of one value.
@@ -93,7 +94,7 @@ class Limits:
     depth: int | None = 64
     keys: int | None = 5_000
     problems: int = 50
-    most: tuple[int, int, int] = attrs.field(init=False, repr=False, eq=False)  # bytes, depth, keys; 2**62: no limit
+    most: tuple[int, int, int] = attrs.field(init=False, repr=False, eq=False)
     _short: int = attrs.field(init=False, repr=False, eq=False)  # characters of a text that breaks no limit
     _flat: bool = attrs.field(init=False, repr=False, eq=False)  # whether a small flat object breaks no limit
     flat_text: int = attrs.field(init=False, repr=False, eq=False)
