@@ -116,8 +116,8 @@ def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, 
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     The provider refuses an input that is not an object, a call without an id, two calls of one id and a name that it
-    does not take. For a stream this is the message that the stream does not bring. Blocks other than text and calls,
-    such as thinking, is left out: where the provider wants that back, send its own message.
+    does not take. All other blocks, such as thinking with its signature, stay as they
+    came. For a stream this is the message that the stream does not bring.
 
     Args:
         calls: The result of `calls`.

@@ -105,8 +105,8 @@ def calls(
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls.
 
-    For a stream this is the message that the stream does not bring. Thoughts are left out; the ``thought_signature`` of
-    a call, without which newer models refuse it, stays.
+    For a stream this is the message that the stream does not bring. All parts stay as they came, and so does each
+    ``thought_signature``, without which newer models refuse a call.
 
     Args:
         calls: The result of `calls`.

@@ -38,7 +38,7 @@ from .openai_responses import (
     read_response,
 )
 from .openai_streams import read_chat_chunks, read_stop
-from .replies import Calls, Reading, find_nothing, read_error, refuse_no_reply
+from .replies import Calls, Reading, ReplyError, find_nothing, read_error, refuse_no_reply
 from .sending_back import fit_calls, new_id
 from .strict_schemas import make_strict
 
@@ -117,9 +117,8 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
-    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. A part
-    that is neither text nor a call, such as reasoning, is left out: where the provider wants that back, send its own
-    message.
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. All else
+    that came stays as it came: reasoning, the ids of items, signatures and other fields of a server.
 
     Args:
         calls: The result of `calls`.
@@ -165,6 +164,8 @@ def _read(given: object) -> Reading:
         if get_field(first, "message") is None and get_field(first, "delta") is not None:
             return _read_stream([reply])
         return _read_choice(first, reply)
+    if get_field(reply, "object") == "chat.completion":
+        return Reading([], error=read_error(reply) or ReplyError("The reply has no choice", "empty"))
     if get_field(reply, "tool_calls") is not None or get_field(reply, "function_call") is not None:
         return read_message(reply, None)
     events = list(read_events(reply))

@@ -11,7 +11,7 @@ from ..call import Call
 from ..errors import SetupError
 from ..privacy import get_logger
 from ..tools.view import ToolView
-from .common import get_field, read_events, restore_names, text_or_empty
+from .common import CUT_OFF, get_field, read_events, restore_names, text_or_empty
 from .providers import Provider
 from .text_calls import looks_like_calls, read_text_calls
 
@@ -169,7 +169,10 @@ class Reading:
             return ReplyError("The provider paused its turn: send the message back as it is to go on", "pause_turn")
         if open_:
             return ReplyError(f"The reply has items that the client has to handle: {', '.join(open_)}", open_[0])
-        return None
+        if self.finish_reason is None or self.calls or self.text:
+            return None
+        is_cut = self.finish_reason == CUT_OFF
+        return ReplyError("The reply was cut off before it said anything" if is_cut else "The reply is empty", "empty")
 
 
 def refusal_of(said: str) -> str:
