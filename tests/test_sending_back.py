@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import re
-from typing import Any, TypeAlias, cast
+from functools import partial
+from operator import is_not
+from typing import Any, TypeAlias
 
 import pytest
 from anthropic.types import MessageParam
@@ -115,7 +117,7 @@ JSON: Any = st.recursive(
 OBJECT: Any = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
 FIELDS: Any = st.dictionaries(
     st.sampled_from(("reasoning_content", "reasoning_details", "extra_content", "provider_specific_fields", "x")),
-    JSON.filter(lambda value: value is not None),
+    JSON.filter(partial(is_not, None)),
     max_size=3,
 )
 ARGUMENTS: Any = st.lists(st.tuples(OBJECT, FIELDS), max_size=3)
@@ -243,12 +245,9 @@ def test_ids_of_litellm_stay() -> None:
 )
 def test_arguments_are_no_mcp_result(arguments: Any) -> None:
     """Arguments that look like a result of MCP are arguments."""
-    for adapter, read in (
-        (openai, lambda said: json.loads(said["tool_calls"][0]["function"]["arguments"])),
-        (anthropic, lambda said: said["content"][0]["input"]),
-    ):
-        said, _ = cast("Any", adapter).send_back(Calls([Call("f", arguments, "c")]))
-        assert cast("Any", read)(said) == arguments
+    calls = Calls([Call("f", arguments, "c")])
+    assert json.loads(openai.send_back(calls)[0]["tool_calls"][0]["function"]["arguments"]) == arguments
+    assert anthropic.send_back(calls)[0]["content"][0]["input"] == arguments
 
 
 def test_a_stream_of_chat_chunks() -> None:

@@ -104,8 +104,8 @@ def calls(
 def send_back(calls: Calls, registry: ToolView | None = None) -> tuple[Message, Calls]:
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
-    For a stream this is the message that the stream does not bring. All other blocks, such as reasoning with its signature,
-    stay as they came.
+    For a stream this is the message that the stream does not bring. All other blocks, such as reasoning with its
+    signature, stay as they came.
 
     Args:
         calls: The result of `calls`.

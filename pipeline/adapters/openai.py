@@ -117,8 +117,8 @@ def send_back(calls: Calls, registry: ToolView | None = None, *, api: Api = "cha
     """The model's own message, made fit to send back into the conversation, and its calls with the ids that it has.
 
     A provider, or the template of an open model, refuses arguments that are not JSON, a call without an id, two calls
-    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. All else
-    that came stays as it came: reasoning, the ids of items, signatures and other fields of a server.
+    of one id and a name that it does not take. For a stream this is the message that the stream does not bring. All
+    else stays as it came: reasoning, the ids of items, signatures and other fields of a server.
 
     Args:
         calls: The result of `calls`.
@@ -157,7 +157,7 @@ def message(
     return {"role": "tool", "tool_call_id": call.id, "content": join_parts(parts)}
 
 
-def _read(given: object) -> Reading:
+def _read(given: object) -> Reading:  # noqa: C901  # by the form of the reply
     reply = to_plain(given)
     if (choices := get_field(reply, "choices")) is not None and list_items(choices):
         first = next(iter(list_items(choices)))
