@@ -13,7 +13,7 @@ from ..options import check_number, check_type, refuse
 from ..parameters import Limits
 from ..policies import RuleSet
 from ..privacy import Redact
-from ..tools import Errors, ToolView
+from ..tools import Detector, Errors, ToolView
 from .available import Available
 from .classify import Classify
 from .execute import Execute
@@ -37,6 +37,7 @@ def standard(
     executors: Mapping[str, Executor] | None = None,
     redact: Redact | None = None,
     errors: Errors | None = None,
+    detect: Detector | None = None,
     wording: Wording | None = None,
     policy: str | PathLike[str] | RuleSet | None = None,
 ) -> Pipeline:
@@ -55,6 +56,8 @@ def standard(
         redact: Changes each value that is to be recorded, see `Trace`. Default None: none is changed.
         errors: The meaning of exceptions of the tools, such as ``{PaymentDown: "transient"}``, see `Classify`. Default
             None: the built-in table alone.
+        detect: Finds failures in what the tools return that have no ``detect=`` of their own, such as
+            `returned_error`, see `Execute`. Default None: what they return is a success.
         wording: How the texts for the model are worded, wherever they are read. Default None: as by default.
         policy: The path of a policy file, or its rules, see `Policy`; it adds the stage ``policy`` after ``validate``.
             Default None: no such stage.
@@ -75,7 +78,7 @@ def standard(
         .check(Validate(limits=limits))  # last of the checks: the stages after it need the params
         .wrap(Retry(attempts))  # inside of the checks: another attempt does not help a refused call
         .wrap(Classify(errors))  # inside of retry, which reads the kind of error
-        .end(Execute(executor, executors={} if executors is None else executors), wording=wording)
+        .end(Execute(executor, executors={} if executors is None else executors, detect=detect), wording=wording)
     )
     if policy is not None:
         if not isinstance(cast("object", policy), (str, PathLike, RuleSet)):
