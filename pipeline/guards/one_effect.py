@@ -25,7 +25,6 @@ class OneEffect(Bodies):
     """
 
     tool: Tool[..., Any] | None = None  # the tool of the call, once it is known
-    begun: bool = False
     # Of the body that began last. Not its call: that one holds its guards, and the two would never be freed at once.
     begun_tool: Tool[..., Any] | None = None
     begun_key: str = ""
@@ -54,9 +53,7 @@ class OneEffect(Bodies):
         """A body of this call begins."""
         tool = getattr(call, "tool", None)  # as `tool_of`, in no frame of its own
         if tool is None or tool.effect != "read":
-            self.begun = True
-            self.begun_tool = tool
-            self.begun_key = getattr(call, "idempotency_key", "")
+            self.begun_tool, self.begun_key = tool, getattr(call, "idempotency_key", "")
             self.running += 1
             self.undecided += 1
 
