@@ -20,7 +20,7 @@ from ..event_loops import PORTAL
 from ..foreign_values import or_default
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from .resource_order import order_by_resource
 
 _TEXTS = (str, OfferedName)  # a name of another class may raise when it is hashed
@@ -119,7 +119,10 @@ def _read_calls(pipeline: object, calls: object) -> list[Call]:
     if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
         given = cast("object", calls)
         refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
-    return cast("list[Call]", found)
+    read = cast("list[Call]", found)
+    for call in read:
+        refuse_as_name(call.name)
+    return read
 
 
 async def run_batch(  # one loop, and a task for each worker of it
