@@ -143,7 +143,8 @@ test-operations: .venv/dev build/prometheus  ## the alert rules and the dashboar
 	$(BIN)/pytest tests/prometheus_server.py $(ARGS)
 
 test-mcp: .venv-mcp/$(if $(findstring --short,$(ARGS)),python,done)  ## toolcall proxy, add_server and toolcall serve with real servers and clients; ARGS=--short takes two minutes, without npm
-	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py
+	TOOLCALL_MCP=$(ARGS) $(MCP)/pytest tests/mcp_real_servers.py tests/mcp_added_tools.py tests/mcp_served_tools.py \
+		tests/mcp_asking_tools.py tests/mcp_urls.py
 	$(MCP)/python -m benchmarks.scale.mcp_proxy --check $(ARGS)
 	$(MCP)/python -m benchmarks.scale.mcp_serve --check $(ARGS)
 
@@ -224,7 +225,7 @@ clean:
 	npm install --silent --no-audit --no-fund --prefix .venv-mcp @modelcontextprotocol/inspector \
 		@modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem \
 		@modelcontextprotocol/server-memory @modelcontextprotocol/server-sequential-thinking \
-		@modelcontextprotocol/conformance@0.1
+		@modelcontextprotocol/conformance@0.2.0-alpha.12
 	touch $@
 
 # 850 MB, so in an environment of its own; it is asked over HTTP, by a version that is known to answer.

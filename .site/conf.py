@@ -21,6 +21,7 @@ PACKAGES = (
     "messages",
     "parameters",
     "executors",
+    "policies",
     "stores",
     "journal",
     "dialogue",

@@ -88,7 +88,7 @@ class FailureDetails:
     more: Mapping[str, object] = attrs.field(factory=dict[str, object], repr=False, hash=False)
 
 
-_NO_DETAILS = FailureDetails()
+NO_DETAILS = FailureDetails()
 
 
 @attrs.frozen
@@ -150,7 +150,7 @@ class Unavailable(
     reason: str
     retry_after: float | None = None
     message: Public = attrs.field(default="", repr=False)
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -224,7 +224,7 @@ class InvalidParams(
     problems: tuple[Problem, ...]
     repairs: tuple[Repair, ...] = ()
     sent: object = private()
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     schema: Mapping[str, Any] | None = private()
 
 
@@ -250,7 +250,7 @@ class NeedsUserInput(
     template_fields: ClassVar = {"question": "question", "parameter": "parameter"}
     question: Public
     parameter: str | None = None
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen
@@ -295,7 +295,7 @@ class Denied(
     template_fields: ClassVar = {"message": "message"}
     by: str
     message: Public = ""
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -347,7 +347,7 @@ class NeedsSetup(
     template_fields: ClassVar = {"message": "message", "service": "service"}
     service: Public
     message: Public = ""
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -380,7 +380,7 @@ class TimedOut(
     landed: Landed = "maybe"
     retry_after: float | None = attrs.field(default=None, repr=False)
     message: Public = attrs.field(default="", repr=False)
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
     cause: BaseException | None = private()
 
 
@@ -410,7 +410,7 @@ class Transient(
     retry_after: float | None = None
     landed: Landed = "maybe"
     message: Public = attrs.field(default="", repr=False)
-    details: FailureDetails = attrs.field(default=_NO_DETAILS, repr=False)
+    details: FailureDetails = attrs.field(default=NO_DETAILS, repr=False)
 
 
 @attrs.frozen

@@ -43,6 +43,7 @@ TOLD = "toolcall.told"  # content: the text of a failure, as the model got it
 EFFECT = "toolcall.tool.effect"
 EXECUTOR = "toolcall.executor"
 LANDED = "toolcall.landed"
+REPLAYED = "toolcall.replayed"  # the outcome is that of an earlier call: no body ran
 STAGE = "toolcall.stage"
 STAGE_DURATION = "toolcall.stage.{}.duration"  # seconds, the sum of all runs of that stage in one call
 STAGE_VERDICT = "toolcall.stage.verdict"  # of a stage that passed on what another one decided

@@ -12,9 +12,11 @@ from returns.result import Failure, Success
 from ..call import Call, Outcome
 from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.parts import Part
+from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
+from ..messages.values import NOTHING
 from ..options import check_type
 from ..provider_names import OfferedName, make_provider_name
 from ..tools.view import ToolView
@@ -25,14 +27,17 @@ _AWAITED = (Awaitable, AsyncIterable)
 
 def get_field(thing: object, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if isinstance(thing, Mapping):
-        return cast("Mapping[str, Any]", thing).get(name)
-    return getattr(thing, name, None)
+    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
+        return cast("dict[str, Any]", thing).get(name)
+    return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
 def find_field(thing: object, *names: str) -> Any:
     """The first of several fields that there is: an SDK and the API beneath it spell them in two ways."""
-    return next((value for name in names if (value := get_field(thing, name)) is not None), None)
+    for name in names:
+        if (value := get_field(thing, name)) is not None:
+            return value
+    return None
 
 
 def read_wire(thing: object, *names: str) -> dict[str, Any]:
@@ -179,6 +184,8 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
     match outcome:
         case Failure(UnknownTool() as unknown):
             suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
+            if (suggestions, available) == (unknown.suggestions, unknown.available):
+                return outcome
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
         case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
@@ -219,18 +226,25 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
     return definitions
 
 
-def to_parts(outcome: Outcome[Any]) -> list[Part]:
+def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording | None = None) -> list[Part]:
     """The text for the model: at least one part, in order; each a text that is not blank, or a part that is not text.
 
     Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
     content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
     value is one text, made by `pipeline.render`.
 
+    Args:
+        outcome: The outcome of the call.
+        call: The call, which knows its wording. Default None: a text as by default.
+        wording: Another wording. Default None: the call's.
+
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
+    if call is not None and wording is None:
+        wording = call.wording
     if type(outcome) is Failure:
-        return [render(outcome)]
+        return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
     given: object = outcome
     if type(given) is not Success:
         what = f"not a {type(given).__name__}"
@@ -238,10 +252,11 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:
-        parts = [render(outcome)]
+        text = render_data(value) if wording is None else render(outcome, wording=wording)
+        return [text if text.strip() else NOTHING]  # providers refuse a blank text
     shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
     filled = [part for part in shown if not isinstance(part, str) or part.strip()]
-    return filled or [render(Success(None))]  # providers refuse a blank text
+    return filled or [NOTHING]
 
 
 def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Call, Outcome[Any]]]:

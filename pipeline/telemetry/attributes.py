@@ -71,6 +71,8 @@ def set_call_attributes(span: Span, report: LiveReport) -> None:
     """Set on a call span the attributes known at the end of the call. They hold neither arguments nor results."""
     call = report.call
     rows = report.attempt_rows
+    if report.replayed:
+        span.set_attribute(semconv.REPLAYED, value=True)
     if len(rows) != 1 or rows[0][1] == NO_EXECUTOR:
         span.set_attribute(semconv.ATTEMPTS, sum(executor != NO_EXECUTOR for _, executor, *_ in rows))
     if call.id:

@@ -13,7 +13,7 @@ from ..errors import SetupError
 from ..introspection import is_async, unwrap
 from ..parameters import Parameters, Parse, Undeclared, check_schema, copy_containers
 from .error_tables import ErrorTable
-from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, check_resource, check_tool, make_tool
+from .tool_options import Detector, Effect, Resource, RunIn, ToolOptions, Verify, check_resource, check_tool, make_tool
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,6 +72,8 @@ class Tool(Generic[P, T]):
         output_schema: The JSON Schema of its results, which are not checked by it. None: not known.
         timeout: Seconds of one attempt. None: as the pipeline says.
         attempts: Attempts of a call, for the stage `Retry`. None: as the stage says.
+        verify: Finds out what became of a lost call. None: nothing does.
+        composite: Whether its only effects are those of the calls that it makes.
         origin: Where it was defined, for the texts of set-up errors.
         parameters: The schema of its arguments, compiled.
         anywhere: Whether ``run_in`` was left open, so that a pipeline may choose.
@@ -101,6 +103,8 @@ class Tool(Generic[P, T]):
     output_schema: Mapping[str, Any] | None = attrs.field(default=None, repr=False)
     timeout: float | None = attrs.field(default=None, repr=False)
     attempts: int | None = attrs.field(default=None, repr=False)
+    verify: Verify | None = attrs.field(default=None, repr=False)
+    composite: bool = attrs.field(default=False, repr=False)
     origin: str = attrs.field(default="", repr=False)
     parameters: Parameters = attrs.field(
         default=attrs.Factory(_read_parameters, takes_self=True), repr=False, kw_only=True, on_setattr=_forget_parse
@@ -179,7 +183,7 @@ class Tool(Generic[P, T]):
         return {
             "name": self.name,
             "description": self.description,
-            "parameters": deepcopy(self.parameters.schema),
+            "parameters": copy_containers(dict(self.parameters.schema)),
         }
 
     def compile(self) -> None:
