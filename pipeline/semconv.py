@@ -14,6 +14,7 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"  # environment va
 
 OPERATION = "gen_ai.operation.name"
 EXECUTE_TOOL = "execute_tool"
+HOSTED_CALL = "toolcall"  # in its place, where a framework makes a span `execute_tool` for the same call
 INVOKE_AGENT = "invoke_agent"
 AGENT_NAME = "gen_ai.agent.name"
 CONVERSATION_ID = "gen_ai.conversation.id"

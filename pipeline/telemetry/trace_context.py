@@ -30,6 +30,7 @@ from .failures import NO_FACTS
 from .spans import INTERNAL, end_span
 
 AGENT = "toolcall.agent"  # the key in the context; the value: the attributes that name agent and conversation
+HOSTED = "toolcall.hosted"  # the key in the context; the value: the span within which a framework counts the call
 _logger = get_logger()
 
 
