@@ -240,6 +240,13 @@ class Tool(Generic[P, T]):
         return _rebuild, ({name: getattr(self, name) for name in _PICKLED}, self.schema or {"type": "object"})
 
 
+def refuse_as_name(given: object) -> None:
+    """Raise SetupError if this is a Tool: a call has the name of its tool."""
+    if issubclass(type(given), Tool):  # isinstance would ask the value itself
+        own = cast("Tool[..., Any]", given).name
+        raise SetupError(f"a call takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")
+
+
 def _find_origin(function: Callable[..., Any]) -> str:
     plain = unwrap(function) if callable(function) else function
     code = getattr(plain, "__code__", None)

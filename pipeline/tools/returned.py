@@ -63,7 +63,7 @@ def _open(value: Any) -> Generator[Awaitable[Any], Any, Any]:
     """Yields what has to be awaited."""
     wrap: Any = _SUCCESS
     while is_container(value):
-        kind: type[Any] = type(value)
+        kind: Any = type(value)
         if kind is _SUCCESS:
             value = value.unwrap()
         elif kind is _FAILURE:
