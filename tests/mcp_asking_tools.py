@@ -23,9 +23,10 @@ from mcp_served_tools import (
     serve_http,
     text_of,
 )
-from toolcall_pipeline import Call, CallReport, Failure, ToolContext, ToolRegistry
-from toolcall_pipeline.mcp import REQUEST, make_server
+from toolcall_pipeline import Call, CallReport, Failure, SetupError, Success, ToolContext, ToolRegistry
+from toolcall_pipeline.mcp import REQUEST, add_server, make_server
 from toolcall_pipeline.mcp.input_results import ASKED, serve_end
+from toolcall_pipeline.mcp.sdk_session import Callbacks, connect_sdk
 from toolcall_pipeline.mcp.serving import join_principal
 from toolcall_pipeline.middlewares import standard
 
@@ -325,3 +326,54 @@ def test_principals_are_joined_injectively() -> None:
     parts = ("a", "b", "a b", "b c", "a b c", "", '"', ",", "null", None)
     tokens = [(client, issuer, subject) for client in parts[:-1] for issuer in parts for subject in parts]
     assert len({join_principal(token) for token in tokens}) == len(tokens)
+
+
+@both_eras
+async def test_what_a_registry_offers_to_a_server(mode: str) -> None:
+    """The callbacks of `add_server` answer the server's questions, and hear what it logs."""
+    served = ToolRegistry()
+    types: Any = import_module("mcp_types")
+    heard: list[str] = []
+
+    @served.tool(context=True)
+    async def ask(context: ToolContext) -> list[str]:
+        request = context.get_state(REQUEST)
+        await request.session.send_log_message("info", "asking", related_request_id=request.request_id)
+        schema: dict[str, Any] = {"type": "object", "properties": {"size": {"type": "string"}}}
+        size = await request.session.elicit_form("Which size?", schema, related_request_id=request.request_id)
+        said = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Greet."))
+        text = await request.session.create_message([said], max_tokens=10, related_request_id=request.request_id)
+        roots = await request.session.list_roots()
+        return [size.content["size"], text.content.text, str(roots.roots[0].uri)]
+
+    async def log(params: Any) -> None:
+        heard.append(params.data)
+
+    given = answering()
+    offered: dict[str, Any] = {
+        "elicitation": given["elicitation_callback"],
+        "sampling": given["sampling_callback"],
+        "roots": given["list_roots_callback"],
+        "log": log,
+    }
+    callbacks = Callbacks(**offered)
+    server = make_server(standard(served))
+    tools = ToolRegistry()
+    async with add_server(tools, server, connect=connect_sdk(server, mode, callbacks)):
+        outcome = await standard(tools).call("ask", {})
+    assert outcome == Success({"result": ["a size", "hello", "file:///work"]})
+    assert heard == ["asking"]
+    tools = ToolRegistry()
+    async with add_server(tools, server, **offered):
+        assert await standard(tools).call("ask", {}) == outcome
+    async with add_server(tools, server, prefix="mute_"):
+        mute = await standard(tools).call("mute_ask", {})
+        assert isinstance(mute, Failure)
+
+
+async def test_callbacks_that_cannot_be_called() -> None:
+    """They are refused at once."""
+    given: Any = "yes"
+    with pytest.raises(SetupError, match="elicitation"):
+        async with add_server(ToolRegistry(), ["x"], elicitation=given):
+            pass

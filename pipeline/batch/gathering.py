@@ -14,13 +14,13 @@ import attrs
 from returns.result import Failure
 
 from .. import timing
-from ..call import Call, Outcome, ResolvedCall, set_caller
+from ..call import Call, Outcome, ResolvedCall, set_caller, set_wording
 from ..errors import Crashed, NotExecuted
 from ..event_loops import PORTAL
 from ..foreign_values import or_default
 from ..options import check_count, check_number, read_items, refuse
 from ..provider_names import OfferedName
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from .resource_order import order_by_resource
 from .twins import find_twins
 
@@ -89,7 +89,10 @@ async def gather(
     def run(_: int, call: Call) -> Awaitable[Outcome]:
         return pipeline(call)
 
-    asked = set_caller(_read_calls(pipeline, calls), principal, deps, conversation)
+    asked = _read_calls(pipeline, calls)
+    for call in asked:  # what runs may be a copy
+        set_wording(call, getattr(pipeline, "wording", None))
+    set_caller(asked, principal, deps, conversation)
     twins = find_twins(asked)
     single = [call for index, call in enumerate(asked) if index not in twins] if twins else asked
     with _begin_turn(pipeline) if asked else nullcontext():
@@ -135,7 +138,10 @@ def _read_calls(pipeline: object, calls: object) -> list[Call]:
     if isinstance(calls, Mapping) or not all(isinstance(call, Call) for call in found):
         given = cast("object", calls)
         refuse("gather", "calls", "a collection of Calls, as calls(reply) of an adapter makes it", given)
-    return cast("list[Call]", found)
+    read = cast("list[Call]", found)
+    for call in read:
+        refuse_as_name(call.name)
+    return read
 
 
 async def run_batch(  # noqa: C901  # one loop, and a task for each worker of it

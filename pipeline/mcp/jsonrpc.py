@@ -17,6 +17,7 @@ TOOLS_CALL: Final = "tools/call"
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 SERVER_ENDED: Final = -32000  # the first of the codes that are left to implementations
