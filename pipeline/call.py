@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from os import urandom
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast, overload
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:  # the type checkers see frozen classes; at run time attrs.fro
 else:
     phase = attrs.define
 
+# The conversation of all calls in a block, for those that name none; `telemetry.agent` sets it.
+CURRENT_CONVERSATION: ContextVar[str] = ContextVar("toolcall_conversation", default="")
 T = TypeVar("T", default=object)
 S = TypeVar("S")
 Listed = TypeVar("Listed", bound="list[Call]")

@@ -21,7 +21,7 @@ from ..options import check_type
 from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
@@ -163,7 +163,13 @@ class Pipeline(StageList):
             await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
-        """Run one call."""
+        """Run one call.
+
+        Raises:
+            SetupError: Its name is a Tool, and not the name of one.
+        """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         return self._run(call)
 
     def call(
@@ -184,7 +190,7 @@ class Pipeline(StageList):
             SetupError: ``name`` is a Tool, and not its name.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
@@ -235,7 +241,7 @@ class Pipeline(StageList):
             SetupError: The caller is an async tool that was itself called so; it has to await `call`. Or as `call`.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
@@ -253,7 +259,12 @@ class Pipeline(StageList):
             call: The call.
             listener: Receives the events of this call while it runs, as `toolcall_pipeline.telemetry.Events` does;
                 beside the sinks of `Trace`, which receive those for all calls. Default None: no other listener.
+
+        Raises:
+            SetupError: The name of the call is a Tool, and not the name of one.
         """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
@@ -331,9 +342,3 @@ def _run_asked(
         return run(call, listening)
     set_wording(call, wording)  # what runs is a copy
     return run(call.asked_by(*asker), listening)
-
-
-def _refuse_tool(name: object) -> None:
-    if isinstance(name, Tool):
-        own = cast("Tool[..., Any]", name).name
-        raise SetupError(f"call() takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")
