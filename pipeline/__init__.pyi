@@ -20,6 +20,7 @@ from .compose import Middleware as Middleware
 from .compose import Pipeline as Pipeline
 from .compose import Placement as Placement
 from .compose import Stack as Stack
+from .errors import AwaitingApproval as AwaitingApproval
 from .errors import Crashed as Crashed
 from .errors import Denied as Denied
 from .errors import ExecutionFailed as ExecutionFailed
@@ -41,6 +42,7 @@ from .errors import Unavailable as Unavailable
 from .errors import UnknownTool as UnknownTool
 from .forking import register_after_fork as register_after_fork
 from .messages import ToolCallError as ToolCallError
+from .messages import Wording as Wording
 from .messages import raise_for_error as raise_for_error
 from .messages import render as render
 from .parameters import Limits as Limits

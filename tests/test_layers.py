@@ -22,13 +22,14 @@ LAYERS = """
     error_kind
     errors
     call_state guards introspection provider_names parameters.schema
-    call event_loops options parameters.reading
+    call event_loops options parameters.reading toml_file
     privacy
     caller parameters
+    identity
     messages report
     tools
-    adapters retries stage_state telemetry
-    compose executors
+    adapters policies retries stage_state stores telemetry
+    compose executors ledger
     batch testing
     middlewares
     builtin dialogue mcp

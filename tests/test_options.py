@@ -23,7 +23,9 @@ from toolcall_pipeline.middlewares import (
     Classify,
     Concurrency,
     Execute,
+    Ledger,
     LoopGuard,
+    Policy,
     RateLimit,
     Resolve,
     Retry,
@@ -33,6 +35,7 @@ from toolcall_pipeline.middlewares import (
     Validate,
     standard,
 )
+from toolcall_pipeline.stores import Memory
 
 TOOLS = ToolRegistry()
 
@@ -105,6 +108,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "clock": [*NO_SYNC_FUNCTION, None],
         },
     ),
+    Policy: ({}, {"rules": [3, None, b"a", ["a"]]}),
     Shape: (
         {},
         {
@@ -120,7 +124,12 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     Execute: (
         {},
-        {"executor": NO_EXECUTOR, "executors": [*NO_MAPPING, None], "executors['x']": [*NO_EXECUTOR, None]},
+        {
+            "executor": NO_EXECUTOR,
+            "executors": [*NO_MAPPING, None],
+            "executors['x']": [*NO_EXECUTOR, None],
+            "detect": NO_SYNC_FUNCTION,
+        },
     ),
     Trace: (
         {},
@@ -201,9 +210,20 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "forget_after": ["a", True, NAN, -INF, 0, -1, None, timedelta(seconds=1)],
             "exempt": [*NO_NAMES, None],
             "on_warning": NO_SYNC_FUNCTION,
+            "key": NO_SYNC_FUNCTION,
             "size": [*NO_COUNT, 0, None],
             "max_bytes": [*NO_COUNT, 0, None],
             "clock": [*NO_SYNC_FUNCTION, None],
+        },
+    ),
+    Ledger: (
+        {"store": Memory()},
+        {
+            "store": [3, None, "calls.db", Memory],
+            "secret": [3, None, "text", b"x" * 65],
+            "keep": [*NO_NUMBER, 0, -1, None],
+            "max_wait": [*NO_NUMBER, -1, None],
+            "lease": [*NO_NUMBER, 0, -1, None],
         },
     ),
     standard: (
@@ -215,11 +235,15 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "canonical_names": [*NO_FLAG, None],
             "listed": [*NO_COUNT, None],
             "limits": [3, "a", {"bytes": 1}],
+            "store": [3, "calls.db", Memory],
             "redact": NO_SYNC_FUNCTION,
             "errors": [3, "timeout", {1: "timeout"}],
+            "policy": [3, b"a", ["a"]],
             "executor": NO_EXECUTOR,
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
+            "wording": [3, "llmproc", {"profile": "default"}],
+            "detect": NO_SYNC_FUNCTION,
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

@@ -8,13 +8,16 @@ from typing import Any, cast
 
 import attrs
 from returns.result import Failure, Success
+from typing_extensions import TypeIs
 
 from ..call import Call, Outcome
 from ..call_state import WIRE
 from ..errors import OutcomeUnknown, SetupError, UnknownTool
-from ..messages import render
+from ..messages import Wording, render
 from ..messages.parts import Part
+from ..messages.rendering import render_data
 from ..messages.result_parts import find_parts, read_mcp
+from ..messages.values import NOTHING
 from ..options import check_type
 from ..provider_names import OfferedName, make_provider_name
 from ..tools.view import ToolView
@@ -25,25 +28,33 @@ _AWAITED = (Awaitable, AsyncIterable)
 
 def get_field(thing: object, name: str) -> Any:
     """A key of a mapping or an attribute of an object; None if there is none."""
-    if isinstance(thing, Mapping):
-        return cast("Mapping[str, Any]", thing).get(name)
-    return getattr(thing, name, None)
+    if type(thing) is dict:  # most replies; `Mapping` takes longer to ask than all the rest
+        return cast("dict[str, Any]", thing).get(name)
+    return cast("Mapping[str, Any]", thing).get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)
 
 
 def find_field(thing: object, *names: str) -> Any:
     """The first of several fields that there is: an SDK and the API beneath it spell them in two ways."""
-    return next((value for name in names if (value := get_field(thing, name)) is not None), None)
+    for name in names:
+        if (value := get_field(thing, name)) is not None:
+            return value
+    return None
 
 
 def read_wire(thing: object, *names: str) -> dict[str, Any]:
     """The fields that a provider wants back with the answer of a call, as plain data; those that there are."""
-    found = {name: _to_plain(get_field(thing, name)) for name in names}
+    found = {name: get_field(thing, name) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _to_plain(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    return value if dump is None else dump(exclude_none=True)
+def to_plain(reply: Any) -> Any:
+    """A reply, or an event of a stream, as plain data if it is an object of an SDK; anything else as it is.
+
+    Each adapter does this once, first of all: what it reads then is what it can send back. Fields without a value are
+    left out, and so is all of the reply so far, which helpers of SDKs add to each event.
+    """
+    dump = None if is_dict(reply) else getattr(reply, "model_dump", None)
+    return reply if dump is None else dump(by_alias=True, exclude_none=True, exclude={"snapshot"}, warnings=False)
 
 
 def with_wire(call: Call, wire: Mapping[str, Any]) -> Call:
@@ -63,6 +74,16 @@ def text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def is_dict(value: object) -> TypeIs[dict[str, Any]]:
+    """Whether it is plain data with names, as JSON has it."""
+    return type(value) is dict
+
+
+def dict_or_empty(value: object) -> dict[str, Any]:
+    """A dict as it is, and an empty one for anything else."""
+    return value if is_dict(value) else {}
+
+
 def join_texts(content: object, kind: str) -> str:
     """The text of a message's content: a text, or a list of blocks, where blocks of this kind have a ``text``."""
     if isinstance(content, str):
@@ -78,14 +99,14 @@ def int_or_none(value: object) -> int | None:
 
 
 def read_events(reply: object) -> Iterable[Any]:
-    """The events of a stream; none for anything else.
+    """The events of a stream as plain data, see `to_plain`; none for anything else.
 
     Raises:
         SetupError: ``reply`` has to be awaited first.
     """
     if isinstance(reply, _AWAITED):
         raise SetupError("await the reply first, and collect an async stream: [event async for event in stream]")
-    return cast("Iterable[Any]", reply) if is_stream(reply) else ()
+    return map(to_plain, cast("Iterable[Any]", reply)) if is_stream(reply) else ()
 
 
 def is_stream(thing: object) -> bool:
@@ -106,6 +127,7 @@ class PartialCall:
     has_head: bool = False  # a name came together with arguments, if only with ""
     named_again: bool = False  # the last piece had a name, though arguments had come before
     wire: dict[str, Any] = attrs.field(factory=dict[str, Any])  # see `Call.wire`
+    extra: dict[str, Any] = attrs.field(factory=dict[str, Any])  # further fields that came with the call
 
     @property
     def has_arguments(self) -> bool:
@@ -179,6 +201,8 @@ def with_sent_names(outcome: Outcome[Any], longest: int) -> Outcome[Any]:
     match outcome:
         case Failure(UnknownTool() as unknown):
             suggestions, available = _as_sent(unknown.suggestions, longest), _as_sent(unknown.available, longest)
+            if (suggestions, available) == (unknown.suggestions, unknown.available):
+                return outcome
             return Failure(attrs.evolve(unknown, suggestions=suggestions, available=available))
         case Failure(OutcomeUnknown(_, str(verify_with)) as lost):
             return Failure(attrs.evolve(lost, verify_with=make_provider_name(verify_with, longest)))
@@ -219,18 +243,25 @@ def build_definitions(registry: ToolView, longest: int, parameters_key: str) -> 
     return definitions
 
 
-def to_parts(outcome: Outcome[Any]) -> list[Part]:
+def to_parts(outcome: Outcome[Any], call: Call | None = None, wording: Wording | None = None) -> list[Part]:
     """The text for the model: at least one part, in order; each a text that is not blank, or a part that is not text.
 
     Bytes are an image, a sound or a PDF file by their first bytes, else text if they are UTF-8, else only counted. The
     content of an MCP result is its parts, and of a list or tuple that holds a part or bytes each item is one. Any other
     value is one text, made by `pipeline.render`.
 
+    Args:
+        outcome: The outcome of the call.
+        call: The call, which knows its wording. Default None: a text as by default.
+        wording: Another wording. Default None: the call's.
+
     Raises:
         SetupError: ``outcome`` is not an Outcome, such as a call that was not awaited.
     """
+    if call is not None and wording is None:
+        wording = call.wording
     if type(outcome) is Failure:
-        return [render(outcome)]
+        return [render(outcome) if wording is None else render(outcome, call=call, wording=wording)]
     given: object = outcome
     if type(given) is not Success:
         what = f"not a {type(given).__name__}"
@@ -238,10 +269,11 @@ def to_parts(outcome: Outcome[Any]) -> list[Part]:
     value: object = cast("Any", outcome).unwrap()
     parts = find_parts(value, with_bytes=True)
     if parts is None:
-        parts = [render(outcome)]
+        text = render_data(value) if wording is None else render(outcome, wording=wording)
+        return [text if text.strip() else NOTHING]  # providers refuse a blank text
     shown: list[Part] = [render(Success(part)) if isinstance(part, str) else part for part in parts]
     filled = [part for part in shown if not isinstance(part, str) or part.strip()]
-    return filled or [render(Success(None))]  # providers refuse a blank text
+    return filled or [NOTHING]
 
 
 def check_pairs(answered: Iterable[tuple[Call, Outcome[Any]]]) -> list[tuple[Call, Outcome[Any]]]:

@@ -19,12 +19,13 @@ from anyio.abc import TaskGroup
 from ..errors import SetupError
 from ..mcp.child import Child
 from ..mcp.lines import LineReader, LineWriter
-from ..mcp.policy import Policy
 from ..mcp.policy_file import read_policy
 from ..mcp.relay import Relay
+from ..mcp.relay_policy import RelayPolicy
 from ..mcp.upstream import ServerFailedError
 from ..options import read_url
 from .run.interruption import to_exit_code
+from .shared_options import AS_IT_IS, Worded
 from .stdio import take_stdin, take_stdout
 from .terminal_text import CommandError
 
@@ -40,7 +41,13 @@ _EXPORT = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", 
 
 
 def proxy(
-    command: Sequence[str], *, config: Path | None, trust_annotations: bool, url: str | None, headers: Sequence[str]
+    command: Sequence[str],
+    *,
+    config: Path | None,
+    trust_annotations: bool,
+    url: str | None,
+    headers: Sequence[str],
+    worded: Worded = AS_IT_IS,
 ) -> int:
     """Relay between stdin and stdout on one side and a server on the other, until one of them ends.
 
@@ -51,9 +58,12 @@ def proxy(
         CommandError: An option is wrong, or the server cannot be started.
     """
     try:
-        policy = Policy() if config is None else read_policy(config)
+        policy = RelayPolicy() if config is None else read_policy(config)
         if trust_annotations:
             policy = attrs.evolve(policy, trust_annotations=True)
+        if worded != AS_IT_IS:
+            words = {name: each for name, each in worded._asdict().items() if each is not None}
+            policy = attrs.evolve(policy, **words)
         _configure_telemetry(policy)
         start = _choose_start(command, url, headers, policy)
     except SetupError as exc:
@@ -70,7 +80,7 @@ def proxy(
         return exc.exit_code or 1
 
 
-async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> int:
+async def _relay(start: _Starter, policy: RelayPolicy, stdin: int, stdout: int) -> int:
     reader, writer = LineReader(stdin, policy.limits.line_bytes), LineWriter(stdout)
     caught: list[int] = []
 
@@ -95,7 +105,7 @@ async def _relay(start: _Starter, policy: Policy, stdin: int, stdout: int) -> in
     return to_exit_code(caught[0]) if caught else 0
 
 
-def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
+def make_pipeline(registry: ToolRegistry, policy: RelayPolicy) -> Pipeline:
     """The pipeline that calls pass, for a registry that is filled later."""
     from toolcall_pipeline.middlewares import Timeout, Trace, standard
 
@@ -105,6 +115,7 @@ def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
         attempts=policy.attempts,
         canonical_names=policy.canonical_names,
         limits=policy.limits.of_arguments(),
+        wording=policy.wording,
     )
     telemetry = policy.telemetry
     trace = Trace(
@@ -118,7 +129,7 @@ def make_pipeline(registry: ToolRegistry, policy: Policy) -> Pipeline:
     return pipeline
 
 
-def _configure_telemetry(policy: Policy) -> None:
+def _configure_telemetry(policy: RelayPolicy) -> None:
     """Set the SDK up if the policy or the environment says where spans go: to load it takes time."""
     telemetry = policy.telemetry
     if telemetry is None and not any(os.environ.get(name) for name in _EXPORT):
@@ -135,7 +146,7 @@ def _configure_telemetry(policy: Policy) -> None:
         )
 
 
-def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: Policy) -> _Starter:
+def _choose_start(command: Sequence[str], url: str | None, headers: Sequence[str], policy: RelayPolicy) -> _Starter:
     if (url is None) == (not command):
         raise CommandError("give either the command of a server or --url")
     limit = policy.limits.line_bytes

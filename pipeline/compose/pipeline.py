@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from functools import partial
 from time import time_ns
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
 from returns.result import Failure
 
-from ..call import Call, Outcome, ResolvedCall
+from ..call import Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..errors import Crashed, SetupError
 from ..event_loops import PORTAL
 from ..introspection import bind_by_name
+from ..messages.wording import Wording
+from ..options import check_type
 from ..parameters import Given
 from ..report import CallReport, LiveSink, notify
 from ..telemetry.logs import log_failure
-from ..tools.definition import Tool
+from ..tools.definition import Tool, refuse_as_name
 from ..tools.view import ToolView
 from .description import describe
 from .order import check_order, check_tool_names
@@ -28,6 +32,7 @@ from .stage_list import StageList
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Other = TypeVar("Other", bound="Pipeline")
 _NO_SPAN = nullcontext()
 
 
@@ -40,14 +45,20 @@ class Pipeline(StageList):
     Stages and executors that are async context managers are opened and closed by ``async with pipeline:``. A pipeline
     without such a stage works without it; in one that has them, a call outside of that block ends in `Crashed`.
 
+    A pipeline that `with_` made says who asks, for calls that do not say it. It is one with the pipeline that it was
+    made from: opened with it, with the same stages and what they remember.
+
     Attributes:
         registries: Where its stages find tools.
         resources: The stages and executors that ``async with`` opens, outermost first.
+        wording: How the texts for the model are worded, as `Stack.end` was told. None: as by default.
     """
 
-    def __init__(self, stages: tuple[Stage, ...]) -> None:
+    def __init__(self, stages: tuple[Stage, ...], wording: Wording | None = None) -> None:
         check_order(stages)
+        check_type("Pipeline", "wording", wording, Wording, optional=True)
         self.entries = stages
+        self.wording = wording
         held = (stage.obj.registry for stage in stages if stage.placement.owns_registry)
         self.registries: tuple[ToolView, ...] = tuple(dict.fromkeys(held))  # where it finds its tools
         check_tool_names(stages, self.registries)
@@ -57,13 +68,68 @@ class Pipeline(StageList):
                 end.check_tool(tool)
         for registry in self.registries:
             registry.compile()
-        self._runner = Runner(stages, self.registries)
+        self._runner = Runner(stages, self.registries, wording)
         self.resources = list_resources(stages)
         self._must_be_open = tuple(filter(needs_opening, self.resources))
         self._opened: OpenResources | None = None
         self._run: Callable[..., Coroutine[Any, Any, Outcome]] = (
             self._run_if_open if self._must_be_open else self._runner.run
         )
+        self._run_unbound = self._run
+        self._base: Pipeline | None = None  # of a bound pipeline
+        self._origin: Pipeline | None = None  # of one that is worded anew
+        self._asker: tuple[str, object, str] = ("", None, "")  # principal, deps, conversation
+
+    def with_(self, *, deps: object = None, principal: str = "", conversation: str = "") -> Self:
+        """The same pipeline, bound to these: whatever runs a call through it, the call has them where it has none.
+
+        What is not given here stays as this pipeline has it. ``before``, ``after``, ``replace`` and ``without`` of a
+        bound pipeline are bound as well.
+
+        Args:
+            deps: The caller's own object, for the `ToolContext` of the tools. Default None: none.
+            principal: Who asks. Default "": no principal.
+            conversation: The thread, session or run. Default "": no conversation.
+
+        Raises:
+            SetupError: ``principal`` or ``conversation`` is not a text.
+        """
+        check_type("with_", "principal", principal, str)
+        check_type("with_", "conversation", conversation, str)
+        before = self._asker
+        asker = principal or before[0], before[1] if deps is None else deps, conversation or before[2]
+        bound = copy(self)
+        bound._bind(self.unbound, asker)  # noqa: SLF001  # of this very class
+        return bound
+
+    def _bind(self, base: Pipeline, asker: tuple[str, object, str]) -> None:
+        self._base, self._asker = base, asker
+        self._run = partial(_run_asked, self._run_unbound, asker, self.wording)
+
+    @property
+    def unbound(self) -> Pipeline:
+        """The pipeline from which `with_` made this one; itself if it is not bound."""
+        return self._base or self
+
+    def ask(self, call: Call, /) -> Call:
+        """The call as this pipeline runs it: with what `with_` said, where the call says nothing."""
+        return call.asked_by(*self._asker)
+
+    def bind_alike(self, other: Other, /) -> Other:
+        """Another pipeline, bound as this one is."""
+        principal, deps, conversation = self._asker
+        return other if self._base is None else other.with_(deps=deps, principal=principal, conversation=conversation)
+
+    def worded(self, wording: Wording, /) -> Self:
+        """The same stages, and what they remember, with other texts for the model."""
+        made = self._remake(self.entries, wording)
+        made._origin = self  # noqa: SLF001  # a tool such as `batch` lives as long as the pipeline it is attached to
+        return made
+
+    def _remake(self, entries: tuple[Stage, ...], wording: Wording | None = None) -> Self:
+        make: Any = type(self)
+        made: Self = make(entries, wording or self.wording)
+        return self.bind_alike(made)
 
     async def __aenter__(self) -> Self:
         """Open what the stages and executors hold, outermost first; see `resources`.
@@ -72,6 +138,9 @@ class Pipeline(StageList):
             SetupError: The pipeline is open already.
             Exception: A stage raised it. Those that were opened before it are closed again.
         """
+        if self._base is not None:
+            await self._base.__aenter__()
+            return self
         if self._opened is not None:
             raise SetupError("this pipeline is open already")
         self._opened = OpenResources(self.resources)
@@ -86,12 +155,21 @@ class Pipeline(StageList):
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Close it again, innermost first; within 10 seconds if the task is cancelled."""
+        if self._base is not None:
+            await self._base.__aexit__(kind, exc, traceback)
+            return
         opened, self._opened = self._opened, None
         if opened is not None:
             await opened.__aexit__(kind, exc, traceback)
 
     def __call__(self, call: Call, /) -> Coroutine[Any, Any, Outcome]:
-        """Run one call."""
+        """Run one call.
+
+        Raises:
+            SetupError: Its name is a Tool, and not the name of one.
+        """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         return self._run(call)
 
     def call(
@@ -112,7 +190,7 @@ class Pipeline(StageList):
             SetupError: ``name`` is a Tool, and not its name.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return self._run(Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Outcome[T]]:
@@ -163,7 +241,7 @@ class Pipeline(StageList):
             SetupError: The caller is an async tool that was itself called so; it has to await `call`. Or as `call`.
         """
         if type(name) is not str:
-            _refuse_tool(name)
+            refuse_as_name(name)
         return PORTAL.run(self._run, Call(name, arguments, id, principal, deps, finish_reason, timeout, conversation))
 
     def run_sync(self, tool: Tool[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Outcome[T]:
@@ -181,7 +259,12 @@ class Pipeline(StageList):
             call: The call.
             listener: Receives the events of this call while it runs, as `toolcall_pipeline.telemetry.Events` does;
                 beside the sinks of `Trace`, which receive those for all calls. Default None: no other listener.
+
+        Raises:
+            SetupError: The name of the call is a Tool, and not the name of one.
         """
+        if type(call) is Call and type(call.name) is not str:
+            refuse_as_name(call.name)
         listening = ReportRequest(listener)
         outcome = await self._run(call, listening)
         if listening.report is not None:
@@ -204,6 +287,20 @@ class Pipeline(StageList):
         Only the check that finds the tool is asked, so the tool may be closed.
         """
         return self._runner.resolve(call)
+
+    def validate(self, call: Call, /) -> ValidCall | Failure[Any] | None:
+        """The call with its tool and its params, or why it has none: the checks for name and arguments; nothing is run.
+
+        None where these checks are not those of `standard`. The tool may be closed.
+        """
+        found = call if isinstance(call, ResolvedCall) else self.resolve(call)
+        if not isinstance(found, ResolvedCall):
+            return found
+        for stage in self.entries:
+            if stage.role == "check" and stage.placement.kind == "validate":
+                valid = stage.run(found)
+                return cast("ValidCall | Failure[Any]", valid) if isinstance(valid, (ValidCall, Failure)) else None
+        return None
 
     def find(self, name: object) -> Tool[..., Any] | None:
         """The tool of exactly that name in one of the registries, or None."""
@@ -233,7 +330,15 @@ class Pipeline(StageList):
         return f"<Pipeline {' > '.join(self.stages)}>"
 
 
-def _refuse_tool(name: object) -> None:
-    if isinstance(name, Tool):
-        own = cast("Tool[..., Any]", name).name
-        raise SetupError(f"call() takes the name of a tool: call({own!r}, …); or use run(tool, …), which is typed")
+def _run_asked(
+    run: Callable[..., Coroutine[Any, Any, Outcome]],
+    asker: tuple[str, object, str],
+    wording: Wording | None,
+    call: Call,
+    listening: ReportRequest | None = None,
+) -> Coroutine[Any, Any, Outcome]:
+    """Run a call of a bound pipeline; no method, for a pipeline that holds its own would live until a collection."""
+    if not isinstance(cast("object", call), Call):
+        return run(call, listening)
+    set_wording(call, wording)  # what runs is a copy
+    return run(call.asked_by(*asker), listening)

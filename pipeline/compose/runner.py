@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from logging import DEBUG
 from time import perf_counter_ns, time_ns
 from typing import Any, TypeAlias, cast
@@ -26,11 +27,13 @@ from weakref import ref
 import attrs
 from returns.result import Failure, Success
 
-from ..call import Call, Outcome, ResolvedCall, ValidCall
+from ..call import CURRENT_CONVERSATION, Call, Outcome, ResolvedCall, ValidCall, set_wording
 from ..caller import Origin
 from ..errors import Crashed
 from ..event_loops import is_stray_cancellation
 from ..guards import Guards, OneEffect, OpenTools
+from ..identity.once import Flight, FlightKey, has_scope, once_per_intent
+from ..messages.wording import Wording
 from ..privacy import RedactionPolicy
 from ..report import CANCELLED, CallReport, LiveReport, LiveSink, Recorder, StreamedReport, begin_report, kind_of
 from ..telemetry.listeners import is_enabled_for, observe_flow
@@ -40,7 +43,7 @@ from .deadline import run_within
 from .failure_finisher import FailureFinisher
 from .plain_chain import compile_plain
 from .recorded_chain import compile_recorded, compile_recorded_checks
-from .stage import Stage
+from .stage import Handler, Stage
 from .stage_bugs import explain_verdict, unwrap_call
 
 _Check: TypeAlias = Callable[[Any], Any]
@@ -64,14 +67,16 @@ class ReportRequest:
 class Runner:
     """The stages, compiled once. See the picture above."""
 
-    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView]) -> None:
+    def __init__(self, stages: Sequence[Stage], registries: Sequence[ToolView], wording: Wording | None = None) -> None:
+        self.wording = wording
         observers = [stage for stage in stages if stage.role == "observe"]
         inner = [stage for stage in stages if stage.role != "observe"]
         leading = next(place for place, stage in enumerate(inner) if stage.role != "check")
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: _Observe | None = observers[0].run if observers else None
+        self._observe: _Observe = observers[0].run if observers else observe_flow
+        self._is_observed = bool(observers)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
@@ -82,6 +87,8 @@ class Runner:
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
+        self._flights: dict[FlightKey, Flight] = {}
+        self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]
         resolve_behind = self._find if first is None else None
@@ -97,7 +104,7 @@ class Runner:
             call: The call.
             request: Receives the report of the call. None: the caller wants none.
         """
-        began = time_ns() if self._observe is not None or request is not None or is_enabled_for(DEBUG) else 0
+        began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call
         recorder: Recorder | None = None
@@ -106,6 +113,12 @@ class Runner:
         try:
             if call.report is not None:  # the report of another pipeline, whose stage made this call
                 call = reached = call.under(None, call.guards)
+            try:
+                reached.wording = self.wording  # of the call that was handed in, whose phases take it over
+            except AttributeError:  # its class is frozen
+                set_wording(reached, self.wording)
+            if not call.conversation and (conversation := CURRENT_CONVERSATION.get()):
+                call = reached = call.asked_by(conversation=conversation)
             # The tool is found before the recorder is asked: the span of the call has its name from the start.
             try:
                 verdict = self._resolver(call)
@@ -116,22 +129,22 @@ class Runner:
             if began:
                 resolved_at = time_ns()
                 tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = (self._observe or observe_flow)(tool, began)
+                recorder = self._observe(tool, began)
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
                     report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
-            for check in self._checks:
-                if type(verdict) is _FAILURE:
-                    return self._finish(call, reached, verdict)
-                reached = verdict
-                verdict = check(reached)
-                if type(verdict) is _SUCCESS:
-                    verdict = unwrap_call(verdict)
             if type(verdict) is _FAILURE:
                 return self._finish(call, reached, verdict)
+            for check in self._checks:
+                reached = verdict
+                verdict = check(reached)
+                if type(verdict) in _WRAPPED:
+                    if type(verdict) is _FAILURE:
+                        return self._finish(call, reached, verdict)
+                    verdict = unwrap_call(verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
@@ -140,10 +153,11 @@ class Runner:
                 verdict.guards = self._guards_of_reads  # a check made it for this call, so nothing else holds it
             else:
                 verdict.guards, effect = self._make_guards(call, verdict)
+            inside = self._plain if effect is None else self._remember(call, effect, self._plain)
             if call.timeout is None:
-                outcome = await self._plain(reached)
+                outcome = await inside(reached)
             else:
-                outcome = await run_within(call.timeout, reached, self._plain)
+                outcome = await run_within(call.timeout, reached, inside)
         except BaseException as exc:  # noqa: BLE001  # a bug in a stage must not end the agent's run
             outcome = _read_raise(exc, self._leading, verdict)
         finally:
@@ -169,10 +183,12 @@ class Runner:
                 checked = self._check_recorded(reached)
                 if not isinstance(checked, _CALL):
                     outcome = checked
-                elif call.timeout is None:
-                    outcome = await self._recorded(checked)
                 else:
-                    outcome = await run_within(call.timeout, checked, self._recorded)
+                    inside = self._recorded if effect is None else self._remember(call, effect, self._recorded)
+                    if call.timeout is None:
+                        outcome = await inside(checked)
+                    else:
+                        outcome = await run_within(call.timeout, checked, inside)
         except BaseException as exc:  # noqa: BLE001  # as in run; the checks but the first are in the chain here
             outcome = _read_raise(exc, self._leading[:1], verdict)
         finally:  # a cancelled call is recorded too, though it has no outcome
@@ -195,6 +211,14 @@ class Runner:
         effects = () if effect is None else (effect,)
         return Guards.of(*origin, *self._gate, *effects, outer=call.guards), effect
 
+    def _remember(self, call: Call, effect: OneEffect, inside: Handler[Any]) -> Handler[Any]:
+        """The inside for a call whose intent is remembered: one of a conversation, of a turn, or of a known reply."""
+        if self._has_ledger:  # which knows all of this, and what other processes did
+            return inside
+        if not call.conversation and not call.reply and (call.guards is None or not has_scope(call.guards)):
+            return inside
+        return partial(once_per_intent, effect=effect, inside=inside, flights=self._flights)
+
     def resolve(self, call: Call, /) -> ResolvedCall | Failure[Any] | None:
         """As `Pipeline.resolve`."""
         if self._find is None:
@@ -203,8 +227,11 @@ class Runner:
 
     def find(self, name: object, /) -> Tool[..., Any] | None:
         """As `Pipeline.find`."""
-        found = (registry.tools.get(name) for registry in self._registries if isinstance(name, str))
-        return next((tool for tool in found if tool is not None), None)
+        if isinstance(name, str):
+            for registry in self._registries:
+                if (tool := registry.tools.get(name)) is not None:
+                    return tool
+        return None
 
 
 def _read_raise(exc: BaseException, checks: Sequence[Stage], verdict: object) -> Crashed:
@@ -245,4 +272,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
+_WRAPPED = frozenset((Failure, Success))
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from returns.result import Success
-
-from ..call import Call, set_caller
+from ..batch import find_twins
+from ..call import Call, set_caller, set_wording
 from ..compose.pipeline import Pipeline
 from ..errors import SetupError
-from ..messages import render
+from ..messages import Wording
 from .records import Answered, Turn
 from .requests import Request
 from .turn_state import Hints, TurnState
@@ -50,8 +49,8 @@ async def run_turn(
     pipeline: Pipeline,
     *,
     attempts: int = 3,
-    profile: str | Profile = "default",
-    verbosity: str = "normal",
+    profile: str | Profile | None = None,
+    verbosity: str | None = None,
     templates: Mapping[str, Texts] | None = None,
     principal: str = "",
     deps: object = None,
@@ -64,17 +63,18 @@ async def run_turn(
     turn with its question. An error that the model and the user cannot fix ends its call. If the model
     sends a call again that is over, the answer is the one that it had, unless it is a read that succeeded. A call is
     known by its tool and its validated params, however the model writes them, and also inside of a `batch`. Equal calls
-    in one reply are several calls, and all of them run. The whole turn, the model's requests included, is one trace:
-    the trace of the span around this, else one with a span ``invoke_agent`` of its own.
+    in one reply are several calls, and all of them run; one that comes twice with one id is one call. The whole turn,
+    the model's requests included, is one trace: the trace of the span around this, else one with a span
+    ``invoke_agent`` of its own.
 
     Args:
         model: Asks the model again.
         calls: The calls of the model's reply.
         pipeline: Runs the calls.
         attempts: How many times calls run at most, the first time included; at least 1. Default 3.
-        profile: As with `pipeline.render`.
-        verbosity: As with `pipeline.render`.
-        templates: As with `pipeline.render`.
+        profile: As with `pipeline.render`. Default None: as the pipeline words its texts.
+        verbosity: Likewise.
+        templates: Likewise.
         principal: Who asks, for each call of the turn that does not say it. Default "": no principal.
         deps: The caller's own object, for each call of the turn that has none. Default None: none.
         conversation: The thread or session, for each call of the turn that has none, see `Call`. Default "": none.
@@ -88,15 +88,20 @@ async def run_turn(
     """
     if attempts < 1:
         raise SetupError(f"run_turn: `attempts` must be ≥ 1, not {attempts}")
-    wording: dict[str, Any] = {"profile": profile, "verbosity": verbosity, "templates": templates}
-    render(Success(None), **wording)  # raises for a wrong option before anything runs
+    wording = (pipeline.wording or Wording()).changed(profile, verbosity, templates)
+    for call in calls:  # what runs may be a copy
+        set_wording(call, wording)
     asked = set_caller(list(calls), principal, deps, conversation)
     with pipeline.begin_turn() if asked else nullcontext():
         return await _run(model, asked, TurnState(pipeline, wording), attempts)
 
 
 async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int) -> Turn:
-    untold = await state.run_attempt([(Request(call), call) for call in calls])
+    twins = find_twins(calls)
+    given: list[Request] = []
+    for index, call in enumerate(calls):
+        given.append(given[twins[index]] if index in twins else Request(call))
+    untold = await state.run_attempt(list(zip(given, calls, strict=True)))
     done = 1
     client_error: Exception | None = None
     while done < attempts and state.question is None and state.open:
@@ -110,9 +115,9 @@ async def _run(model: Model, calls: list[Call], state: TurnState, attempts: int)
             break
         untold = await state.run_attempt(state.assign(reply))
         done += 1
-    given, added = state.requests[: len(calls)], state.requests[len(calls) :]
+    added = state.requests[len(calls) - len(twins) :]
     return Turn(
-        tuple(Answered(each.first, each.outcome, each.text) for each in given),
+        tuple(Answered(call, each.outcome, each.text) for call, each in zip(calls, given, strict=True)),
         tuple(Answered(each.call, each.outcome, each.text) for each in added),
         untold,
         tuple(state.records),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import attrs
 
-from ..batch import run_batch
+from ..batch import find_twins, run_batch
 from ..call import Call, Outcome
 from ..compose.pipeline import Pipeline
 from ..errors import InvalidParams, MalformedCall, NeedsUserInput
 from ..guards import Guards
-from ..messages import render
+from ..identity import Conversation
+from ..messages import Wording, render
 from ..messages.odd_fields import coerce_error_fields
 from ..report import CallReport
 from .effects import Effects, TurnGuard, requires_retry
@@ -50,12 +51,13 @@ class TurnState:
     """One turn under way."""
 
     pipeline: Pipeline
-    wording: dict[str, Any]  # options of `render`
+    wording: Wording
     requests: list[Request] = attrs.field(factory=list[Request])
     latest: list[Request] = attrs.field(factory=list[Request])  # those that ran last
     records: list[Record] = attrs.field(factory=list[Record])
     question: str | None = None
     effects: Effects = attrs.field(factory=Effects)
+    scope: Conversation = attrs.field(factory=Conversation)  # what is undecided, for calls without a conversation
     replies: int = 0  # whose calls have run
 
     @property
@@ -84,23 +86,40 @@ class TurnState:
     def assign(self, reply: list[Call]) -> list[tuple[Request, Call]]:
         """Each call of a reply with its request: one that is over, one that is open, or a new one."""
         ended = [each for each in self.requests if not requires_retry(each.error)]
-        checked = [check(self.pipeline, call) for call in reply]
+        twins = find_twins(reply)
+        single = [call for index, call in enumerate(reply) if index not in twins]
+        checked = [check(self.pipeline, call) for call in single]
         repeats = [find_repeat(identify(call), ended) for call in checked]
         others = [call for call, repeat in zip(checked, repeats, strict=True) if repeat is None]
         matches = iter(match_requests(others, self.open))
         assigned: list[tuple[Request, Call]] = []
-        for call, repeat in zip(reply, repeats, strict=True):
+        found = iter(zip(single, repeats, strict=True))
+        for index in range(len(reply)):
+            if index in twins:
+                assigned.append(assigned[twins[index]])
+                continue
+            call, repeat = next(found)
             request = repeat or next(matches)
             whole = inherit_context(call, (request or self.requests[0]).first)
             assigned.append((request or Request(whole), whole))
         return assigned
 
     async def run_attempt(self, assigned: Sequence[tuple[Request, Call]]) -> tuple[Answered, ...]:
-        """Run the calls whose requests are not over, all together; returns an answer for each call."""
-        running = [place for place, (each, _) in enumerate(assigned) if not each.attempt or requires_retry(each.error)]
+        """Run the calls whose requests are not over, all together; returns an answer for each call.
+
+        Several calls with one request are twins, see `find_twins`: the first of them runs.
+        """
+        firsts: dict[int, int] = {}
+        for place, (each, _) in enumerate(assigned):
+            firsts.setdefault(id(each), place)
+        running = [
+            place
+            for place, (each, _) in enumerate(assigned)
+            if firsts[id(each)] == place and (not each.attempt or requires_retry(each.error))
+        ]
         calls = [assigned[place][1] for place in running]
         self.replies += 1
-        guards = [TurnGuard(self.effects, self.replies) for _ in calls]
+        guards = [TurnGuard(self.effects, self.replies, self.scope) for _ in calls]
         reports: dict[int, CallReport] = {}
 
         async def run(index: int, call: Call) -> Outcome:
@@ -117,15 +136,14 @@ class TurnState:
             request, call = assigned[place]
             if guards[index].repeated is not None:  # the checks alone did not show it; the request stays as it is
                 request = Request(call)
-                request.outcome, request.text = outcomes[index], render(outcomes[index], **self.wording)
+                request.outcome, request.text = outcomes[index], render(outcomes[index], wording=self.wording)
                 answers[place] = request
                 continue
             request.identity = guards[index].identity or identify(check(self.pipeline, call))
             self._note_outcome(request, call, outcomes[index], reports.get(index))
             self.latest.append(request)
-        return tuple(
-            Answered(call, answers[place].outcome, answers[place].text) for place, (_, call) in enumerate(assigned)
-        )
+        told = [answers[firsts[id(each)]] for each, _ in assigned]
+        return tuple(Answered(call, each.outcome, each.text) for each, (_, call) in zip(told, assigned, strict=True))
 
     def _note_outcome(self, request: Request, call: Call, outcome: Outcome, report: CallReport | None) -> None:
         """Take down what came of a call; without a report it was held back."""
@@ -134,7 +152,7 @@ class TurnState:
             self.requests.append(request)
         request.call, request.outcome, request.attempt = call, outcome, request.attempt + 1
         request.tool = self.pipeline.find(call.name) if report is None else report.tool
-        request.text = render(outcome, previous=before, tool=request.name, **self.wording)
+        request.text = render(outcome, previous=before, tool=request.name, wording=self.wording)
         error = request.error
         if isinstance(error, NeedsUserInput) and self.question is None:
             self.question = cast("NeedsUserInput", coerce_error_fields(error)).question

@@ -19,6 +19,8 @@ _FIX = "Fix the errors and try again."
 _FIX_WITH_FORM = "Fix the errors and try again, with arguments of this form: {}"
 _SHARE = 8  # the part of the budget that a form may take up: a longer one helps no model
 _MAX_READ = 100_000  # characters of sent text that is read for the names in it
+_MAX_KEPT = 64  # closings of one tool
+_CHOICES = ("anyOf", "oneOf", "allOf", "$ref", "if", "dependentSchemas", "dependentRequired", "dependencies")
 
 
 class Closing(NamedTuple):
@@ -43,9 +45,30 @@ def close(error: ToolError, verbosity: Verbosity) -> Closing:
         return Closing(_FIX_WITH_FORM.format(form), describes=False) if form else NO_CLOSING
     if not isinstance(error, InvalidParams) or not verbosity.hints or error.details.suggestion:
         return NO_CLOSING
-    missing = {problem.path for problem in error.problems if problem.rule == "required"}
+    missing = frozenset(problem.path for problem in error.problems if problem.rule == "required")
     if not missing:
         return NO_CLOSING
+    kept: dict[Any, Closing] | None = getattr(error.schema, "closings", None)
+    if error.schema is None or kept is None:  # not of a tool of this library
+        return _close(error, verbosity, missing)
+    declared: Mapping[str, Any] = error.schema.get("properties", {})
+    key = (verbosity, missing, tuple(name for name in _read(error.sent) if name in declared))
+    closing = kept.get(key)
+    if closing is None:
+        closing = _close(error, verbosity, missing)
+        if len(kept) < _MAX_KEPT and _follows_from_names(error.schema):
+            kept[key] = closing
+    return closing
+
+
+@or_default(default=False)
+def _follows_from_names(schema: Mapping[str, Any]) -> bool:
+    """Whether the form depends on the names that were sent alone, and not on a value that chooses a branch."""
+    declared: Mapping[str, Any] = schema.get("properties", {})
+    return schema.keys().isdisjoint(_CHOICES) and _list_described(schema) >= declared.keys()
+
+
+def _close(error: InvalidParams, verbosity: Verbosity, missing: frozenset[str]) -> Closing:
     if missing <= _list_described(error.schema) and (form := _write_form(error, verbosity, describes=True)):
         return Closing(_FIX_WITH_FORM.format(form), describes=True)
     form = _write_form(error, verbosity, describes=False)

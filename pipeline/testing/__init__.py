@@ -8,6 +8,7 @@ from .recording import RecordedCall, RecordedPipeline, RecordedSpans, record_cal
 from .scripted_model import Script, ScriptedModel, script
 from .span_rules import assert_trace
 from .stage_rules import check_stage
+from .store_rules import check_store
 
 __all__ = [
     "FakeClock",
@@ -23,6 +24,7 @@ __all__ = [
     "assert_trace",
     "check_executor",
     "check_stage",
+    "check_store",
     "measure",
     "no_waiting",
     "record_calls",

@@ -17,7 +17,9 @@ from toolcall_pipeline.middlewares import standard
 from ...compose.pipeline import Pipeline
 from ...errors import SetupError
 from ...executors import Executor, Thread
-from ..loading import check_schemas, find_registry, load_target
+from ..asker import NOBODY, Asker
+from ..loading import check_schemas, find_registry, load_target, word
+from ..shared_options import AS_IT_IS, Worded
 from ..stdio import redirect_to_stderr, take_stdin, take_stdout
 from ..terminal_text import CommandError, format_count
 from .interruption import exit_without_threads, to_exit_code
@@ -34,6 +36,8 @@ def run(
     target: str,
     calls: str,
     output: Path,
+    asker: Asker = NOBODY,
+    worded: Worded = AS_IT_IS,
     *,
     concurrency: int | None = None,
     timeout: float | None = None,
@@ -59,11 +63,14 @@ def run(
             chosen = choose_executor(executor, workers, concurrency)
             given = {"timeout": timeout, "attempts": attempts, "executor": executor, "workers": workers}
             pipeline = _build_pipeline(target, chosen, {key: each for key, each in given.items() if each is not None})
+            pipeline = word(pipeline, worded)
             with _open_calls(calls) as fd, _open_results(output, resume=resume) as (results, marks):
                 progress = RunProgress()
                 if (registry := find_registry(pipeline)) is not None and not len(registry):
                     progress.print(f"{target} has no tools")
-                runner = LineRunner(target, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown)
+                runner = LineRunner(
+                    target, asker, pipeline, results, progress, concurrency, chosen, marks, rerun_unknown
+                )
                 code = _run_lines(runner, fd, output)
     except KeyboardInterrupt:  # before the first call; later it is caught as a signal
         return to_exit_code(signal.SIGINT)

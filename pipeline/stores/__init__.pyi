@@ -1,0 +1,9 @@
+from .memory import Memory as Memory
+from .store import ANY as ANY
+from .store import Change as Change
+from .store import Entry as Entry
+from .store import Expected as Expected
+from .store import Store as Store
+from .store import StoreError as StoreError
+from .store import check_changes as check_changes
+from .store import make_version as make_version

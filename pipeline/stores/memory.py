@@ -1,0 +1,96 @@
+"""Memory: a store in this process, for one process and for tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from threading import Lock
+from types import TracebackType
+from typing import ClassVar, NamedTuple, Self
+
+import attrs
+
+from .. import timing
+from ..forking import register_after_fork
+from .store import ANY, Change, Entry, check_changes, make_version
+
+_MANY = 1024  # keys; with fewer of them, those whose time is over are left where they are
+
+
+class _Held(NamedTuple):
+    entry: Entry
+    until: float  # by `timing.monotonic`
+
+
+@attrs.define(eq=False, repr=False)
+class Memory:
+    """A store that lives as long as its process. It never fails, and needs no opening.
+
+    A key whose time is over is removed when it is looked up, or when the number of keys has doubled.
+    """
+
+    opens_itself: ClassVar[bool] = True
+
+    _held: dict[str, _Held] = attrs.field(init=False, factory=dict[str, _Held])
+    _sweep_at: int = attrs.field(init=False, default=_MANY)
+    _lock: Lock = attrs.field(init=False, factory=Lock)
+
+    def __attrs_post_init__(self) -> None:
+        register_after_fork(self._renew_lock)
+
+    async def get(self, key: str, /) -> Entry | None:
+        """See `Store.get`."""
+        with self._lock:
+            return self._find(key)
+
+    async def write(self, *changes: Change) -> int | None:
+        """See `Store.write`."""
+        check_changes(changes)
+        with self._lock:
+            for key, _, expect, _ in changes:
+                if expect is not ANY:
+                    found = self._find(key)
+                    if (None if found is None else found.version) != expect:
+                        return None
+            version, now = make_version(), timing.monotonic()
+            for key, value, _, ttl in changes:
+                if value is None:
+                    self._held.pop(key, None)
+                else:
+                    self._held[key] = _Held(Entry(value, version), math.inf if ttl is None else now + ttl)
+            if len(self._held) >= self._sweep_at:
+                self._held = {key: each for key, each in self._held.items() if each.until > now}
+                self._sweep_at = max(_MANY, 2 * len(self._held))
+            return version
+
+    async def scan(self, prefix: str = "", /) -> AsyncIterator[tuple[str, Entry]]:
+        """See `Store.scan`. The keys come in order."""
+        with self._lock:
+            keys = sorted(key for key in self._held if key.startswith(prefix))
+        for key in keys:
+            if (entry := await self.get(key)) is not None:
+                yield key, entry
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Keep everything: what is closed and opened again is the same store."""
+
+    def __repr__(self) -> str:
+        return f"Memory({len(self._held)} keys)"
+
+    def _find(self, key: str) -> Entry | None:
+        found = self._held.get(key)
+        if found is None:
+            return None
+        if found.until <= timing.monotonic():
+            del self._held[key]
+            return None
+        return found.entry
+
+    def _renew_lock(self) -> None:
+        """After a fork. What another thread of the parent was writing may be there in part, and only here."""
+        self._lock = Lock()
