@@ -131,6 +131,8 @@ class ToolDecorator:
             None, the default: as the schema says, and of a function ``pass`` with ``**kwargs`` and else ``reject``.
         detect: A function that finds a failure in what the tool returned, see
             `toolcall_pipeline.tools.detectors`; default: none.
+        nothing: The meaning of an empty ``Maybe`` that it returns: a kind of error, a `ToolFailed` that says more, or
+            None for a success that holds None; default: ``not_found``.
         polling: Whether it is called again and again on purpose, so that no loop guard counts it; default: False.
         resource: The resource that it works on: a name, or a function of the arguments as sent that returns one, as
             ``lambda arguments: arguments["path"]``. Calls of one `gather` that change the same resource run in their
