@@ -111,6 +111,7 @@ def test_tools_that_make_synchronous_calls(desk: Desk) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")
+@pytest.mark.long
 def test_an_interrupt(desk: Desk) -> None:
     """Ctrl-C ends the call with exit code 130 and without a traceback."""
     body = "    open('begun', 'w').close()\n    await anyio.sleep_forever()\n"

@@ -128,6 +128,7 @@ def compare(name: str, by_schema: Any, arguments: Any) -> None:
 @pytest.mark.parametrize("name", TOOLS)
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of each of 120 signatures
 @given(data=st.data())
+@pytest.mark.long
 def test_the_schema_and_the_validator_accept_the_same(name: str, data: st.DataObject) -> None:
     """What one of them accepts, the other one accepts, unless the difference has a name."""
     shown, by_schema = schema_of(TOOLS[name])
