@@ -48,7 +48,7 @@ def test_the_value_is_printed(desk: Desk, target: str, arguments: list[str], tol
     [
         (["ehco"], "Error: Tool 'ehco' not found.\nDid you mean: echo?"),
         (["echo", '{"n": "five"}'], "Error: Invalid parameter value for n: must be an integer, not a string\n"),
-        (["echo", '{"n": '], "Error: The arguments were cut off."),
+        (["echo", '{"n": '], "Error: The arguments are not a JSON object: they end "),
         (["exits"], "An unexpected error occurred while executing this tool\n"),
         (["for_ever", "--timeout", "0.01"], "Error: The tool did not finish within"),
     ],

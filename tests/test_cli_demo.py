@@ -52,7 +52,7 @@ ANSWERS = (
     '{"article": "Borealis lamp", "price": "79.00", "currency": "EUR"}',
     "Error: The tool did not finish within 0.3 seconds.",
     "This tool is not available",
-    "Error: The arguments were cut off.",
+    "Error: The arguments are not a JSON object: they end ",
     "An unexpected error occurred while executing this tool",
     "its result was lost. Check with list_sent_mail before repeating it.",
     '["to ada@example.org: Aurora lamp (23 characters)"]',

@@ -61,6 +61,8 @@ SCHEMA_TAKES_MORE = [
     ("a bound of a value that is sent as text is not shown", "bounded date", "2000-01-01"),
     ("a bound of a value that is sent as text is not shown", "future date", "2000-01-01"),
     ("a bound of a value that is sent as text is not shown", "bounded timedelta", "P2D"),
+    ("a month or a year has no fixed length", "timedelta", "P1M"),
+    ("a month or a year has no fixed length", "bounded timedelta", "P1Y"),
     ("a length of bytes is shown as one of characters", "bounded bytes", "üü"),
     ("a format that JSON Schema does not have is not checked", "base64", "x"),
     ("a format that JSON Schema does not have is not checked", "IPv4Network", "x"),
