@@ -124,7 +124,12 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
     ),
     Execute: (
         {},
-        {"executor": NO_EXECUTOR, "executors": [*NO_MAPPING, None], "executors['x']": [*NO_EXECUTOR, None]},
+        {
+            "executor": NO_EXECUTOR,
+            "executors": [*NO_MAPPING, None],
+            "executors['x']": [*NO_EXECUTOR, None],
+            "detect": NO_SYNC_FUNCTION,
+        },
     ),
     Trace: (
         {},
@@ -219,6 +224,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "keep": [*NO_NUMBER, 0, -1, None],
             "max_wait": [*NO_NUMBER, -1, None],
             "lease": [*NO_NUMBER, 0, -1, None],
+            "repeats": ["no", None, 3],
         },
     ),
     standard: (
@@ -238,6 +244,7 @@ TABLE: dict[Callable[..., Any], tuple[dict[str, Any], dict[str, list[Any]]]] = {
             "executors": NO_MAPPING,
             "executors['x']": NO_EXECUTOR,
             "wording": [3, "llmproc", {"profile": "default"}],
+            "detect": NO_SYNC_FUNCTION,
         },
     ),
     Thread: ({}, {"threads": [*NO_COUNT, 0, None], "max_abandoned": [*NO_COUNT, 0, None]}),

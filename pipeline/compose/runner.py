@@ -75,7 +75,8 @@ class Runner:
         first = inner[0] if leading > 0 and inner[0].finds else None
         checks = inner[0 if first is None else 1 : leading]
         self._leading = inner[:leading]
-        self._observe: _Observe | None = observers[0].run if observers else None
+        self._observe: _Observe = observers[0].run if observers else observe_flow
+        self._is_observed = bool(observers)
         self.begin_turn: _BeginTurn = getattr(observers[0].obj, "begin_turn", _no_turn) if observers else _no_turn
         self._resolver_name = None if first is None else first.name
         self._resolver: _Check = _unchanged if first is None else first.run
@@ -103,7 +104,7 @@ class Runner:
             call: The call.
             request: Receives the report of the call. None: the caller wants none.
         """
-        began = time_ns() if self._observe is not None or request is not None or is_enabled_for(DEBUG) else 0
+        began = time_ns() if self._is_observed or request is not None or is_enabled_for(DEBUG) else 0
         reached: Any = call  # in the phase that it has reached
         verdict: Any = call
         recorder: Recorder | None = None
@@ -128,22 +129,22 @@ class Runner:
             if began:
                 resolved_at = time_ns()
                 tool = None if self._resolver_name is None or type(verdict) is _FAILURE else verdict.tool
-                recorder = (self._observe or observe_flow)(tool, began)
+                recorder = self._observe(tool, began)
                 if request is not None or (recorder is not None and recorder.is_sampled):
                     sink = None if request is None else request.sink
                     times, name = (began, resolved_at), self._resolver_name
                     report = begin_report(call, times, name, verdict, recorder, sink, self.redaction)
                     recorder = None  # the report ends it
                     return await self._run_recorded(report, verdict, request)
-            for check in self._checks:
-                if type(verdict) is _FAILURE:
-                    return self._finish(call, reached, verdict)
-                reached = verdict
-                verdict = check(reached)
-                if type(verdict) is _SUCCESS:
-                    verdict = unwrap_call(verdict)
             if type(verdict) is _FAILURE:
                 return self._finish(call, reached, verdict)
+            for check in self._checks:
+                reached = verdict
+                verdict = check(reached)
+                if type(verdict) in _WRAPPED:
+                    if type(verdict) is _FAILURE:
+                        return self._finish(call, reached, verdict)
+                    verdict = unwrap_call(verdict)
             reached = verdict
             if type(verdict) is not _VALID_CALL or verdict is call:
                 guards, effect = self._make_guards(call, verdict)
@@ -271,4 +272,5 @@ _FAILURE: Any = Failure
 _SUCCESS: Any = Success
 _CALL: Any = Call
 _VALID_CALL: Any = ValidCall
+_WRAPPED = frozenset((Failure, Success))
 _CANCELLED = object()  # None would do as well for an outcome: a stage with a bug may return it

@@ -93,8 +93,9 @@ class CallSpans:
         try:
             span = self._start_span(name, context, INTERNAL, attributes, None, started)
             if span is INVALID_SPAN:  # what the API returns while no provider is set
-                self._unrecorded += 1
-                if self._unrecorded > _UNRECORDED:
+                if self._unrecorded < _UNRECORDED:
+                    self._unrecorded += 1
+                else:
                     self.unrecorded_from, self.unrecorded_until = started, started + _MOMENT
                 return None
             if self._unrecorded:
