@@ -80,6 +80,9 @@ class Flight:
             wake()
 
 
+Flights: TypeAlias = "dict[FlightKey, Call | Flight]"  # a Flight only where another call waits
+
+
 class _Locks:
     def __init__(self) -> None:
         self._restart_in_child()
@@ -92,10 +95,8 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-async def once_per_intent(
-    call: ValidCall, effect: OneEffect, inside: Inside, flights: dict[FlightKey, Flight]
-) -> Outcome:
-    """Run a call of a tool that changes something.
+async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights) -> Outcome:
+    """Run a call of a tool that changes something, of a conversation, of a turn, or of a known reply.
 
     Args:
         call: The call, with its params if the checks at the front found them.
@@ -103,31 +104,65 @@ async def once_per_intent(
         inside: The stages.
         flights: The deliveries that run in the pipeline.
     """
-    if not call.id or not (call.conversation or call.reply):
-        return await _run(call, effect, inside)
-    # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
-    key = call.principal, call.conversation, call.reply, call.id, effect.tool
-    mine = Flight(call)
-    while (flight := flights.setdefault(key, mine)) is not mine:
-        if not _are_equal(flight.call, call):
-            return await _run(call, effect, inside)
-        await flight.wait()
-        if flight.outcome is not None:
-            if call.report is not None:
-                call.report.replayed = True
-            return flight.outcome
+    scope = None if call.conversation else _find_scope(call)
+    effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
+    key: FlightKey | None = None
+    if call.id and (call.conversation or call.reply):
+        # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
+        key = call.principal, call.conversation, call.reply, call.id, effect.tool
+        if flights.setdefault(key, call) is not call:
+            return await _join(call, effect, inside, flights, key)
     outcome: Outcome | None = None
     try:
-        outcome = await _run(call, effect, inside)
+        if scope is not None or CONVERSATIONS.held:
+            outcome = await _run(call, effect, inside, scope)
+        else:  # as that does, where nothing is undecided: in no frame of its own
+            try:
+                outcome = await inside(call)
+            except BaseException as exc:
+                _remember_raise(call, effect, scope, exc)
+                raise
+            if type(outcome) is not Success or CONVERSATIONS.held:
+                outcome = _learn(call, effect, scope, outcome)
         return outcome
     finally:
-        del flights[key]
-        mine.end(outcome)
+        if key is not None:
+            _land(flights, key, outcome)
 
 
-async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
-    scope = _find_scope(call)
-    effect.ask = _refuse if scope is None else partial(_refuse_in, scope)
+async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
+    """Wait for a twin, and run only if it is none, or ended without an answer."""
+    while True:
+        with _LOCKS.flights:
+            held = flights.setdefault(key, call)
+            if held is not call and not isinstance(held, Flight):
+                held = flights[key] = Flight(held)
+        if not isinstance(held, Flight):
+            break
+        if not _are_equal(held.call, call):
+            return await _run(call, effect, inside, None)
+        await held.wait()
+        if held.outcome is not None:
+            if call.report is not None:
+                call.report.replayed = True
+            return held.outcome
+    outcome: Outcome | None = None
+    try:
+        outcome = await _run(call, effect, inside, None)
+        return outcome
+    finally:
+        _land(flights, key, outcome)
+
+
+def _land(flights: Flights, key: FlightKey, outcome: Outcome | None) -> None:
+    """A delivery has ended; None: it was cancelled, or a stage raised."""
+    with _LOCKS.flights:
+        held = flights.pop(key)
+    if isinstance(held, Flight):
+        held.end(outcome)
+
+
+async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
     known = CONVERSATIONS.find(call) if scope is None else scope
     lost: Lost | None = None
     if known is not None and known.lost and isinstance(cast("object", call), ResolvedCall):
@@ -138,21 +173,35 @@ async def _run(call: ValidCall, effect: OneEffect, inside: Inside) -> Outcome:
             call = call.with_idempotency_key(lost.key)
     try:
         outcome = await inside(call)
-    except BaseException as exc:  # cancelled, or a bug in a stage
-        if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
-            _remember(call, effect, scope, liftable=False)
+    except BaseException as exc:
+        _remember_raise(call, effect, scope, exc)
         raise
-    if type(outcome) is not Success and effect.undecided:
-        error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
-        liftable = read_end(effect, error)
-        if liftable is not None:
-            _remember(call, effect, scope, liftable=liftable)
-            return _tell_part(error, effect.tool) or outcome if liftable else outcome
-    if lost is not None and known is not None and effect.undecided:
+    told = _learn(call, effect, scope, outcome)
+    is_lost = type(told) is Failure and read_end(effect, told.failure()) is not None
+    if lost is not None and known is not None and effect.undecided and not is_lost:
         known.decide(lost)  # a later answer to the same key
+    return told
+
+
+def _learn(call: ValidCall, effect: OneEffect, scope: Conversation | None, outcome: Outcome) -> Outcome:
+    """Remember what an outcome leaves undecided; returns it, with the advice to check first where that helps."""
     if type(outcome) is Success:
         _lift(call, effect, scope)
-    return outcome
+        return outcome
+    if not effect.undecided:
+        return outcome
+    error: Any = cast("Any", outcome).failure() if type(outcome) is Failure else None
+    liftable = read_end(effect, error)
+    if liftable is None:
+        return outcome
+    _remember(call, effect, scope, liftable=liftable)
+    return _tell_part(error, effect.tool) or outcome if liftable else outcome
+
+
+def _remember_raise(call: ValidCall, effect: OneEffect, scope: Conversation | None, exc: BaseException) -> None:
+    """Remember a call that was cancelled, or in which a stage has a bug."""
+    if effect.undecided and not hasattr(exc, "landed"):  # as in `read_end`: it says itself what became of it
+        _remember(call, effect, scope, liftable=False)
 
 
 def _lift(call: ValidCall, effect: OneEffect, scope: Conversation | None) -> None:
@@ -226,11 +275,8 @@ def has_scope(guards: Guards) -> bool:
 
 
 def _find_scope(call: Call) -> Conversation | None:
-    if call.guards is not None:
-        for guard in call.guards.each:
-            if isinstance(guard, InScope):
-                return None if call.conversation else guard.scope
-    return None
+    guards = () if call.guards is None else call.guards.each
+    return next((guard.scope for guard in guards if isinstance(guard, InScope)), None)
 
 
 def _refuse(call: Any) -> Outcome | None:
