@@ -87,7 +87,7 @@ class Runner:
         self._gate = (OpenTools(gates),) if gates else ()
         self._guards_of_reads = Guards.of_reads(gates)
         self._origin = Origin(ref(self))
-        self._flights: Flights = {}
+        self._flights = Flights()
         self._has_ledger = any(stage.placement.kind == "ledger" for stage in stages)
         self._find = next((stage.run for stage in stages if stage.role == "check" and stage.finds), None)
         answering = [stage for stage in inner[leading:] if not stage.placement.announces_body] or inner[leading:]

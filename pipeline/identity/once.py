@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 import attrs
+from anyio import lowlevel
 from returns.result import Failure, Success
 
 from ..call import Call, Outcome, ResolvedCall, ValidCall
@@ -80,7 +81,32 @@ class Flight:
             wake()
 
 
-Flights: TypeAlias = "dict[FlightKey, Call | Flight]"  # a Flight only where another call waits
+@attrs.define(eq=False)
+class Flights:
+    """The deliveries that run in one pipeline.
+
+    Attributes:
+        running: The calls.
+        waiting: Those that another call waits for. It is looked at after the end of a call only where it is not empty.
+    """
+
+    running: dict[FlightKey, Call] = attrs.field(factory=dict[FlightKey, Call])
+    waiting: dict[FlightKey, Flight] = attrs.field(factory=dict[FlightKey, Flight])
+
+    def board(self, key: FlightKey, call: Call) -> Flight | None:
+        """The flight of a call that runs, to wait for. None: it has ended meanwhile."""
+        flight = self.waiting.setdefault(key, Flight(call))
+        if flight.call is call and self.running.get(key) is call:
+            return flight  # its end is after this, and sees the flight
+        self.land(key, call, None)
+        return None
+
+    def land(self, key: FlightKey, call: Call, outcome: Outcome | None) -> None:
+        """A call has ended; None: it was cancelled, or a stage raised."""
+        flight = self.waiting.get(key)
+        if flight is not None and flight.call is call:  # not of one that has the key by now
+            self.waiting.pop(key, None)
+            flight.end(outcome)
 
 
 class _Locks:
@@ -110,7 +136,7 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
     if call.id and (call.conversation or call.reply):
         # A tuple, and the arguments only where one is found: a digest would cost more than all else here.
         key = call.principal, call.conversation, call.reply, call.id, effect.tool
-        if flights.setdefault(key, call) is not call:
+        if flights.running.setdefault(key, call) is not call:
             return await _join(call, effect, inside, flights, key)
     outcome: Outcome | None = None
     try:
@@ -127,39 +153,32 @@ async def once_per_intent(call: ValidCall, effect: OneEffect, inside: Inside, fl
         return outcome
     finally:
         if key is not None:
-            _land(flights, key, outcome)
+            del flights.running[key]
+            if flights.waiting:
+                flights.land(key, call, outcome)
 
 
 async def _join(call: ValidCall, effect: OneEffect, inside: Inside, flights: Flights, key: FlightKey) -> Outcome:
     """Wait for a twin, and run only if it is none, or ended without an answer."""
-    while True:
-        with _LOCKS.flights:
-            held = flights.setdefault(key, call)
-            if held is not call and not isinstance(held, Flight):
-                held = flights[key] = Flight(held)
-        if not isinstance(held, Flight):
-            break
-        if not _are_equal(held.call, call):
+    while (first := flights.running.setdefault(key, call)) is not call:
+        if not _are_equal(first, call):
             return await _run(call, effect, inside, None)
-        await held.wait()
-        if held.outcome is not None:
+        flight = flights.board(key, first)
+        if flight is None:
+            await lowlevel.checkpoint()  # it ends just now, in another thread
+            continue
+        await flight.wait()
+        if flight.outcome is not None:
             if call.report is not None:
                 call.report.replayed = True
-            return held.outcome
+            return flight.outcome
     outcome: Outcome | None = None
     try:
         outcome = await _run(call, effect, inside, None)
         return outcome
     finally:
-        _land(flights, key, outcome)
-
-
-def _land(flights: Flights, key: FlightKey, outcome: Outcome | None) -> None:
-    """A delivery has ended; None: it was cancelled, or a stage raised."""
-    with _LOCKS.flights:
-        held = flights.pop(key)
-    if isinstance(held, Flight):
-        held.end(outcome)
+        del flights.running[key]
+        flights.land(key, call, outcome)
 
 
 async def _run(call: ValidCall, effect: OneEffect, inside: Inside, scope: Conversation | None) -> Outcome:
